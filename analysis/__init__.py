@@ -1,0 +1,1 @@
+"""Pure functions from a Selection of a Trace to small frames: the numbers behind every tab and report section."""

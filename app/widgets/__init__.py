@@ -1,0 +1,1 @@
+"""Widgets that know nothing of traces: tables over frames, filter bar, detail pane."""

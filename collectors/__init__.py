@@ -1,0 +1,1 @@
+"""Launching profiled runs: `tracetui profile` will live here."""

@@ -1,0 +1,1 @@
+"""The networks that `tracetui profile NAME` will run."""

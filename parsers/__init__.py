@@ -1,0 +1,18 @@
+"""Readers: a file or folder in, a Run of Traces out."""
+
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.run import Progress, open_path
+from tracetui.parsers.trace import DeviceInfo, Note, Run, Source, Trace, TraceInfo
+
+__all__ = [
+    "Cancelled",
+    "DeviceInfo",
+    "Note",
+    "Progress",
+    "Run",
+    "Source",
+    "Trace",
+    "TraceError",
+    "TraceInfo",
+    "open_path",
+]

@@ -1,0 +1,129 @@
+"""What an event is: by its category, and where that is missing or too coarse, by its name and arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers import categories, schema
+from tracetui.parsers.chrome import columns
+from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.columns import Events
+    from tracetui.parsers.trace import TraceInfo
+
+HOST_CATEGORIES = {
+    "cpu_op": "operator", "operator": "operator", "hpu_op": "operator", "mtia_ccp_events": "operator",
+    "user_annotation": "annotation",
+    "python_function": "python",
+    "cuda_runtime": "runtime", "runtime": "runtime", "glow_runtime": "runtime", "mtia_runtime": "runtime",
+    "xpu_runtime": "runtime", "privateuse1_runtime": "runtime", "hip_runtime": "runtime",
+    "cuda_driver": "driver", "xpu_driver": "driver", "privateuse1_driver": "driver", "driver": "driver",
+    "overhead": "overhead",
+}  # fmt: skip
+"""Kineto's host categories in lower case, from 2020 to 2026 (libkineto ActivityType)."""
+
+DEVICE_CATEGORIES = {
+    "kernel": "kernel", "gpu_op": "kernel", "concurrent_kernel": "kernel",
+    "gpu_memcpy": "memcpy", "memcpy": "memcpy",
+    "gpu_memset": "memset", "memset": "memset",
+    "cuda_sync": "synchronization", "cuda_event": "synchronization",
+    "gpu_user_annotation": "annotation", "collective_comm": "annotation",
+}  # fmt: skip
+IGNORED_CATEGORIES = frozenset({"trace", "profiler", "cuda_profiler_range"})
+"""Spans of the profiler itself: read for the window they give, never shown as work."""
+
+_LAUNCH = re.compile(r"(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue", re.IGNORECASE)
+
+
+def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which API calls put work on a device: kernel and graph launches, copies, fills."""
+    yes = [code for code, text in categories.texts(names).items() if _LAUNCH.match(text)]
+    return np.isin(names, np.array(yes, np.uint32))
+
+
+def settle(events: Events, info: TraceInfo) -> None:
+    """Gives every event its final kind, in place.
+
+    Modules and data-loader waits are told from other Python functions and annotations by name; events without a
+    usable category by their process (JAX) or their arguments (damaged Kineto files).
+    """
+    _settle_others(events, info)
+    host = events.groups["host"]
+    kind, name = host["kind"], host["name"]
+    for source, prefix, target in (
+        ("python", "nn.Module: ", "module"),
+        ("annotation", "enumerate(Data", "dataloader"),
+        ("operator", "enumerate(Data", "dataloader"),
+        ("operator", "ProfilerStep#", "annotation"),
+    ):
+        rows = np.flatnonzero(kind == schema.HOST_KINDS.index(source))
+        codes = [code for code, text in categories.texts(name[rows]).items() if text.startswith(prefix)]
+        if codes:
+            kind[rows[np.isin(name[rows], np.array(codes, np.uint32))]] = schema.HOST_KINDS.index(target)
+    device = events.groups["device"]
+    for column, fallback in (("device", "process"), ("stream", "thread")):
+        empty = device[column] == NULL
+        device[column][empty] = device.pop(fallback)[empty]
+
+
+_STREAM = re.compile(r"[Ss]tream\s*#?(\d+)")
+
+
+def _settle_others(events: Events, info: TraceInfo) -> None:
+    """Sends events of `OTHER_KIND` to the host or the device group."""
+    device = events.groups["device"]
+    rows = np.flatnonzero(device["kind"] == OTHER_KIND)
+    if not rows.size:
+        return
+    gpu_processes = {
+        pid: int(match.group(1)) for pid, name in info.processes if (match := re.match(r"/device:GPU:(\d+)", name))
+    }
+    streams = {(pid, tid): _STREAM.search(name) for pid, tid, name in info.threads if pid in gpu_processes}
+    names = categories.texts(device["name"][rows])
+    stays = np.zeros(rows.size, np.bool_)
+    for at, row in enumerate(rows.tolist()):
+        process, thread = int(device["process"][row]), int(device["thread"][row])
+        name = names.get(int(device["name"][row]), "")
+        if process in gpu_processes:
+            stream = streams.get((process, thread))
+            device["device"][row] = gpu_processes[process]
+            if stream:
+                device["stream"][row] = int(stream.group(1))
+            device["kind"][row] = schema.DEVICE_KINDS.index(_device_kind(name) if stream else "annotation")
+            stays[at] = True
+        elif device["stream"][row] != NULL and device["correlation"][row] != NULL:
+            device["kind"][row] = schema.DEVICE_KINDS.index(_device_kind(name))
+            stays[at] = True
+    leaving = rows[~stays]
+    moved = columns.blank(columns.HOST, leaving.size)
+    for column in moved:
+        if column in device and column != "kind":
+            moved[column] = device[column][leaving]
+    for at, code in enumerate(moved["name"].tolist()):
+        moved["kind"][at] = schema.HOST_KINDS.index(_host_kind(names.get(code, ""), moved["correlation"][at] != NULL))
+    kept = np.ones(device["kind"].size, np.bool_)
+    kept[leaving] = False
+    events.groups["device"] = {column: values[kept] for column, values in device.items()}
+    host = events.groups["host"]
+    events.groups["host"] = {column: np.concatenate([host[column], moved[column]]) for column in host}
+
+
+def _device_kind(name: str) -> str:
+    low = name.lower()
+    return next((kind for kind in ("memcpy", "memset") if kind in low), "kernel")
+
+
+def _host_kind(name: str, has_correlation: bool) -> str:
+    if name.startswith("$") or ".py" in name:
+        return "python"
+    if re.match(r"(cuda|hip)[A-Z]", name):
+        return "runtime"
+    if has_correlation or re.match(r"cu[A-Z]", name):
+        return "driver"
+    return "operator" if name.startswith("aten::") else "annotation"

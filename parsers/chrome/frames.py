@@ -1,0 +1,283 @@
+"""From an Events' columns to a Trace: classify, sort, nest, link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import categories, links, schema
+from tracetui.parsers.chrome import classify
+from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
+from tracetui.parsers.trace import Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.columns import Columns, Events
+    from tracetui.parsers.nesting import Ints
+    from tracetui.parsers.tally import Tally
+
+OPERATOR, MODULE, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation"))
+DATALOADER = schema.HOST_KINDS.index("dataloader")
+RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("driver")
+STEP_PREFIX = "ProfilerStep#"
+
+
+def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
+    """Links the events of one file into the five frames.
+
+    The groups of `events` are consumed on the way, so that their memory is free again as the frames grow.
+    """
+    classify.settle(events, info)
+    host, device = events.groups.pop("host"), events.groups.pop("device")
+    memory, flows = events.groups.pop("memory"), events.groups.pop("flows")
+
+    external = links.external_ids_usable(host["correlation"], host["external_id"], NULL)
+    lane, threads = _lanes(host, external, tally)
+    clock = LaneClock(2 * threads.size, host["start"], host["start"] + host["duration"])
+    _sort_host(host, lane, clock)
+    nesting = nest(lane, host["start"], host["duration"], clock)
+    if nesting.cut.size:
+        example = categories.texts(host["name"][nesting.cut[:1]])
+        tally.repaired(
+            "event outlived its parent and was cut at the parent's end", nesting.cut.size, *example.values()
+        )
+        host["duration"] = nesting.end - host["start"]
+
+    rows = device["start"].argsort(kind="stable")
+    for name in device:
+        device[name] = device[name][rows]
+    steps = _steps(host)
+    forward = _forward_operators(host, nesting, threads, flows)
+    linked = _link_device(host, device, nesting, lane, forward, external, steps)
+
+    return Trace(
+        steps=steps,
+        host=_host_frame(host, nesting, forward),
+        device=_device_frame(device, linked),
+        memory=_memory_frame(memory, host["kind"], nesting, threads),
+        counters=_counters_frame(events.groups.pop("counters")),
+        info=info,
+        source=source,
+        notes=tally.notes(),
+    )
+
+
+def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
+    """A lane number per event and the threads, each (process, thread) as one value: thread t has lanes 2t and 2t + 1.
+
+    A thread's calls nest among themselves on the first, its annotations on the second: a range is often opened inside
+    a call that returns before the range is closed (`record_function.__enter__`), and neither may cut the other.
+    API calls that stand on a thread id of their own move to the thread of the operators that made them.
+    """
+    threads, lane = np.unique(_pair(host["process"], host["thread"]), return_inverse=True)
+    lane = 2 * lane.astype(np.int64, copy=False)
+    if external:
+        api = np.flatnonzero((host["kind"] == RUNTIME) | (host["kind"] == DRIVER))
+        operators = np.flatnonzero((host["kind"] == OPERATOR) & (host["external_id"] != NULL))
+        moves = links.runtime_thread_map(
+            lane[api], host["external_id"][api], lane[operators], host["external_id"][operators], NULL
+        )
+        for stray, home in moves.items():
+            moved = api[lane[api] == stray]
+            example = f"{host['thread'][moved[0]]} is {host['thread'][operators[lane[operators] == home][0]]}"
+            tally.repaired("API call moved to its operator's thread id", moved.size, example)
+            lane[moved] = home
+            host["thread"][moved] = host["thread"][operators[lane[operators] == home][0]]
+    lane[(host["kind"] == ANNOTATION) | (host["kind"] == DATALOADER)] += 1
+    return lane, threads
+
+
+def _thread_lanes(threads: Ints, process: Ints, thread: Ints) -> Ints:
+    """The lane of each thread's calls, or -1 for a thread without host events."""
+    pair = _pair(process, thread)
+    if not threads.size:
+        return np.full(pair.size, NONE, np.int64)
+    at = np.minimum(np.searchsorted(threads, pair), threads.size - 1)
+    return np.where(threads[at] == pair, 2 * at, NONE)
+
+
+def _pair(process: Ints, thread: Ints) -> Ints:
+    """One value per (process, thread) pair, as unique as a 64-bit mix can be."""
+    with np.errstate(over="ignore"):
+        mixed: Ints = process * np.int64(0x9E3779B97F4A7C1 | 1) + thread
+    return mixed
+
+
+def _sort_host(host: Columns, lane: Ints, clock: LaneClock) -> None:
+    """Puts the host columns, and `lane` with them, in nesting order, one column at a time."""
+    rows = order(lane, host["start"], host["duration"], clock)
+    lane[:] = lane[rows]
+    for name in host:
+        host[name] = host[name][rows]
+
+
+def _steps(host: Columns) -> pl.DataFrame:
+    """The ProfilerStep annotations of the thread that has most of them, by start."""
+    marks = np.flatnonzero(host["kind"] == ANNOTATION)
+    names = categories.texts(host["name"][marks])
+    wanted = [code for code, text in names.items() if text.startswith(STEP_PREFIX) and text[13:].isdigit()]
+    marks = marks[np.isin(host["name"][marks], np.array(wanted, np.uint32))]
+    if marks.size:
+        threads, counts = np.unique(host["thread"][marks], return_counts=True)
+        marks = marks[host["thread"][marks] == threads[counts.argmax()]]
+    texts = [names[code] for code in host["name"][marks].tolist()]
+    return pl.DataFrame(
+        {
+            "index": [int(text[13:]) for text in texts],
+            "name": texts,
+            "start": host["start"][marks],
+            "duration": host["duration"][marks],
+        },
+        schema=schema.STEPS,
+    ).sort("start")
+
+
+def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Columns) -> Ints:
+    """For each operator that a forward/backward flow ends in, the operator it began in; -1 elsewhere."""
+    forward = np.full(host["start"].size, NONE, np.int64)
+    lane = _thread_lanes(threads, flows["process"], flows["thread"])
+    at = nearest(nesting.parent, host["kind"] == OPERATOR, nesting.innermost_at(lane, flows["time"]))
+    begins = np.flatnonzero(flows["begins"] & (at >= 0))
+    finishes = np.flatnonzero(~flows["begins"] & (at >= 0))
+    source = links.lookup(flows["id"][begins], flows["id"][finishes])
+    matched = source >= 0
+    forward[at[finishes[matched]]] = at[begins[source[matched]]]
+    return forward
+
+
+def _link_device(
+    host: Columns, device: Columns, nesting: Nesting, lane: Ints, forward: Ints, external: bool, steps: pl.DataFrame
+) -> dict[str, Ints]:
+    """The host rows that each device activity belongs to."""
+    kind, parent = host["kind"], nesting.parent
+    api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
+    launching = classify.launches(host["name"][api])
+    launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
+
+    is_operator, is_module = kind == OPERATOR, kind == MODULE
+    operator = nearest(parent, is_operator, launch)
+    if external:  # containment first; the id serves where no operator encloses the launch
+        lost = np.flatnonzero((operator < 0) & (device["external_id"] != NULL))
+        operators = np.flatnonzero(is_operator)
+        named = links.lookup(host["external_id"][operators], device["external_id"][lost])
+        operator[lost[named >= 0]] = operators[named[named >= 0]]
+    context = np.where(launch >= 0, launch, operator)
+    module = nearest(parent, is_module, np.where(nearest(parent, is_module, context) >= 0, context, operator))
+    backward = nearest(parent, forward >= 0, operator)
+    forward_module = np.full(launch.size, NONE, np.int64)
+    known = backward >= 0
+    forward_module[known] = nearest(parent, is_module, forward[backward[known]])
+
+    # a launch belongs to the range and step that its call begins in, an activity without one to the step it runs in
+    known = context >= 0
+    when = device["start"].copy()
+    when[known] = host["start"][context[known]]
+    around = np.full(launch.size, NONE, np.int64)
+    around[known] = nesting.innermost_at(lane[context[known]] + 1, when[known])
+    start = steps["start"].to_numpy()
+    step = np.searchsorted(start, when, side="right") - 1
+    if start.size:
+        step[when >= (start + steps["duration"].to_numpy())[step]] = NONE
+    return {
+        "launch": launch,
+        "operator": operator,
+        "module": module,
+        "forward_module": forward_module,
+        "range": nearest(parent, kind == ANNOTATION, around),
+        "step": step,
+    }
+
+
+def _ints(values: Ints) -> pl.Series:
+    """Int64 with `NULL` as null."""
+    missing = values == NULL
+    series = pl.Series(values)
+    if missing.any():
+        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
+    return series
+
+
+def _rows(values: Ints) -> pl.Series:
+    """Row ids with -1 as null."""
+    series = pl.Series(values.astype(np.uint32))
+    missing = values < 0
+    if missing.any():
+        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
+    return series
+
+
+def _dim3(values: NDArray[np.int32]) -> pl.Series:
+    """Grid or block sizes; rows of -1 are null."""
+    missing = values[:, 0] < 0
+    series = pl.Series(values, dtype=schema.Dim3)
+    if missing.any():
+        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
+    return series
+
+
+def _column(dtype: Any, values: NDArray[Any]) -> pl.Series:  # noqa: ANN401  any Polars type
+    if dtype == schema.Name:
+        return categories.decode(values)
+    if dtype == schema.Dim3:
+        return _dim3(values)
+    if dtype in (schema.HostKind, schema.DeviceKind):
+        return pl.Series(values).cat.to(dtype)
+    if dtype == pl.Float64:
+        return pl.Series(values, nan_to_null=True)
+    return _ints(values)
+
+
+def _frame(layout: dict[str, pl.DataType], columns: Columns, rows: dict[str, Ints], **ready: pl.Series) -> pl.DataFrame:
+    """Turns columns into a frame of this layout, letting each go as it is taken."""
+    taken: list[pl.Series] = []
+    for name, dtype in layout.items():
+        if name in rows:
+            taken.append(_rows(rows.pop(name)).alias(name))
+        elif name in ready:
+            taken.append(ready[name].alias(name))
+        else:
+            taken.append(_column(dtype, columns.pop(name)).alias(name))
+    return pl.DataFrame(taken)
+
+
+def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
+    kind = host["kind"].copy()
+    frame = _frame(
+        schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth)
+    )
+    host["kind"] = kind  # still needed for the memory events
+    return frame
+
+
+def _device_frame(device: Columns, linked: dict[str, Ints]) -> pl.DataFrame:
+    return _frame(schema.DEVICE, device, linked)
+
+
+def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, threads: Ints) -> pl.DataFrame:
+    rows = memory["time"].argsort(kind="stable")
+    for name in memory:
+        memory[name] = memory[name][rows]
+    lane = _thread_lanes(threads, memory["process"], memory["thread"])
+    operator = nearest(nesting.parent, kind == OPERATOR, nesting.innermost_at(lane, memory["time"]))
+    return _frame(schema.MEMORY, memory, {"operator": operator})
+
+
+def _counters_frame(counters: Columns) -> pl.DataFrame:
+    size = counters["time"].size
+    missing = pl.Series([None] * size, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "device_row": pl.Series([None] * size, dtype=schema.RowId),
+            "time": _ints(counters["time"]),
+            "section": categories.decode(counters["name"]),
+            "metric": categories.decode(counters["series"]),
+            "unit": missing.cast(pl.Categorical),
+            "value": pl.Series(counters["value"], nan_to_null=True),
+            "text": missing,
+        },
+        schema=schema.COUNTERS,
+    )

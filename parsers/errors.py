@@ -1,0 +1,30 @@
+"""What can go wrong with an input, in words for the person who gave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class TraceError(Exception):
+    """An input that can't be read: which file, what is wrong with it, what to do.
+
+    Shown as one line, never as a traceback.
+    """
+
+    def __init__(self, path: Path | str, problem: str, advice: str = "") -> None:
+        self.path = path
+        self.problem = problem
+        self.advice = advice
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        """The one line that a person sees."""
+        line = f"{self.path}: {self.problem}"
+        return f"{line}; {self.advice}" if self.advice else line
+
+
+class Cancelled(Exception):  # noqa: N818  a request of the user, not an error
+    """The user gave up waiting; nothing usable was read."""

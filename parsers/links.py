@@ -1,0 +1,74 @@
+"""Which row belongs to which: threads, launches, operators, modules, backward to forward.
+
+Works on the host events once they are nested (see `nesting`); all arguments and results are row numbers, -1 for none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.nesting import NONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.nesting import Ints
+
+    Bools = NDArray[np.bool_]
+
+
+def lookup(keys: Ints, wanted: Ints) -> Ints:
+    """Position of the first of `keys` equal to each wanted value, or -1."""
+    if not keys.size:
+        return np.full(wanted.shape, NONE, np.int64)
+    by_key = np.argsort(keys, kind="stable")
+    ordered = keys[by_key]
+    at = np.minimum(np.searchsorted(ordered, wanted), keys.size - 1)
+    return np.where(ordered[at] == wanted, by_key[at], NONE)
+
+
+def external_ids_usable(correlation: Ints, external_id: Ints, null: int) -> bool:
+    """Whether `External id` names an operator.
+
+    From about August 2022 to February 2024 Kineto wrote the correlation id there (fixed by pytorch/kineto#873).
+    """
+    known = (external_id != null) & (correlation != null)
+    return bool(known.any()) and float(np.mean(external_id[known] == correlation[known])) < 0.5
+
+
+def runtime_thread_map(
+    api_lane: Ints, api_external: Ints, operator_lane: Ints, operator_external: Ints, null: int
+) -> dict[int, int]:
+    """Lanes of API calls that are in truth another lane of operators.
+
+    Kineto numbers some threads (autograd's, mostly) one way for operators and another way for API calls. A lane that
+    holds API calls and no operator is taken for the lane whose operators its calls name by `External id`, if most do.
+    """
+    with_operators = np.unique(operator_lane)
+    stray = ~np.isin(api_lane, with_operators) & (api_external != null)
+    if not stray.any():
+        return {}
+    operator = lookup(operator_external, api_external[stray])
+    found = operator >= 0
+    source, target = api_lane[stray][found], operator_lane[operator[found]]
+    lanes: dict[int, int] = {}
+    for lane in np.unique(source).tolist():
+        votes, counts = np.unique(target[source == lane], return_counts=True)
+        best = int(counts.argmax())
+        if counts[best] * 2 > counts.sum():
+            lanes[lane] = int(votes[best])
+    return lanes
+
+
+def match_launches(correlation: Ints, api_correlation: Ints, api_rows: Ints, is_launch: Bools, null: int) -> Ints:
+    """Host row of the API call that started each device activity.
+
+    A correlation id may stand on several calls (a launch and a query inside it): those that launch come first.
+    """
+    first = np.argsort(~is_launch, kind="stable")
+    at = lookup(api_correlation[first], correlation)
+    launch = np.where(at >= 0, api_rows[first][at] if first.size else NONE, NONE)
+    launch[correlation == null] = NONE
+    return launch

@@ -1,0 +1,158 @@
+"""Which host event encloses which: parents, depths and ends of timed events on threads (*lanes*).
+
+Everything here is vectorised over NumPy arrays of one length n, ordered by lane, start, then the longer first,
+so that a parent always precedes its children. ``-1`` stands for "none" in arrays of row numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+NONE = -1
+
+
+class LaneClock:
+    """Maps (lane, time) to one int64 that orders like the pair, so that one search serves all lanes at once.
+
+    Where the times of a damaged file span too much for that, ranks of the known times take their place.
+    """
+
+    def __init__(self, lanes: int, *times: Ints) -> None:
+        filled = [t for t in times if t.size]
+        self._low = min((int(t.min()) for t in filled), default=0)
+        high = max((int(t.max()) for t in filled), default=0)
+        self._span = high - self._low + 2
+        self._ranks: Ints | None = None
+        if self._span * (lanes + 1) >= 2**62:
+            self._ranks = np.unique(np.concatenate(filled))
+            self._span = self._ranks.size + 2
+
+    def key(self, lane: Ints, time: Ints) -> Ints:
+        """One sortable key per (lane, time); times outside the known range count as just outside it."""
+        if self._ranks is not None:
+            offset = np.searchsorted(self._ranks, time, side="right").astype(np.int64)
+        else:
+            offset = np.clip(time - self._low, -1, self._span - 2)
+        return self.floor(lane) + offset + 1
+
+    def floor(self, lane: Ints) -> Ints:
+        """A key below all of the lane's own and above those of the lanes before it."""
+        return lane * self._span
+
+
+def order(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Ints:
+    """The permutation that puts events in lane, start, longer-first order."""
+    key = clock.key(lane, start)
+    if np.all(key[1:] > key[:-1]):
+        return np.arange(key.size, dtype=np.int64)
+    by_start = np.argsort(key, kind="stable")
+    ordered = key[by_start]
+    tied = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if tied.size:
+        rows = np.union1d(tied, tied + 1)
+        among = by_start[rows]
+        by_start[rows] = among[np.lexsort((-duration[among], key[among]))]
+    return by_start
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """The tree of a set of host events."""
+
+    parent: Ints
+    """Row of the innermost enclosing event, or -1."""
+    depth: NDArray[np.int16]
+    """How many events enclose the row."""
+    end: Ints
+    """The event's end, cut at its parent's."""
+    cut: Ints
+    """Rows whose end had to be cut."""
+    key: Ints
+    """The clock's key of each start, ascending."""
+    clock: LaneClock
+
+    def innermost_at(self, lane: Ints, time: Ints) -> Ints:
+        """The innermost event that is under way on each lane at each time, or -1; a negative lane has none."""
+        if not self.key.size:
+            return np.full(time.shape, NONE, np.int64)
+        row = np.searchsorted(self.key, self.clock.key(lane, time), side="right") - 1
+        row[(row < 0) | (lane < 0) | (self.key[row] < self.clock.floor(lane))] = NONE
+        live = np.flatnonzero(row >= 0)
+        while live.size:
+            live = live[self.end[row[live]] <= time[live]]
+            row[live] = self.parent[row[live]]
+            live = live[row[live] >= 0]
+        return row
+
+
+def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
+    """Builds the tree of events that are already in `order`.
+
+    The parent of an event is the last one before it that is still under way at its start. An event that outlives its
+    parent ends with it: a profiler that never saw a call return writes it as lasting to the end of the recording, and
+    taken at its word it would swallow everything that follows on its thread.
+    """
+    own_end = end = start + duration
+    parent = _predecessors(lane)
+    while True:
+        _climb_to_open(parent, start, end)
+        limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
+        cut_end = np.minimum(own_end, limit)
+        if np.array_equal(cut_end, end):
+            break
+        if np.any(cut_end > end):  # it was cut by one that has itself been cut since, so its parent is sought anew
+            parent = _predecessors(lane)
+        end = cut_end
+    cut = np.flatnonzero(end < own_end)
+    return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
+
+
+def _predecessors(lane: Ints) -> Ints:
+    """The row before each on the same lane, or -1."""
+    before = np.arange(-1, lane.size - 1, dtype=np.int64)
+    before[1:][lane[1:] != lane[:-1]] = NONE
+    return before
+
+
+def _climb_to_open(parent: Ints, start: Ints, end: Ints) -> None:
+    """Moves each row's parent up, in place, until it is one that has not ended at the row's start.
+
+    All events between a row and its candidate have ended, so a closed candidate may be replaced by its own candidate:
+    the distance doubles each round.
+    """
+    live = np.flatnonzero(parent >= 0)
+    while live.size:
+        candidate = parent[live]
+        closed = end[candidate] <= start[live]
+        live = live[closed]
+        up = parent[candidate[closed]]
+        parent[live] = up
+        live = live[up >= 0]
+
+
+def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.int16]:
+    """Events begun before each row, less those that have ended by then; an instant encloses nothing."""
+    lasting = end > start
+    begun = np.cumsum(lasting) - lasting
+    ended = np.sort(clock.key(lane, end)[lasting])
+    return (begun - np.searchsorted(ended, clock.key(lane, start), side="right")).astype(np.int16)
+
+
+def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
+    """For each of `rows`, itself or its closest ancestor for which `wanted` holds, or -1."""
+    found = rows.copy()
+    live = np.flatnonzero(found >= 0)
+    while live.size:
+        live = live[~wanted[found[live]]]
+        found[live] = parent[found[live]]
+        live = live[found[live] >= 0]
+    return found

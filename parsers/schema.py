@@ -1,0 +1,120 @@
+"""The five frames every parser fills: their columns, types and units.
+
+All times are int64 nanoseconds on the trace's own clock. A column a source can't fill is null, never 0.
+Rows of one frame refer to rows of another by position (a *row id*).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+HOST_KINDS = (
+    "operator",  # a framework operator: aten::mm
+    "module",  # one call of an nn.Module
+    "python",  # a Python function
+    "annotation",  # record_function, ProfilerStep, NVTX range
+    "dataloader",  # the host waits for the next batch
+    "runtime",  # CUDA runtime API call
+    "driver",  # CUDA driver API call
+    "overhead",  # the profiler's own work
+)
+DEVICE_KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "graph",  # a whole CUDA graph recorded as one activity
+    "synchronization",
+    "annotation",  # a host range projected on the device by the profiler
+)
+
+HostKind = pl.Enum(HOST_KINDS)
+DeviceKind = pl.Enum(DEVICE_KINDS)
+Name = pl.Categorical
+RowId = pl.UInt32
+Dim3 = pl.Array(pl.Int32, 3)
+
+STEPS: dict[str, pl.DataType] = {
+    "index": pl.Int64(),  # N of ProfilerStep#N
+    "name": pl.String(),
+    "start": pl.Int64(),
+    "duration": pl.Int64(),
+}
+"""One iteration a row, ordered by start."""
+
+HOST: dict[str, pl.DataType] = {
+    "kind": HostKind,
+    "name": Name(),
+    "start": pl.Int64(),
+    "duration": pl.Int64(),  # cut at the parent's end where the event outlives its parent
+    "process": pl.Int64(),
+    "thread": pl.Int64(),
+    "parent": RowId(),  # innermost enclosing event of the same thread
+    "depth": pl.Int16(),
+    "correlation": pl.Int64(),  # API calls only
+    "external_id": pl.Int64(),
+    "sequence": pl.Int64(),  # autograd sequence number
+    "forward": RowId(),  # of a backward operator: the forward operator it belongs to
+    "module_id": pl.Int64(),  # of a module: which instance of its class
+    "input_shapes": Name(),  # JSON text
+    "input_types": Name(),  # JSON text
+    "stack": Name(),  # frames joined by ';', innermost first
+    "offset": pl.Int64(),  # where the event begins in the uncompressed file
+}
+"""One host event a row, ordered by process, thread, start, then the longer first: a parent precedes its children."""
+
+DEVICE: dict[str, pl.DataType] = {
+    "kind": DeviceKind,
+    "name": Name(),
+    "start": pl.Int64(),
+    "duration": pl.Int64(),
+    "device": pl.Int64(),
+    "stream": pl.Int64(),
+    "context": pl.Int64(),
+    "correlation": pl.Int64(),
+    "external_id": pl.Int64(),
+    "launch": RowId(),  # host row of the API call that launched it
+    "operator": RowId(),  # host row of the innermost operator around the launch
+    "module": RowId(),  # host row of the innermost module call around the launch
+    "forward_module": RowId(),  # of a backward kernel: the module call whose backward it computes
+    "range": RowId(),  # host row of the innermost annotation around the launch
+    "step": RowId(),  # row in steps whose host time holds the launch
+    "grid": Dim3,
+    "block": Dim3,
+    "registers": pl.Int64(),  # per thread
+    "shared_memory": pl.Int64(),  # bytes per block, static + dynamic
+    "occupancy_percent": pl.Float64(),  # estimated by the profiler
+    "blocks_per_sm": pl.Float64(),
+    "bytes": pl.Int64(),  # memcpy, memset
+    "offset": pl.Int64(),
+}
+"""One GPU activity a row, ordered by start."""
+
+MEMORY: dict[str, pl.DataType] = {
+    "time": pl.Int64(),
+    "process": pl.Int64(),
+    "thread": pl.Int64(),
+    "device_type": pl.Int64(),  # 0 CPU, 1 CUDA (c10::DeviceType)
+    "device": pl.Int64(),
+    "address": pl.Int64(),
+    "bytes": pl.Int64(),  # negative when freed
+    "allocated": pl.Int64(),
+    "reserved": pl.Int64(),
+    "operator": RowId(),  # host row of the innermost operator around it
+}
+"""One allocator event a row, ordered by time."""
+
+COUNTERS: dict[str, pl.DataType] = {
+    "device_row": RowId(),
+    "time": pl.Int64(),
+    "section": Name(),
+    "metric": Name(),
+    "unit": Name(),
+    "value": pl.Float64(),
+    "text": pl.String(),
+}
+"""One metric of one profiled launch, or one sample of a counter."""
+
+
+def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """A frame of this schema without rows."""
+    return pl.DataFrame(schema=schema)

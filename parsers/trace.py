@@ -1,0 +1,138 @@
+"""The one data model: a Trace is five frames and their context, whatever tool wrote the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+FRAMES = ("steps", "host", "device", "memory", "counters")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the parser skipped, repaired, or found missing."""
+
+    kind: str
+    """``skipped`` (the event is lost), ``repaired`` (kept, but changed) or ``missing`` (something was not there)."""
+    reason: str
+    count: int
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """One GPU, as the trace describes it; null where it does not."""
+
+    id: int
+    name: str | None = None
+    compute_capability: str | None = None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+    max_threads_per_sm: int | None = None
+    warp_size: int | None = None
+    registers_per_sm: int | None = None
+    shared_memory_per_sm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInfo:
+    """Where a trace comes from and how it was captured."""
+
+    kind: str
+    """``chrome``, ``nsys``, ``ncu``, ``memory_snapshot`` or ``jax``."""
+    tool: str
+    tool_version: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    devices: tuple[DeviceInfo, ...] = ()
+    captured: tuple[tuple[str, str], ...] = ()
+    """Capture settings and versions that the file records, in its own words."""
+    window: tuple[int, int] | None = None
+    """Start and duration of the recording, ns."""
+    base_time: int | None = None
+    """Unix time of the trace's zero, ns."""
+    processes: tuple[tuple[int, str], ...] = ()
+    threads: tuple[tuple[int, int, str], ...] = ()
+    """(process, thread, name)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The file behind a trace."""
+
+    path: Path
+    bytes: int
+    """Size on disk."""
+    events_total: int = 0
+    """Every event object in the file, metadata and flows included."""
+    events_parsed: int = 0
+    partial: bool = False
+    """Loading was stopped by the user before the file's end."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Five frames (see ``parsers.schema``) and their context."""
+
+    steps: pl.DataFrame
+    host: pl.DataFrame
+    device: pl.DataFrame
+    memory: pl.DataFrame
+    counters: pl.DataFrame
+    info: TraceInfo
+    source: Source
+    notes: tuple[Note, ...] = ()
+
+    @classmethod
+    def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:
+        """A trace without a single row."""
+        frames = (schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS)
+        return cls(*(schema.empty(frame) for frame in frames), info=info, source=source, notes=notes)
+
+    def with_notes(self, *notes: Note) -> Trace:
+        """The same trace with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """The five frames as pandas DataFrames, by name.
+
+        Raises:
+            ImportError: pandas or pyarrow is missing; ``pip install 'tracetui[pandas]'`` brings both.
+        """
+        return {name: getattr(self, name).to_pandas() for name in FRAMES}
+
+
+@dataclass(frozen=True)
+class Run:
+    """The traces of one profiled run, one per rank and tool."""
+
+    path: Path
+    traces: tuple[Trace, ...]
+    warnings: tuple[str, ...] = ()
+    """Files of the folder that could not be read, one line each."""
+    others: tuple[tuple[str, tuple[Path, ...]], ...] = field(default=())
+    """Other runs found in the same folder: (name, files)."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls this run: the file or folder name without its suffixes."""
+        name = self.path.name or str(self.path)
+        for suffix in (".gz", ".json", ".trace", ".pt"):
+            name = name.removesuffix(suffix)
+        return name
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The distributed ranks present, ascending."""
+        return tuple(sorted({t.info.rank for t in self.traces if t.info.rank is not None}))
+
+    def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
+        """Each trace's frames as pandas DataFrames."""
+        return [trace.to_pandas() for trace in self.traces]

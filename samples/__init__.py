@@ -1,0 +1,1 @@
+"""Small real recordings that ship with the package; see README.md beside this file."""
