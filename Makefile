@@ -1,0 +1,25 @@
+# `make check` is what a change must pass; `make test` is the README's second command without the set-up.
+PYTHON ?= python
+FOLDERS = analysis app collectors models parsers samples
+
+.PHONY: check test lint typecheck layers typed-links
+
+check: lint typecheck layers test
+
+test:
+	$(PYTHON) -m pytest
+
+lint:
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+# Static tools don't see setuptools' import hook, so they get a folder of links laid out as the package is.
+typed-links:
+	@mkdir -p build/typed/tracetui
+	@for d in $(FOLDERS); do ln -sfn ../../../$$d build/typed/tracetui/$$d; done
+
+typecheck: typed-links
+	$(PYTHON) -m mypy
+
+layers:
+	$(PYTHON) -m importlinter.cli lint-imports 2>/dev/null || lint-imports
