@@ -1,0 +1,150 @@
+"""How numbers and names are written for people: units, digits, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import unicodedata
+
+UNKNOWN = "-"
+"""What stands where a value can't be known."""
+
+_ASCII_TWINS = str.maketrans(
+    {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
+)
+_BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def printable(text: str, *, ascii: bool = False) -> str:
+    r"""The text with everything a terminal could obey, or a reader could be fooled by, as a visible escape.
+
+    Control characters (ANSI escapes begin with one), bidi overrides, zero-width characters, line separators and lone
+    surrogates become ``\x1b``, ``\u202e``, …; a name with a literal backslash stays as it is.
+
+    Args:
+        text: a name from a trace, which may hold anything.
+        ascii: also write characters outside ASCII as their look-alike (µ as u) or as an escape.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return to_ascii(text) if ascii else text
+
+
+def to_ascii(text: str) -> str:
+    """Text of our own for a terminal without UTF-8: µ as u, × as x, an unknown character as its escape."""
+    if text.isascii():
+        return text
+    return text.translate(_ASCII_TWINS).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def format_ns(value: float | None, *, ascii: bool = False) -> str:
+    """A duration given in ns, in the unit that suits it: ``812 ns``, ``16.1 µs``, ``1.234 s``; ``-`` if unknown."""
+    if value is None:
+        return UNKNOWN
+    size = abs(value)
+    if size < 999.5:
+        return f"{value:.0f} ns"
+    if size < 999_950:
+        return f"{_digits(value / 1e3)} {'us' if ascii else 'µs'}"
+    if size < 999_950_000:
+        return f"{_digits(value / 1e6)} ms"
+    return f"{_digits(value / 1e9)} s"
+
+
+def format_us(value: float | None, *, ascii: bool = False) -> str:
+    """A duration given in µs, as `format_ns` writes it."""
+    return format_ns(None if value is None else value * 1e3, ascii=ascii)
+
+
+def format_bytes(value: float | None) -> str:
+    """A size in binary units: ``512 B``, ``1.5 MiB``; ``-`` if unknown."""
+    if value is None:
+        return UNKNOWN
+    size = float(value)
+    if abs(size) < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if abs(size) < 1023.95:
+            return f"{_digits(size)} {unit}"
+    return f"{_digits(size / 1024)} TiB"
+
+
+def format_percent(value: float | None, *, signed: bool = False) -> str:
+    """A share in percent: ``41.2 %``, two decimals below 10, ``<0.01 %`` rather than a rounded zero."""
+    if value is None:
+        return UNKNOWN
+    if 0 < abs(value) < 0.005:
+        return "<0.01 %" if value > 0 else ">-0.01 %"
+    decimals = 1 if abs(value) >= 9.995 else 2
+    return f"{value:+.{decimals}f} %" if signed else f"{value:.{decimals}f} %"
+
+
+def format_count(value: int | None) -> str:
+    """A number of things, with thousands separated: ``131,998``."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def format_number(value: float | None) -> str:
+    """A plain number with three significant digits or none lost: ``11.6``, ``0.02``, ``4192``."""
+    return UNKNOWN if value is None else _digits(float(value))
+
+
+def bar(fraction: float, width: int, *, ascii: bool = False) -> str:
+    """A bar of `width` columns filled to `fraction` (0 to 1), in eighths of a column or in ``#``.
+
+    Something above zero shows at least its smallest piece.
+    """
+    fraction = min(max(fraction, 0.0), 1.0)
+    if ascii:
+        filled = max(round(fraction * width), 1 if fraction > 0 else 0)
+        return "#" * filled + " " * (width - filled)
+    eighths = max(round(fraction * width * 8), 1 if fraction > 0 else 0)
+    whole, rest = divmod(eighths, 8)
+    text = "█" * whole + (_BAR_EIGHTHS[rest] if rest else "")
+    return text.ljust(width)
+
+
+def cell_width(text: str) -> int:
+    """How many terminal columns a printable text takes: East Asian wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(c) for c in text)
+
+
+def fit(text: str, width: int, *, ascii: bool = False) -> str:
+    """The text in at most `width` columns; what is cut ends in an ellipsis."""
+    if cell_width(text) <= width:
+        return text
+    mark = "..." if ascii else "…"
+    room = width - len(mark)
+    if room <= 0:
+        return mark[:width]
+    used, end = 0, 0
+    for end, char in enumerate(text):  # noqa: B007  where the room ends is wanted
+        used += _char_width(char)
+        if used > room:
+            break
+    return text[:end] + mark
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """The text filled with spaces to `width` columns; `right` moves it to the right edge."""
+    space = " " * max(width - cell_width(text), 0)
+    return space + text if right else text + space
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _digits(value: float) -> str:
+    """Four significant digits at most, never fewer than the integer part has."""
+    size = abs(value)
+    if size >= 999.95:
+        return f"{value:,.0f}"
+    if size >= 99.995:
+        return f"{value:.1f}"
+    if size >= 9.9995:
+        return f"{value:.2f}"
+    return f"{value:.3f}"
