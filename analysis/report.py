@@ -1,0 +1,121 @@
+"""The report: one JSON contract for scripts, CI and the plain-text reports (`docs/report.md` describes every key)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis import report_sections
+from tracetui.analysis.report_rows import Json, known, rows, us
+from tracetui.analysis.selection import Scope, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Run, Trace
+
+SCHEMA = "tracetui.report/1"
+DIFF_SCHEMA = "tracetui.diff/1"
+TRACE_SECTIONS = tuple(report_sections.SECTIONS)
+SECTIONS = (*TRACE_SECTIONS, "ranks")
+"""What ``--section`` takes: a trace's sections and the run's table of ranks."""
+
+RANK_COLUMNS = (
+    "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
+)  # fmt: skip
+DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns")
+WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
+
+
+def report(
+    run: Run, scope: Scope | None = None, sections: Iterable[str] | None = None, limit: int | None = None
+) -> Json:
+    """The numbers of a run as the JSON contract.
+
+    Args:
+        run: what `open_path` returned.
+        scope: the steps, devices or stretch of time the numbers are about.
+        sections: names out of `SECTIONS`; all of them by default. Only these are computed.
+        limit: at most so many rows of each list; `counts` still tells how many there are.
+
+    Returns:
+        Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
+    """
+    wanted = tuple(SECTIONS if sections is None else sections)
+    unknown = [name for name in wanted if name not in SECTIONS]
+    if unknown:
+        raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    scope = scope or Scope()
+    body: Json = {
+        "path": str(run.path),
+        "traces": [trace_report(trace, scope, wanted, limit) for trace in run.traces],
+        "comparable": None,
+        "captures": [],
+        "warnings": list(run.warnings),
+        "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
+    }
+    if "ranks" in wanted:
+        body["ranks"] = _ranks(run, scope)
+    return {"schema": SCHEMA, "run": body}
+
+
+def trace_report(trace: Trace, scope: Scope, sections: Iterable[str], limit: int | None = None) -> Json:
+    """One trace's part of the report: its source, devices and the sections asked for."""
+    sel = select(trace, scope)
+    found: Json = {
+        "source": report_sections.source(trace),
+        "device": report_sections.devices(trace),
+        "base": sel.describe(),
+    }
+    counts: dict[str, int] = {}
+    for name in TRACE_SECTIONS:
+        if name in sections:
+            found[name], count = report_sections.SECTIONS[name](sel, limit)
+            if count is not None:
+                counts[name] = count
+    found["counts"] = counts
+    return found
+
+
+def diff_report(a: Selection, b: Selection, limit: int | None = None) -> Json:
+    """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
+
+    Args:
+        a: the base.
+        b: what is compared with it.
+        limit: at most so many rows of each list; `counts` still tells how many there are.
+    """
+    from tracetui.analysis.comparable import comparable
+    from tracetui.analysis.diff import diff
+
+    found = diff(a, b)
+    lists = {"kernels": found.kernels, "operators": found.operators, "modules": found.modules}
+    return {
+        "schema": DIFF_SCHEMA,
+        "a": _side(a),
+        "b": _side(b),
+        "comparable": comparable(a.trace, b.trace),
+        "step": {
+            "a_us": us(found.step.a_ns),
+            "b_us": us(found.step.b_ns),
+            "delta_us": us(found.step.delta_ns),
+            "delta_percent": known(found.step.delta_percent),
+            "noise_us": us(found.step.noise_ns),
+        },
+        "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
+        **{name: rows(frame, DIFF_COLUMNS, limit) for name, frame in lists.items()},
+        "findings": [],
+        "counts": {name: frame.height for name, frame in lists.items()},
+    }
+
+
+def _side(sel: Selection) -> Json:
+    return {"path": str(sel.trace.source.path), "rank": sel.trace.info.rank, "base": sel.describe()}
+
+
+def _ranks(run: Run, scope: Scope) -> list[Json]:
+    if len(run.ranks) < 2:
+        return []
+    from tracetui.analysis.ranks import rank_table
+
+    return rows(rank_table(run, scope), RANK_COLUMNS)
