@@ -1,0 +1,158 @@
+"""Kernel names: short form, category and tensor cores, on hand-picked names and on every recording."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from tracetui.parsers import kernel_names
+from tracetui.parsers.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+RECORDINGS = (
+    "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz",
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "chrome/forms/amd_mi250_rocm.json.gz",
+)
+ADD = "at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>"
+COPY = "at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(float)#1}, std::array<char*, 2ul>"
+INDEXED_COPY = (
+    "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}"
+    "::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&)"
+    "::{lambda(int)#1}"
+)
+SUM = "at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float>::operator()(int)>>"
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "kind"),
+    [
+        (
+            f"void at::native::vectorized_elementwise_kernel<4, {ADD} >(int, {ADD})",
+            "elementwise: add bf16",
+            "elementwise",
+        ),
+        (f"void at::native::vectorized_elementwise_kernel<8, {COPY} >(int, {COPY})", "elementwise: copy bf16", "copy"),
+        (
+            f"void at::native::elementwise_kernel<128, 4, {INDEXED_COPY}>(int)",
+            "elementwise: copy",
+            "copy",
+        ),
+        (f"void at::native::reduce_kernel<512, 1, {SUM} >({SUM})", "reduce: sum", "reduce"),
+        (
+            "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 8, 1, false, true> >(SSMParamsBase)",
+            "selective_scan_fwd_kernel",
+            "scan",
+        ),
+        (
+            "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float>(long, int volatile*)",
+            "multi_tensor_apply<AdamFunctor>",
+            "optimizer",
+        ),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>(float*, int)",
+            "softmax_warp_forward",
+            "softmax",
+        ),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, cublasGemvParamsEx<int> >()",
+            "gemvx::kernel",
+            "gemm",
+        ),
+        ("nvjet_sm90_hsh_64x8_64x16_1x4_h_bz_NNT", "nvjet_sm90_hsh_64x8_64x16_1x4_h_bz_NNT", "gemm"),
+        (
+            "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4"
+            "_execute_split_k_kernel__5x_cublas",
+            "sm80_xmma_gemm_f32_tn_n_64x64x8_ffma_split_k",
+            "gemm",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(cutlass_80_simt_sgemm_64x64::Params)",
+            "cutlass_80_simt_sgemm_64x64_8x5_nn_align1",
+            "gemm",
+        ),
+        ("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", None, "conv"),
+        ("void implicit_convolve_sgemm<float, float, 128, 6, 7, 3>(int, int)", "implicit_convolve_sgemm", "conv"),
+        ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512>(int)", "bn_fw_tr_1C11_kernel_NCHW", "norm"),
+        ("void cub::DeviceRadixSortOnesweepKernel<cub::Policy<long>::Policy800>(int)", None, "other"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", None, "communication"),
+        ("triton_poi_fused__softmax_add_0", "triton_poi_fused__softmax_add_0", "elementwise"),
+        ("triton_per_fused_native_layer_norm_2", "triton_per_fused_native_layer_norm_2", "norm"),
+        ("triton_red_fused_sum_3", "triton_red_fused_sum_3", "reduce"),
+        ("Cijk_Alik_Bljk_SB_Bias_AS_MT64x16x32_MI16x16x1_SN_LDSB0", "Cijk_Alik_Bljk_SB_MT64x16x32_MI16x16x1", "gemm"),
+        ("my_own_kernel", "my_own_kernel", "other"),
+        ("", "unknown", "other"),
+        ("void cut::short_name<float, at::native::AddFu", "short_name", "other"),
+    ],
+)
+def test_short_name_and_category(name: str, short: str | None, kind: str) -> None:
+    assert category(name) == kind
+    if short is not None:
+        assert short_name(name) == short
+
+
+def test_tensor_cores_of_measured_launches(shared_data: Path) -> None:
+    """truth.csv was decided by the GPU's pipe counters; all three tools' spellings must give its answer."""
+    with (shared_data / "ops" / "truth.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["launches"]) for row in rows) == 43
+    for row in rows:
+        spellings = [row[tool] for tool in ("kineto_name", "nsys_name", "ncu_name")]
+        assert [uses_tensor_cores(name) for name in spellings] == [row["tensor_cores"] == "1"] * 3, row["kineto_name"]
+        assert len({short_name(name) for name in spellings}) == 1
+        assert len({category(name) for name in spellings}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "used"),
+    [
+        ("volta_h884gemm_64x64_ldg8_nn", True),
+        ("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu", True),
+        ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_nn", True),
+        ("volta_sgemm_128x32_nt", False),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)", True),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm75(PyTorchMemEffAttention::AttentionKernel<float>::Params)", False),
+        ("void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128> >(Flash_fwd_params)", True),
+        ("void flash_bwd_convert_dq_kernel<Flash_bwd_kernel_traits<64> >(Flash_bwd_params)", False),
+        ("Cijk_Alik_Bljk_SB_MT64x16x32_MI16x16x1_SN", True),
+        ("Cijk_Alik_Bljk_SB_MT64x16x32_SN", False),
+        (
+            "void cutlass::device_kernel<gemm::kernel::GemmUniversal<MainloopSm90TmaGmmaWarpSpecialized> >()",
+            True,
+        ),
+    ],
+)
+def test_tensor_cores_by_name(name: str, used: bool) -> None:
+    assert uses_tensor_cores(name) is used
+
+
+def test_torch_tb_takes_plain_fp32_products_for_tensor_cores() -> None:
+    plain = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4"
+    assert (torch_tb_uses_tensor_cores(plain), uses_tensor_cores(plain)) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["nvjet_sm90_tst_64x48_64x15_2x4_h_bz_NNT", "cutlass3x_sm90_tensorop_gemm_f16"])
+def test_torch_tb_misses_todays_tensor_core_kernels(name: str) -> None:
+    assert (torch_tb_uses_tensor_cores(name), uses_tensor_cores(name)) == (False, True)
+
+
+@pytest.mark.parametrize("path", RECORDINGS)
+def test_little_time_is_in_other(recording: Callable[[str], Trace], path: str) -> None:
+    device = recording(path).device.filter(pl.col("kind") == "kernel")
+    by_name = device.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum())
+    time = dict(by_name.iter_rows())
+    other = {name: spent for name, spent in time.items() if category(name) == "other"}
+    assert sum(other.values()) < 0.02 * sum(time.values()), other
+    assert all(len(short_name(name)) <= kernel_names.SHORT_NAME_LENGTH for name in time)
+    assert {category(name) for name in time} <= set(kernel_names.CATEGORIES)
