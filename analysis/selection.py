@@ -7,22 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
+from tracetui.analysis.scope import Scope
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What to look at; everything by default."""
-
-    steps: tuple[int, int] | None = None
-    """First and last ProfilerStep index, both included."""
-    skip_steps: int = 0
-    """Warm-up: how many of the first steps are left out."""
-    devices: frozenset[int] | None = None
-    window: tuple[int, int] | None = None
-    """Start and end in ns on the trace's clock."""
+__all__ = ["Scope", "Selection", "select"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +59,7 @@ class Selection:
         """Host rows in scope, with their `row` in the whole frame: begun in a chosen step."""
         frame = self.trace.host.with_row_index("row")
         if self.by_steps:
-            inside = pl.lit(False)  # noqa: FBT003  an expression, not a flag
+            inside = pl.lit(False)
             for start, duration in self.steps.select("start", "duration").iter_rows():
                 inside = inside | ((pl.col("start") >= start) & (pl.col("start") < start + duration))
             frame = frame.filter(inside)

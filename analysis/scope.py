@@ -1,0 +1,18 @@
+"""Which part of a trace is asked for. Apart from `selection`, so that a command line can say it without Polars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What to look at; everything by default."""
+
+    steps: tuple[int, int] | None = None
+    """First and last ProfilerStep index, both included."""
+    skip_steps: int = 0
+    """Warm-up: how many of the first steps are left out."""
+    devices: frozenset[int] | None = None
+    window: tuple[int, int] | None = None
+    """Start and end in ns on the trace's clock."""
