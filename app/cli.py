@@ -1,0 +1,322 @@
+"""The command line: `tracetui open`, `report`, `diff` and `cache`.
+
+Nothing heavy is imported before a command needs it: `--help` and `--version` answer without Polars and Textual.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from tracetui.app.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.request import Request
+
+FORMATS = ("text", "json", "markdown", "csv")
+COLORS = ("auto", "never", "16", "256", "truecolor")
+SAMPLES = {
+    "vim_tiny_fp32": "vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "vim_tiny_fp16": "vim_tiny_fp16_bs4.pt.trace.json.gz",
+    "gpt_small": "gpt_small_ctx256.trace.json.gz",
+}
+EXIT_CODES = """\
+exit codes:
+  0  done
+  1  the input can't be read (one line on standard error says which file and why)
+  2  wrong usage
+  3  a --fail-on condition holds
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has printed the help or what is wrong
+        return stop.code if isinstance(stop.code, int) else USAGE
+    debug: bool = arguments.debug
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and options."""
+    parser = argparse.ArgumentParser(
+        prog="tracetui",
+        description="Explore GPU performance traces in the terminal: what is slow, and why.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument("--debug", action="store_true", help="show a traceback where something goes wrong")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = _common_options()
+    scope = _scope_options()
+
+    one = commands.add_parser(
+        "open",
+        parents=[common, scope],
+        help="explore a trace (the report, where there is no terminal)",
+        description="Explore a trace, a folder of traces, or two runs side by side. Without a terminal: the report.",
+    )
+    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
+    _add_sample(one)
+    one.add_argument("--tab", metavar="NAME", help="the tab to start on: overview, kernels, operators, host, modules, diff")
+    one.add_argument("--filter", metavar="TEXT", help="start with this filter")
+    one.add_argument("--color", choices=COLORS, default="auto", help="colours of the screen (default: %(default)s)")
+    mouse = one.add_mutually_exclusive_group()
+    mouse.add_argument("--mouse", action="store_true", default=None, help="mouse on (default: off over SSH)")
+    mouse.add_argument("--no-mouse", action="store_false", dest="mouse", help="mouse off")
+    one.set_defaults(run=_open)
+
+    report = commands.add_parser(
+        "report",
+        parents=[common, scope],
+        help="print what the tabs show",
+        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables.",
+    )
+    report.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace, its ranks, or a folder")
+    _add_sample(report)
+    report.add_argument(
+        "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
+    )
+    _add_output(report)
+    report.set_defaults(run=_report)
+
+    diff = commands.add_parser(
+        "diff",
+        parents=[common, scope],
+        help="compare two runs, per step",
+        description="Compare two runs per step: A is the base, a positive difference means that B takes longer.",
+    )
+    diff.add_argument("a", type=Path, metavar="A", help="the base: a trace or a folder")
+    diff.add_argument("b", type=Path, metavar="B", help="what is compared with it")
+    diff.add_argument(
+        "--fail-on",
+        action="append",
+        type=_condition,
+        default=[],
+        metavar="CONDITION",
+        help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's",
+    )
+    diff.add_argument("--section", choices=("kernels", "operators", "modules"), help="the table csv prints")
+    _add_output(diff)
+    diff.set_defaults(run=_diff)
+
+    cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
+    cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    cache.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    cache.set_defaults(run=_cache)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked: reading package metadata takes longer than everything else here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"tracetui {version('tracetui')}")
+        parser.exit(DONE)
+
+
+def _common_options() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    common.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback where something goes wrong"
+    )
+    return common
+
+
+def _scope_options() -> argparse.ArgumentParser:
+    scope = argparse.ArgumentParser(add_help=False)
+    group = scope.add_argument_group("what the numbers are about")
+    group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
+    group.add_argument("--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N (warm-up)")
+    group.add_argument("--rank", type=_count, metavar="N", help="only this rank of a distributed run")
+    group.add_argument(
+        "--device", type=_count, action="append", dest="devices", metavar="N", help="only this GPU (repeatable)"
+    )
+    return scope
+
+
+def _add_sample(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sample",
+        nargs="?",
+        const="vim_tiny_fp32",
+        choices=tuple(SAMPLES),
+        metavar="NAME",
+        help=f"a recording that ships with tracetui: {', '.join(SAMPLES)}",
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
+    parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
+
+
+def _steps(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    try:
+        span = int(first), int(last) if dash else int(first)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a step (3) nor a range of steps (2-5)") from None
+    if span[0] > span[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return span
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _condition(text: str) -> float:
+    kind, _, size = text.partition(":")
+    number = size.strip().removesuffix("%")
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = -1.0
+    if kind != "regression" or not 0 <= limit < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no condition; the one there is: regression:5%")
+    return limit
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _open(arguments: argparse.Namespace) -> int:
+    paths = _paths(arguments)
+    if len(paths) > 2:
+        raise UsageError("open takes one path, or two to compare; `tracetui report` takes more")
+    if not _has_terminal():
+        from tracetui.app.headless import print_open
+
+        return print_open(paths, _request(arguments))
+    from tracetui.app.tui import run_tui
+
+    return run_tui(
+        paths,
+        scope=_scope(arguments),
+        rank=arguments.rank,
+        tab=arguments.tab,
+        filter=arguments.filter,
+        color=arguments.color,
+        ascii=arguments.ascii,
+        mouse=arguments.mouse,
+        cache=arguments.cache,
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from tracetui.app.headless import print_report
+
+    return print_report(_paths(arguments), _request(arguments))
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from tracetui.app.headless import print_diff
+
+    return print_diff(arguments.a, arguments.b, _request(arguments), fail_above_percent=arguments.fail_on)
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from tracetui.app.headless import cache_command
+
+    return cache_command(clear=arguments.action == "clear")
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    """The options that say what is printed and how, out of whichever of them the command has."""
+    from tracetui.app.request import Request
+
+    section = getattr(arguments, "section", None)
+    return Request(
+        scope=_scope(arguments),
+        rank=arguments.rank,
+        format=getattr(arguments, "format", "text"),
+        sections=None if section is None else tuple([section] if isinstance(section, str) else section),
+        limit=getattr(arguments, "limit", None),
+        output=getattr(arguments, "output", None),
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+    )
+
+
+def _scope(arguments: argparse.Namespace) -> Scope:
+    from tracetui.analysis.scope import Scope
+
+    devices = frozenset(arguments.devices) if arguments.devices else None
+    return Scope(steps=arguments.steps, skip_steps=arguments.skip_steps, devices=devices)
+
+
+def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    """What to open: the sample first, then the paths given."""
+    paths = list(arguments.paths)
+    if not paths and getattr(arguments, "section", None):
+        # `report --section kernels PATH`: argparse took the path for one more section.
+        while len(arguments.section) > 1 and Path(arguments.section[-1]).exists():
+            paths.insert(0, Path(arguments.section.pop()))
+    if arguments.sample is not None:
+        from importlib.resources import files
+
+        paths.insert(0, Path(str(files("tracetui.samples") / SAMPLES[arguments.sample])))
+    if not paths:
+        raise UsageError(f"no path given; `tracetui {arguments.command} --sample` takes a recording that ships with it")
+    return tuple(paths)
+
+
+def _has_terminal() -> bool:
+    # The screen is drawn on standard error, keys come from standard input, and a redirected output wants the report.
+    return os.environ.get("TERM") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+
+
+def _explain(error: Exception) -> int:
+    """One line on standard error for what went wrong, and the exit code that goes with it."""
+    from tracetui.app.formats import printable
+
+    if isinstance(error, UsageError):
+        code, line = USAGE, str(error)
+    else:
+        code, line = UNREADABLE, _unreadable(error)
+    print(f"tracetui: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def _unreadable(error: Exception) -> str:
+    from tracetui.parsers.errors import TraceError
+
+    if isinstance(error, TraceError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror or error}"
+    return f"{type(error).__name__}: {error}; this is a bug in tracetui, --debug shows where"

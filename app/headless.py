@@ -1,0 +1,214 @@
+"""The commands that need no screen: open what was asked for, check that it fits, print it, say how it went."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.selection import select
+from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, UsageError
+from tracetui.app.formats import format_bytes, format_percent, format_us, printable
+from tracetui.parsers import TraceError, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.request import Request
+    from tracetui.parsers import Progress, Run, Trace
+
+
+def print_open(paths: Sequence[Path], request: Request) -> int:
+    """`tracetui open` without a terminal: the report of one run, the diff of two."""
+    if len(paths) == 2:
+        return print_diff(paths[0], paths[1], request)
+    return print_report(paths, request)
+
+
+def print_report(paths: Sequence[Path], request: Request) -> int:
+    """Prints what the tabs show."""
+    from tracetui.analysis.report import SECTIONS, report
+
+    for name in request.sections or ():
+        if name not in SECTIONS:
+            raise UsageError(f"no section named {name!r}; there are {', '.join(SECTIONS)}")
+    sections = request.sections
+    if request.format == "csv":
+        sections = sections or ("kernels",)
+        if len(sections) > 1:
+            raise UsageError("csv prints one section; pick it with --section NAME")
+    run = _open(paths, request)
+    found = report(run, request.scope, sections, request.rows)
+    _write(_render(found, request), request)
+    return DONE
+
+
+def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
+    """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
+    from tracetui.analysis.report import diff_report
+
+    chosen = [select(_one_trace(_open([path], request)), request.scope) for path in (a, b)]
+    found = diff_report(chosen[0], chosen[1], request.rows)
+    _write(_render_diff(found, request), request)
+    return _judge(found, fail_above_percent)
+
+
+def cache_command(*, clear: bool) -> int:
+    """Shows or empties the cache of parsed traces."""
+    from tracetui.parsers import cache
+
+    if clear:
+        removed = cache.clear()
+        print(f"removed {format_bytes(removed)} from {printable(str(cache.folder()))}")
+        return DONE
+    size, count = cache.size()
+    print(f"{printable(str(cache.folder()))}: {count} parsed traces, {format_bytes(size)}")
+    return DONE
+
+
+def _open(paths: Sequence[Path], request: Request) -> Run:
+    progress = _ProgressLine() if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        run = open_path(*paths, progress=progress, cache=request.cache)
+    finally:
+        if progress is not None:
+            progress.clear()
+    for warning in run.warnings:
+        print(f"tracetui: warning: {printable(warning)}", file=sys.stderr)
+    if not run.traces:
+        raise TraceError(run.path, "no trace found in it", "give a file that a profiler wrote")
+    if request.rank is not None:
+        run = _only_rank(run, request.rank)
+    _check_scope(run.traces, request.scope)
+    return run
+
+
+def _only_rank(run: Run, rank: int) -> Run:
+    traces = tuple(trace for trace in run.traces if trace.info.rank == rank)
+    if not traces:
+        there = f"has ranks {_listed(run.ranks)}" if run.ranks else "has no ranks"
+        raise UsageError(f"--rank {rank}: {run.path} {there}")
+    return replace(run, traces=traces)
+
+
+def _check_scope(traces: Sequence[Trace], scope: Scope) -> None:
+    """Says what does not fit, rather than printing empty tables."""
+    if scope.steps is not None or scope.skip_steps:
+        option = "--skip-steps" if scope.steps is None else "--steps"
+        if not any(trace.steps.height for trace in traces):
+            raise UsageError(f"{option}: {traces[0].source.path} has no steps; the whole file is one")
+        if not any(select(trace, scope).steps.height for trace in traces):
+            found = sorted({index for trace in traces for index in trace.steps["index"]})
+            raise UsageError(f"{option} leaves no step: {traces[0].source.path} has steps {_listed(found)}")
+    if scope.devices is not None:
+        there = sorted({d for trace in traces for d in trace.device["device"].unique() if d is not None and d >= 0})
+        missing = sorted(scope.devices.difference(there))
+        if missing:
+            ran = f"work on GPU {_listed(there)}" if there else "no GPU work"
+            raise UsageError(f"--device {missing[0]}: {traces[0].source.path} has {ran}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """The numbers in short: ``1-3``, ``0, 2``."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+def _one_trace(run: Run) -> Trace:
+    """The trace of the run that a diff compares: its lowest rank."""
+    trace = min(run.traces, key=lambda t: t.info.rank or 0)
+    if len(run.traces) > 1:
+        which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
+        line = f"{run.path} holds {len(run.traces)} traces: comparing {which}; --rank N picks another"
+        print(f"tracetui: {printable(line)}", file=sys.stderr)
+    return trace
+
+
+def _render(found: Json, request: Request) -> str:
+    if request.format == "json":
+        from tracetui.app.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.csv_report import report_csv
+
+        return report_csv(found, (request.sections or ("kernels",))[0])
+    if request.format == "markdown":
+        from tracetui.app.markdown_report import report_markdown
+
+        return report_markdown(found)
+    from tracetui.app.text_report import report_text
+
+    return report_text(found, ascii=_ascii(request))
+
+
+def _render_diff(found: Json, request: Request) -> str:
+    if request.format == "json":
+        from tracetui.app.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.csv_report import diff_csv
+
+        return diff_csv(found, (request.sections or ("kernels",))[0])
+    if request.format == "markdown":
+        from tracetui.app.markdown_report import diff_markdown
+
+        return diff_markdown(found)
+    from tracetui.app.text_diff import diff_text
+
+    return diff_text(found, ascii=_ascii(request))
+
+
+def _ascii(request: Request) -> bool:
+    """Asked for, or all that standard output can take."""
+    encoding = "utf-8" if request.output is not None else (getattr(sys.stdout, "encoding", None) or "utf-8")
+    return request.ascii or not encoding.lower().replace("-", "").startswith("utf")
+
+
+def _write(text: str, request: Request) -> None:
+    if request.output is None:
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    else:
+        request.output.write_text(text, encoding="utf-8", newline="")
+
+
+def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
+    """Exit code 3 where the step became slower by more than one of the limits."""
+    if not fail_above_percent:
+        return DONE
+    step = found["step"]
+    if step["delta_percent"] is None:
+        raise TraceError(found["b"]["path"], "--fail-on can't be judged: a step time is unknown or zero")
+    for limit in fail_above_percent:
+        if step["delta_percent"] > limit:
+            times = f"{format_us(step['a_us'], ascii=True)} -> {format_us(step['b_us'], ascii=True)}"
+            change = format_percent(step["delta_percent"], signed=True)
+            print(f"tracetui: regression: step {times}, {change} (limit {limit:g} %)", file=sys.stderr)
+            return CONDITION_HOLDS
+    return DONE
+
+
+class _ProgressLine:
+    """One line on standard error that says how far reading has come."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Replaces the line."""
+        line = f"{progress.stage} {format_bytes(progress.done)} of {format_bytes(progress.total)}"
+        sys.stderr.write("\r" + line.ljust(self._shown))
+        sys.stderr.flush()
+        self._shown = len(line)
+
+    def clear(self) -> None:
+        """Removes the line, so that nothing of it stays above the report."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * self._shown + "\r")
+            sys.stderr.flush()

@@ -1,0 +1,36 @@
+"""What to print and how: the options that `open`, `report` and `diff` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.analysis.scope import Scope
+
+TEXT_LIMIT = 10
+"""Rows per list of a text or Markdown report, unless --limit says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one command."""
+
+    scope: Scope
+    rank: int | None = None
+    format: str = "text"
+    sections: tuple[str, ...] | None = None
+    limit: int | None = None
+    """As typed: null where it was not, 0 for all rows."""
+    output: Path | None = None
+    ascii: bool = False
+    cache: bool = True
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of each list are printed; null for all."""
+        if self.limit is None:
+            return TEXT_LIMIT if self.format in ("text", "markdown") else None
+        return self.limit or None
