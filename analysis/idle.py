@@ -1,0 +1,160 @@
+"""Why a GPU has nothing to do: it waits for the host, for the next kernel to start, or for something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from tracetui.analysis import intervals
+from tracetui.analysis.activities import WORK, activities
+from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.steps import step_slots
+
+if TYPE_CHECKING:
+    from tracetui.analysis.activities import Activities
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+KERNEL_WAIT_LIMIT_NS = 30_000
+"""A shorter gap before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""
+CAUSES = ("host_wait", "kernel_wait", "other")
+CAUSE = pl.Enum(CAUSES)
+GAPS = {
+    "device": pl.Int64(),
+    "stream": pl.Int64(),
+    "start": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "cause": CAUSE,
+}
+IDLE = {
+    "device": pl.Int64(),
+    "stream": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    **{f"{cause}_percent": pl.Float64() for cause in CAUSES},
+}
+
+
+def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """Every stretch in which a device (stream null) or one of its streams has nothing to do, and why.
+
+    HTA's causes (`_analyze_idle_time_for_stream`), on exact times:
+
+    - host_wait: the call that launched the next activity began after the gap did;
+    - kernel_wait: it was launched in time and the gap is shorter than `KERNEL_WAIT_LIMIT_NS`;
+    - other: it was launched in time but something else held it back, or its launch is not in the trace.
+
+    Ours are gaps between the first step's start and the last step's end, whatever overlaps being busy; time after the
+    last activity of all is host_wait. HTA's lie between one activity and the next of each stream, and are negative
+    where two overlap.
+    """
+    work = activities(sel, conventions)
+    if conventions.synchronization_is_work:
+        work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
+    if not work.start.size:
+        return pl.DataFrame(schema=GAPS)
+    called = _launch_start(sel.trace, work)
+    device, stream = work.column("device"), work.column("stream")
+    found: list[_Gaps] = []
+    if conventions.gaps_by_stream:
+        window = None
+    else:
+        slots = step_slots(sel, conventions)
+        if not slots.start.size:
+            return pl.DataFrame(schema=GAPS)
+        window = int(slots.start[0]), int(slots.end[-1])
+    for number in np.unique(device).tolist():
+        on = np.flatnonzero(device == number)
+        if window is not None:
+            found.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
+        for lane in np.unique(stream[on]).tolist():
+            rows = on[stream[on] == lane]
+            if window is None:
+                found.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
+            elif lane >= 0:
+                found.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
+    return pl.concat([part.frame() for part in found])
+
+
+def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """Idle time per device (stream null) and per stream, and its causes in percent of it."""
+    total = pl.col("duration_ns").sum()
+    share = [
+        (100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total).alias(f"{cause}_percent")
+        for cause in CAUSES
+    ]
+    return (
+        gaps(sel, conventions)
+        .group_by("device", "stream", maintain_order=True)
+        .agg(total.alias("idle_ns"), *share)
+        .with_columns(pl.col(f"{cause}_percent").fill_nan(None) for cause in CAUSES)
+        .sort("device", "stream", nulls_last=False)
+        .select(pl.col(name).cast(dtype) for name, dtype in IDLE.items())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """The gaps of one device or stream."""
+
+    device: int
+    stream: int
+    start: Ints
+    duration: Ints
+    cause: np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+    def frame(self) -> pl.DataFrame:
+        size = self.start.size
+        return pl.DataFrame(
+            {
+                "device": pl.Series([None if self.device < 0 else self.device], dtype=pl.Int64).new_from_index(0, size),
+                "stream": pl.Series([None if self.stream < 0 else self.stream], dtype=pl.Int64).new_from_index(0, size),
+                "start": self.start,
+                "duration_ns": self.duration,
+                "cause": pl.Series(self.cause, dtype=pl.UInt8).cat.to(CAUSE),
+            },
+            schema=GAPS,
+        )
+
+
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+def _launch_start(trace: Trace, work: Activities) -> Ints:
+    """When the call that launched each activity began; `_UNKNOWN` where the trace doesn't hold it."""
+    launch = work.column("launch")
+    called: Ints = np.full(launch.size, _UNKNOWN, np.int64)
+    known = launch >= 0
+    called[known] = trace.host["start"].to_numpy()[launch[known]]
+    return called
+
+
+def _causes(
+    begin: Ints, duration: Ints, called: Ints, *, unknown_may_wait: bool
+) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    cause = np.full(begin.size, CAUSES.index("other"), np.uint8)
+    in_time = (called <= begin) & ((called != _UNKNOWN) | unknown_may_wait)
+    cause[in_time & (duration < KERNEL_WAIT_LIMIT_NS)] = CAUSES.index("kernel_wait")
+    cause[called > begin] = CAUSES.index("host_wait")
+    return cause
+
+
+def _signed(start: Ints, end: Ints, called: Ints, device: int, stream: int) -> _Gaps:
+    """HTA's gaps of one stream."""
+    begin, duration = end[:-1], start[1:] - end[:-1]
+    return _Gaps(device, stream, begin, duration, _causes(begin, duration, called[1:], unknown_may_wait=True))
+
+
+def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], device: int, stream: int) -> _Gaps:
+    """Time of the window in which none of the activities runs, each gap with the activity that ends it."""
+    lasting = end > start
+    start, end, called = start[lasting], end[lasting], called[lasting]
+    inside = np.array([window[0]]), np.array([window[1]])
+    free = intervals.subtract(inside, intervals.union(start, end))
+    following = np.searchsorted(start, free[1], side="left")
+    last = following == start.size
+    launched = np.where(last, np.iinfo(np.int64).max, called[np.minimum(following, start.size - 1)])
+    duration = free[1] - free[0]
+    return _Gaps(device, stream, free[0], duration, _causes(free[0], duration, launched, unknown_may_wait=False))

@@ -1,0 +1,102 @@
+"""Sets of time, as sorted disjoint intervals: two int64 arrays of starts and ends.
+
+Everything works on whole arrays. `union` makes such a set out of any intervals; the other functions take sets.
+Ends are exclusive, touching intervals are one, and empty intervals hold no time and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    Ints: TypeAlias = NDArray[np.int64]
+    Intervals: TypeAlias = tuple[Ints, Ints]
+
+_FEW_RUNS = 256
+
+
+def empty() -> Intervals:
+    """No time at all."""
+    return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+def union(start: Ints, end: Ints) -> Intervals:
+    """All time that lies in at least one interval.
+
+    Events that stand in order thread by thread (as in `schema.HOST`) are merged thread by thread first: that leaves
+    little to sort.
+    """
+    lasting = end > start
+    if not lasting.all():
+        start, end = start[lasting], end[lasting]
+    if start.size < 2:
+        return start.copy(), end.copy()
+    breaks = np.flatnonzero(start[1:] < start[:-1]) + 1
+    if not breaks.size:
+        return _merge(start, end)
+    if breaks.size < _FEW_RUNS:
+        edges = [0, *breaks.tolist(), start.size]
+        runs = [_merge(start[a:b], end[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        start, end = np.concatenate([run[0] for run in runs]), np.concatenate([run[1] for run in runs])
+    order = np.argsort(start, kind="stable")
+    return _merge(start[order], end[order])
+
+
+def _merge(start: Ints, end: Ints) -> Intervals:
+    """`union` of intervals whose starts ascend."""
+    reach = np.maximum.accumulate(end)
+    opens = np.flatnonzero(start[1:] > reach[:-1]) + 1
+    first = np.concatenate(([0], opens))
+    last = np.concatenate((opens - 1, [start.size - 1]))
+    return start[first], reach[last]
+
+
+def intersect(a: Intervals, b: Intervals) -> Intervals:
+    """Time that lies in both."""
+    if not a[0].size or not b[0].size:
+        return empty()
+    if a[0].size > b[0].size:
+        a, b = b, a
+    first = np.searchsorted(b[1], a[0], side="right")
+    counts = np.maximum(np.searchsorted(b[0], a[1], side="left") - first, 0)
+    total = int(counts.sum())
+    if not total:
+        return empty()
+    of_a = np.repeat(np.arange(counts.size), counts)
+    of_b = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + first[of_a]
+    return np.maximum(a[0][of_a], b[0][of_b]), np.minimum(a[1][of_a], b[1][of_b])
+
+
+def subtract(a: Intervals, b: Intervals) -> Intervals:
+    """Time of `a` that is not in `b`."""
+    if not a[0].size or not b[0].size:
+        return a
+    bounds = np.iinfo(np.int64)
+    outside = np.concatenate(([bounds.min], b[1])), np.concatenate((b[0], [bounds.max]))
+    return intersect(a, outside)
+
+
+def length(a: Intervals) -> int:
+    """How long the set lasts altogether, ns."""
+    return int((a[1] - a[0]).sum())
+
+
+def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
+    """How much of each stretch from `start` to `end` lies in `a`, ns; stretches may overlap."""
+    return np.maximum(_before(a, end) - _before(a, start), 0)
+
+
+def _before(a: Intervals, time: Ints) -> Ints:
+    """How much of `a` lies before each time."""
+    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(a[1] - a[0])))
+    begun = np.searchsorted(a[0], time, side="right")
+    cut = np.zeros(time.shape, np.int64)
+    inside = begun > 0
+    cut[inside] = np.maximum(a[1][begun[inside] - 1] - time[inside], 0)
+    return sums[begun] - cut

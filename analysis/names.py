@@ -1,0 +1,27 @@
+"""Questions about names, asked once per distinct name and answered for every row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Which rows have a name for which `predicate` holds; null never does."""
+    codes = names.cast(pl.Categorical).to_physical()
+    distinct = names.unique().drop_nulls().cast(pl.Categorical)
+    chosen = distinct.filter(pl.Series([predicate(name) for name in distinct.cast(pl.String)], dtype=pl.Boolean))
+    if not len(chosen):
+        return np.zeros(len(names), np.bool_)
+    wanted = chosen.to_physical().to_numpy()
+    limit = int(wanted.max()) + 1
+    table = np.zeros(limit + 1, np.bool_)
+    table[wanted] = True
+    return table[np.minimum(codes.fill_null(limit).to_numpy(), limit)]
