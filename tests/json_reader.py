@@ -83,7 +83,7 @@ def read_events(path: Path) -> Events:
                 "kind": OTHER_KIND if kind is None else schema.DEVICE_KINDS.index(kind), "name": event["name"],
                 "start": ns(event["ts"]), "duration": ns(event.get("dur", 0)), **place,
                 "device": whole(args.get("device")), "stream": whole(args.get("stream")),
-                "context": whole(args.get("context", args.get("context_id"))),
+                "context": whole(args.get("context")),
                 "correlation": whole(args.get("correlation", args.get("correlation_id"))),
                 "external_id": whole(args.get("External id", args.get("external id"))),
                 "grid": args.get("grid") or [-1] * 3, "block": args.get("block") or [-1] * 3,

@@ -1,0 +1,115 @@
+"""The bytes of a file, plain or gzip by content, read piece by piece into fresh buffers."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.errors import TraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class ByteSource:
+    """Reads a file's content; a damaged gzip stream ends early and says so in `damage`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage: str | None = None
+        """Why the content ended before the file did."""
+        try:
+            self._file: BinaryIO = path.open("rb", buffering=0)
+            self.size = path.stat().st_size
+            self.is_gzip = self._file.read(2) == GZIP_MAGIC
+            self._file.seek(0)
+        except OSError as error:
+            raise TraceError(path, (error.strerror or str(error)).lower()) from error
+        self._content: BinaryIO = self._file
+        self._delivered = 0
+        self._rest = b""
+        if self.is_gzip:
+            from isal import igzip
+
+            self._content = igzip.GzipFile(fileobj=self._file, mode="rb")
+
+    def read_into(self, buffer: NDArray[np.uint8], start: int, end: int) -> int:
+        """Fills ``buffer[start:end]``; returns where the content ended, `end` unless the file did."""
+        view = memoryview(buffer)
+        while start < end:
+            if self.damage is not None:
+                piece = self._rest[: end - start]
+                view[start : start + len(piece)] = piece
+                self._rest = self._rest[len(piece) :]
+                return start + len(piece)
+            try:
+                count = self._content.readinto(view[start:end])  # type: ignore[attr-defined]
+            except Exception as error:  # besides EOFError and OSError, isal raises a type without a public name
+                self.damage = f"{type(error).__name__}: {error}"
+                self._rest = _inflate_what_can_be(self.path, self._delivered) if self.is_gzip else b""
+                continue
+            if not count:
+                break
+            start += count
+            self._delivered += count
+        return start
+
+    def compressed_position(self) -> int:
+        """How many of the file's `size` bytes have been consumed."""
+        try:
+            return self._file.tell()
+        except ValueError:
+            return self.size
+
+    def __enter__(self) -> ByteSource:
+        """Opens nothing: the file is open since construction."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        """Closes the file."""
+        self._content.close()
+        self._file.close()
+
+
+def _inflate_what_can_be(path: Path, skip: int) -> bytes:
+    """What a damaged gzip file still gives after its first `skip` bytes, up to the last byte before the damage."""
+    found = bytearray()
+    produced = 0
+
+    def keep(text: bytes) -> None:
+        nonlocal produced
+        found.extend(text[max(0, skip - produced) :])
+        produced += len(text)
+
+    inflater = zlib.decompressobj(wbits=31)
+    with path.open("rb") as file:
+        while block := file.read(4096):
+            while block:
+                before = inflater.copy()
+                try:
+                    keep(inflater.decompress(block))
+                except zlib.error:
+                    for value in block:
+                        try:
+                            keep(before.decompress(bytes((value,))))
+                        except zlib.error:
+                            return bytes(found)
+                block = inflater.unused_data
+                if inflater.eof:
+                    inflater = zlib.decompressobj(wbits=31)
+    return bytes(found)
+
+
+def read_all(path: Path, limit: int) -> bytes:
+    """The first `limit` bytes of a file's content, inflated if need be."""
+    with ByteSource(path) as source:
+        buffer = np.empty(limit, np.uint8)
+        return buffer[: source.read_into(buffer, 0, limit)].tobytes()

@@ -1,0 +1,153 @@
+"""A file's bytes cut into chunks that hold whole events."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracetui.parsers.chrome import layout
+from tracetui.parsers.errors import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.bytes_source import ByteSource
+
+CHUNK_BYTES = 3 << 20
+"""Small enough for the caches, large enough that NumPy's cost per call doesn't show."""
+PADDING = 64
+"""Readable bytes after a chunk's last event; the number readers look ahead that far at most."""
+SPACE = 32
+HEADER_LIMIT = 64 << 20
+RESNIFF_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole events: ``buffer[start:end]``, from the first event's brace to the last one's."""
+
+    buffer: NDArray[np.uint8]
+    start: int
+    end: int
+    position: int
+    """Of ``buffer[0]`` in the uncompressed file."""
+    layout: layout.Layout | None
+    """None where no separator is known: then the events must be found one by one."""
+
+
+@dataclass(slots=True)
+class ChunkReader:
+    """Iterates over the chunks of one file; `header`, `last` and the flags are complete once it is exhausted."""
+
+    source: ByteSource
+    header: dict[str, Any] = field(default_factory=dict)
+    last: bytes = b""
+    """The piece after the last separator, up to the end of the events: one event, or what is left of it."""
+    last_position: int = 0
+    closed: bool = False
+    """The events array and the object around it end as JSON should."""
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yields chunks in file order.
+
+        Raises:
+            TraceError: there are no events to be found.
+        """
+        left, position, form = self._open()
+        while True:
+            held = len(left)
+            buffer = np.empty(held + CHUNK_BYTES + PADDING, np.uint8)
+            buffer[:held] = np.frombuffer(left, np.uint8)
+            filled = self.source.read_into(buffer, held, held + CHUNK_BYTES)
+            buffer[filled:] = SPACE
+            if form is None:
+                form = layout.sniff(bytes(buffer[: layout.SNIFF_BYTES]))
+            at_end = filled < held + CHUNK_BYTES
+            cut = _last(buffer, filled, form.separator) if form else -1
+            if cut < 0 and form and held > RESNIFF_BYTES:  # the file has changed its layout
+                form = layout.sniff(bytes(buffer[: layout.SNIFF_BYTES]))
+                cut = _last(buffer, filled, form.separator) if form else -1
+            if at_end:
+                if form is None or cut < 0:
+                    self._finish(bytes(buffer[:filled]), position)
+                else:
+                    yield Chunk(buffer, 0, cut + 1, position, form)
+                    self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
+                return
+            if cut < 0:
+                left = bytes(buffer[:filled])
+                continue
+            left = bytes(buffer[cut + 1 : filled])
+            buffer[cut + 1 :][:PADDING] = SPACE  # what follows would make the last event look unfinished
+            yield Chunk(buffer, 0, cut + 1, position, form)
+            position += cut + 1
+
+    def _open(self) -> tuple[bytes, int, layout.Layout | None]:
+        """Reads up to the first event: (bytes read past it, its position, the layout)."""
+        head = b""
+        while len(head) < HEADER_LIMIT:
+            piece = np.empty(1 << 18, np.uint8)
+            count = self.source.read_into(piece, 0, piece.size)
+            head += piece[:count].tobytes()
+            start = layout.events_start(head)
+            if start is not None:
+                self.header = layout.header(head[:start])
+                return head[start:], start, layout.sniff(head[start:])
+            if count < piece.size:
+                break
+        raise TraceError(self.source.path, *no_events(head, self.source.damage))
+
+    def _finish(self, rest: bytes, position: int) -> None:
+        """Divides what follows the last separator into the last event and the file's trailer."""
+        text = rest.lstrip(b", \t\r\n")
+        self.last_position = position + len(rest) - len(text)
+        if text.startswith(b"]") or not text:
+            self.last, tail = b"", text
+        else:
+            self.last, tail = _split_last(text)
+        keys, self.closed = layout.trailer(tail)
+        self.header = {**keys, **self.header}
+
+
+def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:
+    """Position of the last separator's brace, or -1, searched from the back."""
+    high = filled
+    while high > 0:
+        low = max(0, high - (1 << 16))
+        found = bytes(buffer[low : min(filled, high + len(separator))]).rfind(separator)
+        if found >= 0:
+            return low + found
+        high = low
+    return -1
+
+
+def _split_last(text: bytes) -> tuple[bytes, bytes]:
+    """(the events in `text`, the rest from the closing bracket on).
+
+    Usually one event; many where no separator is known.
+    """
+    closing = re.compile(rb"\}\s*,?\s*(\])")
+    # the array's own bracket is the first whose remainder could end the file
+    for match in closing.finditer(text):
+        keys, closed = layout.trailer(text[match.start(1) :])
+        if closed:
+            return text[: match.start(1)], text[match.start(1) :]
+    return text, b""
+
+
+def no_events(head: bytes, damage: str | None) -> tuple[str, str]:
+    """(what is wrong, what to do) for a file without a single event."""
+    if not head.strip():
+        return ("the file is empty", "record the trace again") if damage is None else (
+            f"the gzip stream is damaged at its beginning ({damage})", "copy the file again")  # fmt: skip
+    try:
+        json.loads(head)
+    except ValueError:
+        return "not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"
+    return "JSON, but not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"

@@ -1,0 +1,143 @@
+"""Decimal text to numbers, eight digits at a time over whole arrays (SIMD within a register).
+
+`words` is a view of the buffer as one little-endian uint64 per byte position: ``words[p]`` holds bytes p to p + 7.
+Each function takes the positions where values begin and returns (values, plain): `plain` is False where the text is
+not a plain decimal that fits, and whoever called must read that value some other way. Bytes after the last value must
+be readable: buffers carry padding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Words = NDArray[np.uint64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+_U = np.uint64
+_ZEROS, _SIXES, _HIGH_NIBBLES = _U(0x3030303030303030), _U(0x0606060606060606), _U(0xF0F0F0F0F0F0F0F0)
+_PAIR_MASK, _PAIR_MULTIPLY, _QUAD_MULTIPLY = _U(0x000000FF000000FF), _U(0x000F424000000064), _U(0x0000271000000001)
+_POWERS = np.array([10**i for i in range(20)], dtype=np.uint64)
+_U3, _U8, _U10, _U16, _U32, _U64 = _U(3), _U(8), _U(10), _U(16), _U(32), _U(64)
+MAX_DIGITS = 18
+"""Longest whole number taken: 10**18 - 1 fits in int64."""
+
+_MINUS, _DOT, _LOWER_E = 45, 46, 101
+_NS_PER_US = _U(1000)
+
+
+def _eight(word: Words) -> tuple[Words, Words]:
+    """(how many leading bytes are digits, their value) of each word; `word` is overwritten."""
+    word ^= _ZEROS
+    # a byte is a digit iff neither it nor it + 6 has a high nibble; the lowest that isn't marks the end
+    other = word + _SIXES
+    other |= word
+    other &= _HIGH_NIBBLES
+    other &= ~other + _U(1)
+    other -= _U(1)
+    bits = np.bitwise_count(other)
+    bits &= 0x78
+    count = bits.astype(np.uint64)
+    word <<= _U64 - count  # NumPy defines a shift by 64 as 0
+    tens = word >> _U8
+    word *= _U10
+    word += tens
+    tens = word >> _U16
+    tens &= _PAIR_MASK
+    tens *= _QUAD_MULTIPLY
+    word &= _PAIR_MASK
+    word *= _PAIR_MULTIPLY
+    word += tens
+    word >>= _U32
+    count >>= _U3
+    return count, word
+
+
+def _whole(words: Words, at: Ints) -> tuple[Words, Words]:
+    """(digits, value) of the digit runs at these positions; runs over `MAX_DIGITS` have a wrong value."""
+    count, value = _eight(words[at])
+    longer = np.flatnonzero(count == _U8)
+    position = _U8
+    while longer.size and position <= _U16:
+        more, part = _eight(words[at[longer] + int(position)])
+        value[longer] = value[longer] * _POWERS[more] + part
+        count[longer] += more
+        longer = longer[more == _U8]
+        position += _U8
+    return count, value
+
+
+def _signed(value: Words, negative: Bools | None) -> Ints:
+    result = value.view(np.int64)
+    return result if negative is None else np.where(negative, -result, result)
+
+
+def _after_minus(buffer: Bytes, at: Ints) -> tuple[Ints, Bools | None]:
+    """The positions after a leading minus, and where there was one (None if nowhere)."""
+    negative = buffer[at] == _MINUS
+    if negative.any():
+        return at + negative, negative
+    return at, None
+
+
+def integers(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
+    """Whole numbers as int64; a fraction or exponent makes the text not plain."""
+    at, negative = _after_minus(buffer, at)
+    count, value = _whole(words, at)
+    following = buffer[at + count.view(np.int64)]
+    plain = (count > 0) & (count <= MAX_DIGITS) & (following != _DOT) & ((following | 32) != _LOWER_E)
+    return _signed(value, negative), plain
+
+
+def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
+    """Decimal microseconds as int64 nanoseconds, exact; digits below 1 ns are dropped towards zero."""
+    at, negative = _after_minus(buffer, at)
+    count, value = _whole(words, at)
+    plain = (count > 0) & (count <= MAX_DIGITS - 3)
+    end = at + count.view(np.int64)
+    value *= _NS_PER_US
+    dot = buffer[end] == _DOT
+    if dot.any():
+        digits, fraction = _eight(words[end + 1])
+        if not (digits == _U3).all():
+            short = digits <= _U3
+            up, down = np.where(short, _U3 - digits, _U(0)), np.where(short, _U(0), digits - _U3)
+            fraction = np.where(short, fraction * _POWERS[up], fraction // _POWERS[down])
+        if dot.all():
+            value += fraction
+            end = end + 1 + digits.view(np.int64)
+        else:
+            value += np.where(dot, fraction, _U(0))
+            end = end + np.where(dot, 1 + digits.view(np.int64), 0)
+        plain &= ~dot | (digits < _U8)  # eight or more digits may go on, and an exponent hide behind them
+    plain &= (buffer[end] | 32) != _LOWER_E
+    return _signed(value, negative), plain
+
+
+def reals(buffer: Bytes, words: Words, at: Ints) -> tuple[NDArray[np.float64], Bools]:
+    """Decimal numbers as float64, to within one unit in the last place; exponents are not plain."""
+    at, negative = _after_minus(buffer, at)
+    count, value = _whole(words, at)
+    plain = (count > 0) & (count <= MAX_DIGITS)
+    end = at + count.view(np.int64)
+    result = value.astype(np.float64)
+    dot = buffer[end] == _DOT
+    if dot.any():
+        first, high = _eight(words[end + 1])
+        second, low = _eight(words[end + 9])
+        second = np.where(first == _U8, second, _U(0))
+        digits = first + second
+        scaled = np.where(second > 0, high * _POWERS[second] + low, high)
+        # one division of exact integers rounds once, so up to 15 digits come out as float() would give them
+        power = np.where(dot, _POWERS[digits], _U(1)).astype(np.float64)
+        result = (result * power + np.where(dot, scaled, _U(0))) / power
+        end = end + np.where(dot, 1 + digits.view(np.int64), 0)
+        plain &= ~dot | (digits < _U16)
+    plain &= (buffer[end] | 32) != _LOWER_E
+    return (result if negative is None else np.where(negative, -result, result)), plain

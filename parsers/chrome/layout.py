@@ -1,0 +1,103 @@
+"""How one file lays out its JSON: where the events begin, what stands between them, what comes before and after."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
+_EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
+_DECODER = json.JSONDecoder(strict=False)
+SNIFF_BYTES = 1 << 16
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The exact bytes between two events: from the closing brace of one to the first quote of the next."""
+
+    separator: bytes
+
+    def ends(self, words: Any, braces: Any) -> Any:  # noqa: ANN401  NumPy arrays
+        """Which closing braces end an event: those that the separator follows (its first eight bytes are compared)."""
+        head = self.separator[:8]
+        mask = np.uint64((1 << 8 * len(head)) - 1)
+        return (words[braces] & mask) == np.uint64(int.from_bytes(head, "little"))
+
+
+KINETO = Layout(b'},\n  {\n    "')
+
+
+def events_start(head: bytes) -> int | None:
+    """Where the content of the events array begins, or None if it is not in `head`."""
+    if match := _EVENTS_KEY.search(head):
+        return match.end()
+    if match := _LIST_START.match(head):
+        return match.end()
+    return None
+
+
+def sniff(events: bytes) -> Layout | None:
+    """The layout of a file whose events begin with these bytes; None where no two events can be seen."""
+    head = events[:SNIFF_BYTES]
+    if head.find(KINETO.separator) >= 0:
+        return KINETO
+    text = head.decode("utf-8", "replace")
+    begin = re.match(r"[\s,]*", text)
+    try:
+        _, end = _DECODER.raw_decode(text, begin.end() if begin else 0)
+    except ValueError:
+        match = _EVENT_SEPARATOR.search(head)
+    else:
+        match = _SEPARATOR.match(text[:end].encode() + text[end:].encode(), len(text[:end].encode()) - 1)
+    return Layout(match.group()) if match else None
+
+
+def header(head: bytes) -> dict[str, Any]:
+    """The top-level keys before the events; what can't be decoded is left out."""
+    text = head.removeprefix(BOM).decode("utf-8", "replace")
+    if not text.lstrip().startswith("{"):
+        return {}
+    return _loads(text + "]}", drop="traceEvents")
+
+
+def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
+    """(the top-level keys after the events, whether the file was closed properly); `tail` begins at the ``]``."""
+    text = tail.decode("utf-8", "replace").strip().lstrip(",").strip()
+    if not text.startswith("]"):
+        return {}, False
+    rest = text[1:].strip()
+    if rest in ("", "}"):
+        return {}, True
+    document = _loads('{"":0' + ("" if rest.startswith(",") else ",") + rest, drop="")
+    return document, bool(document)
+
+
+def _loads(text: str, drop: str) -> dict[str, Any]:
+    try:
+        document = _DECODER.decode(text)
+    except ValueError:
+        return _salvage(text, drop)
+    if isinstance(document, dict):
+        document.pop(drop, None)
+        return document
+    return {}
+
+
+def _salvage(text: str, drop: str) -> dict[str, Any]:
+    """Key by key, what can be decoded of a damaged object."""
+    found: dict[str, Any] = {}
+    for match in re.finditer(r'[{,]\s*"([A-Za-z]\w*)"\s*:\s*', text):
+        try:
+            value, _ = _DECODER.raw_decode(text, match.end())
+        except ValueError:
+            continue
+        if match[1] != drop:
+            found.setdefault(match[1], value)
+    return found

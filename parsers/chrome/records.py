@@ -1,0 +1,329 @@
+"""The careful road: single events through the JSON decoder, mended where they can be, then to the same columns."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracetui.parsers import categories, schema
+from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.scan import (
+    ALIASES,
+    DEVICE_INTS,
+    DEVICE_REALS,
+    HOST_INTS,
+    HOST_TEXTS,
+    MEMORY_INTS,
+    TIME_LIMIT,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tracetui.parsers.chrome.columns import Columns
+    from tracetui.parsers.tally import Tally
+
+    Event = dict[str, Any]
+    Row = dict[str, Any]
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=str)
+_STRICT_CONTROL = re.compile(r"[\x00-\x1f]")
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
+_BLANKS = re.compile(r"[\s,]*")
+_RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
+_HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
+_DIGITS = re.compile(r"-?\d+")
+
+
+def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:
+    """The events of a stretch of JSON one by one; what can't be decoded is counted, and the next event sought."""
+    damaged = False
+    try:
+        content = text.decode("utf-8")
+    except UnicodeDecodeError:
+        content, damaged = text.decode("utf-8", "replace"), True
+    at = 0
+    while True:
+        blanks = _BLANKS.match(content, at)
+        at = blanks.end() if blanks else at
+        if at >= len(content) or content[at] == "]":
+            return
+        resume = _RESUME.search(content, at)
+        piece_end = resume.start() + 1 if resume else len(content)
+        try:
+            event, end = _DECODER.raw_decode(content, at)
+            if _RESUME.match(content, end - 1) or _ends_list(content, end):
+                piece_end = end
+        except ValueError:
+            event = _mended(content[at:piece_end], tally)
+        if isinstance(event, dict):
+            if damaged and "\ufffd" in content[at:piece_end]:
+                tally.repaired("invalid UTF-8 replaced", 1, content[at:piece_end])
+            yield position + at, event
+        elif event is None and not resume:
+            tally.skipped("event cut off by the end of the file", 1, content[at:piece_end])
+        else:
+            tally.skipped("event that is no valid JSON object", 1, content[at:piece_end])
+        at = piece_end
+
+
+def _ends_list(content: str, end: int) -> bool:
+    blanks = _BLANKS.match(content, end)
+    after = blanks.end() if blanks else end
+    return after >= len(content) or content[after] in "]{"
+
+
+def decode(pieces: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
+    """The same for events whose bounds are known."""
+    for position, text in pieces:
+        content = text.decode("utf-8", "replace")
+        try:
+            event = _DECODER.decode(content)
+        except ValueError:
+            event = _mended(content, tally)
+        if isinstance(event, dict):
+            yield position, event
+        else:
+            tally.skipped("event that is no valid JSON object", 1, content)
+
+
+def _mended(content: str, tally: Tally) -> Event | None:
+    """The event in spite of bare words and escapes that JSON doesn't know, or None."""
+    mended = _BARE_WORD.sub(r"\1null", _BAD_ESCAPE.sub(r"\\\\", content)).strip().rstrip(",")
+    try:
+        event = _DECODER.decode(mended)
+    except ValueError:
+        return None
+    if isinstance(event, dict):
+        tally.repaired("words or escapes that JSON doesn't know read as null or text", 1, content)
+        return event
+    return None
+
+
+class Collector:
+    """Turns decoded events into columns, and keeps what concerns the file as a whole."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._rows: dict[str, list[Row]] = {name: [] for name in columns.GROUPS}
+        self._open: dict[tuple[Any, Any], list[tuple[int, Event]]] = {}
+        self.metadata: list[Event] = []
+        self.window: tuple[int, int] | None = None
+        self.parsed = 0
+
+    def add(self, position: int, event: Event) -> None:
+        """Takes one event."""
+        phase = event.get("ph")
+        if not isinstance(phase, str):
+            self._tally.skipped("event without a phase (ph)", 1, json.dumps(event, default=str))
+            return
+        self.parsed += 1
+        if phase == "M":
+            self.metadata.append(event)
+        elif phase == "X":
+            self._complete(position, event)
+        elif phase in ("i", "I") and event.get("name") == "[memory]":
+            self._memory(event)
+        elif phase in ("s", "f") and _category(event) in ("fwdbwd", "forward_backward"):
+            self._flow(event)
+        elif phase == "C":
+            self._counter(event)
+        elif phase in ("B", "E"):
+            self._begin_or_end(phase, position, event)
+
+    def finish(self) -> dict[str, Columns]:
+        """All rows as columns, by group; empty groups are left out."""
+        for stack in self._open.values():
+            for _, event in stack:
+                self.parsed -= 1
+                self._tally.skipped("begin event without an end", 1, str(event.get("name", "")))
+        return {name: _to_columns(columns.GROUPS[name], rows) for name, rows in self._rows.items() if rows}
+
+    def _lost(self, reason: str, event: Event) -> None:
+        self.parsed -= 1
+        self._tally.skipped(reason, 1, json.dumps(event, default=str))
+
+    def _time(self, event: Event) -> int | None:
+        time = nanoseconds(event.get("ts"))
+        if time is None:
+            self._lost("event without a usable timestamp", event)
+        return time
+
+    def _begin_or_end(self, phase: str, position: int, event: Event) -> None:
+        """Pairs begin and end events of a thread, innermost first, into complete ones."""
+        stack = self._open.setdefault((event.get("pid"), event.get("tid")), [])
+        if phase == "B":
+            stack.append((position, event))
+            return
+        if not stack:
+            self._lost("end event without a begin", event)
+            return
+        begun_at, begun = stack.pop()
+        start, end = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
+        args = {**_arguments(begun), **_arguments(event)}
+        if start is None or end is None:
+            self.parsed -= 1
+            self._lost("event without a usable timestamp", event)
+            return
+        self._complete(begun_at, {**begun, "args": args, "dur": Decimal(end - start) / 1000})
+
+    def _complete(self, position: int, event: Event) -> None:
+        category = _category(event)
+        start = self._time(event)
+        if start is None:
+            return
+        duration = nanoseconds(event.get("dur"))
+        if duration is None:
+            duration = 0
+            if category not in classify.IGNORED_CATEGORIES:
+                self._tally.repaired("missing or unreadable duration read as 0", 1, str(event.get("name", "")))
+        elif duration < 0:
+            duration = 0
+            self._tally.repaired("negative duration clamped to 0", 1, str(event.get("name", "")))
+        if category in classify.IGNORED_CATEGORIES:
+            if category == "trace" and self.window is None:
+                self.window = (start, duration)
+            return
+        name = event.get("name")
+        if not isinstance(name, str):
+            self._tally.repaired("event without a name", 1, json.dumps(event, default=str))
+            name = "(no name)" if name is None else str(name)
+        args = _arguments(event)
+        row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
+        if category in classify.HOST_CATEGORIES:
+            row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])
+            row |= {column: self._int(args, key) for column, key in HOST_INTS.items()}
+            row |= {column: _raw(args.get(key)) for column, key in HOST_TEXTS.items()}
+            row["stack"] = (stack or None) if isinstance(stack := args.get("Call stack"), str) else None
+            self._rows["host"].append(row)
+            return
+        known = classify.DEVICE_CATEGORIES.get(category)
+        row["kind"] = OTHER_KIND if known is None else schema.DEVICE_KINDS.index(known)
+        row |= {column: self._int(args, key) for column, key in DEVICE_INTS.items()}
+        row |= {column: self._real(args, key) for column, key in DEVICE_REALS.items()}
+        row |= {key: _dim3(args.get(key)) for key in ("grid", "block")}
+        self._rows["device"].append(row)
+
+    def _memory(self, event: Event) -> None:
+        time = self._time(event)
+        if time is not None:
+            args = _arguments(event)
+            numbers = {column: self._int(args, key) for column, key in MEMORY_INTS.items()}
+            self._rows["memory"].append({"time": time, **self._place(event), **numbers})
+
+    def _flow(self, event: Event) -> None:
+        time = self._time(event)
+        if time is not None:
+            row = {"id": self._int(event, "id"), **self._place(event), "time": time, "begins": event["ph"] == "s"}
+            self._rows["flows"].append(row)
+
+    def _counter(self, event: Event) -> None:
+        time = self._time(event)
+        if time is None:
+            return
+        for series, value in _arguments(event).items():
+            number = _number(value)
+            if number is not None and math.isfinite(number):
+                row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
+                self._rows["counters"].append(row)
+
+    def _place(self, event: Event) -> Row:
+        return {"process": _identity(event.get("pid")), "thread": _identity(event.get("tid"))}
+
+    def _int(self, args: Event, key: str) -> int:
+        value = args.get(key)
+        if value is None and key in ALIASES:
+            value = args.get(ALIASES[key])
+        if value is None or value == "":
+            return NULL
+        number = _number(value)
+        if number is None or not number.is_finite():
+            self._tally.repaired(f"unreadable value of {key!r} read as unknown", 1, str(value))
+            return NULL
+        whole = int(number)
+        if not -(2**63) < whole < 2**63:
+            self._tally.repaired("id beyond 63 bits kept modulo 2^64", 1, str(value))
+            return (whole + 2**63) % 2**64 - 2**63
+        return whole
+
+    def _real(self, args: Event, key: str) -> float:
+        value = args.get(key)
+        if value is None:
+            return math.nan
+        number = _number(value)
+        if number is None or not number.is_finite():
+            self._tally.repaired(f"unreadable value of {key!r} read as unknown", 1, str(value))
+            return math.nan
+        return float(number)
+
+
+def nanoseconds(value: Any) -> int | None:  # noqa: ANN401  anything a file may hold
+    """Microseconds, as a number or a string, to whole nanoseconds, dropping what is below; None if unreadable."""
+    number = _number(value)
+    if number is None or not number.is_finite() or abs(number) * 1000 >= TIME_LIMIT:
+        return None
+    return int(number * 1000)
+
+
+def _number(value: Any) -> Decimal | None:  # noqa: ANN401
+    if isinstance(value, bool) or value is None:
+        return None
+    text = str(value).strip()
+    if _HEX.fullmatch(text):
+        return Decimal(int(text, 16))
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _identity(value: Any) -> int:  # noqa: ANN401
+    """A process or thread: the number, or the number in a name such as ``stream 7``."""
+    number = _number(value)
+    if number is not None and number.is_finite():
+        return int(number) if abs(number) < 2**63 else NULL
+    if isinstance(value, str) and (digits := _DIGITS.search(value)):
+        return int(digits.group())
+    return NULL
+
+
+def _category(event: Event) -> str:
+    category = event.get("cat")
+    return category.lower() if isinstance(category, str) else ""
+
+
+def _arguments(event: Event) -> Event:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
+
+
+def _raw(value: Any) -> str | None:  # noqa: ANN401
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _dim3(value: Any) -> list[int]:  # noqa: ANN401
+    if isinstance(value, list) and len(value) == 3:
+        numbers = [_number(part) for part in value]
+        if all(number is not None and 0 <= number < 2**31 for number in numbers):
+            return [int(number) for number in numbers if number is not None]
+    return [-1, -1, -1]
+
+
+def _to_columns(group: dict[str, np.dtype[Any] | None], rows: list[Row]) -> Columns:
+    filled = columns.blank(group, len(rows))
+    convert: Callable[[list[Any], np.dtype[Any]], Any]
+    for name, values in filled.items():
+        found = [row.get(name) for row in rows]
+        if values.dtype == np.uint32:
+            filled[name] = categories.encode(found)
+        elif all(value is not None for value in found):
+            convert = np.asarray
+            filled[name] = convert(found, values.dtype)
+    return filled

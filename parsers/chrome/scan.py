@@ -1,0 +1,311 @@
+"""The fast road: one chunk's events to columns without a Python object per event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracetui.parsers import arrow_views, categories, schema
+from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
+from tracetui.parsers.chrome.keys import Vocabulary
+from tracetui.parsers.chrome.tokens import Irregular, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.chunks import Chunk
+    from tracetui.parsers.chrome.columns import Columns
+
+    Ints = NDArray[np.int64]
+    Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
+
+TIME_LIMIT = 2**61
+"""Times beyond 73 years are damage; below, sums of two still fit in int64."""
+
+
+def _spellings(words: dict[str, str]) -> dict[str, str]:
+    """Categories as files spell them: lower case today, capitalised in 2020."""
+    return {spelling: kind for word, kind in words.items() for spelling in (word, word.capitalize())}
+
+
+_HOST, _DEVICE = _spellings(classify.HOST_CATEGORIES), _spellings(classify.DEVICE_CATEGORIES)
+_IGNORED = tuple(s for word in sorted(classify.IGNORED_CATEGORIES) for s in (word, word.capitalize()))
+_WORDS = (*_HOST, *_DEVICE, *_IGNORED, "fwdbwd", "forward_backward")
+_CATEGORIES = Vocabulary(_WORDS)
+_NAMES = Vocabulary(("[memory]",))
+# what each category number means, with one more entry at the end for "unknown" (-1)
+_HOST_KIND = np.array([schema.HOST_KINDS.index(_HOST[w]) if w in _HOST else 255 for w in _WORDS] + [255], np.uint8)
+_DEVICE_KIND = np.array(
+    [schema.DEVICE_KINDS.index(_DEVICE[w]) if w in _DEVICE else OTHER_KIND for w in _WORDS] + [OTHER_KIND], np.uint8
+)
+_IS_HOST = _HOST_KIND < 255
+_IS_IGNORED = np.array([w in _IGNORED for w in _WORDS] + [False])
+_IS_FLOW = np.array([w in ("fwdbwd", "forward_backward") for w in _WORDS] + [False])
+
+_LEFT_PHASES = np.zeros(256, np.bool_)
+_LEFT_PHASES[list(b"MCBE")] = True  # metadata, counters, begin and end: few, and shaped in many ways
+
+HOST_INTS = {"correlation": "correlation", "external_id": "External id", "sequence": "Sequence number",
+             "module_id": "Python module id"}  # fmt: skip
+DEVICE_INTS = {"device": "device", "stream": "stream", "context": "context", "correlation": "correlation",
+               "external_id": "External id", "registers": "registers per thread", "shared_memory": "shared memory",
+               "bytes": "bytes"}  # fmt: skip
+DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm": "blocks per SM"}
+MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
+               "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
+HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
+# older or other spellings of an argument, read where the first is absent
+ALIASES = {"External id": "external id", "correlation": "correlation_id"}
+
+
+@dataclass(slots=True)
+class Part:
+    """What one chunk gave."""
+
+    groups: dict[str, Columns]
+    parsed: int = 0
+    """Events that need nothing more."""
+    decode: list[tuple[int, bytes]] = field(default_factory=list)
+    """(position, text) of events left to the JSON decoder."""
+    has_escapes: bool = False
+
+
+def scan(chunk: Chunk) -> Part:
+    """Reads a chunk.
+
+    Raises:
+        Irregular: the chunk must be read event by event.
+    """
+    return _Scan(chunk).part()
+
+
+class _Scan:
+    """The columns of one chunk's events, read as they are asked for."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        text = chunk.buffer[chunk.start : chunk.end]
+        if text.max(initial=0) > 127:
+            try:
+                str(memoryview(text), "utf-8")
+            except UnicodeDecodeError as error:
+                raise Irregular("invalid UTF-8") from error
+        self._chunk = chunk
+        self._tokens = tokens = Tokens(chunk)
+        self._values: dict[str, NDArray[Any]] = {}
+        is_complete = tokens.phase == ord("X")
+        category = self._category()
+        kind = _DEVICE_KIND[category]
+        ignored = _IS_IGNORED[category]
+        host = is_complete & _IS_HOST[category]
+        device = is_complete & ~host & ~ignored
+        instant = (tokens.phase == ord("i")) | (tokens.phase == ord("I"))
+        memory = instant & (self._name_word() == 0) if instant.any() else instant
+        flow = ((tokens.phase == ord("s")) | (tokens.phase == ord("f"))) & _IS_FLOW[category]
+        left = (is_complete & ignored) | _LEFT_PHASES[tokens.phase]
+
+        self._start, self._has_start = self._times("ts")
+        self._duration, has_duration = self._times("dur")
+        tokens.odd |= is_complete & ~has_duration
+        tokens.odd |= (host | device | memory | flow) & ~self._has_start
+        tokens.odd |= is_complete & (self._duration < 0)
+        self._kind, self._category_codes = kind, category
+        self._rows = {"host": host, "device": device, "memory": memory, "flows": flow}
+        self._left = left
+
+    def part(self) -> Part:
+        tokens = self._tokens
+        # reading the columns marks odd events, so rows are chosen after: an odd one leaves its group
+        common = {"process": self._ints("pid"), "thread": self._ints("tid"), "name": self._names()}
+        readers = {
+            "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
+        }  # fmt: skip
+        pending = {name: read for name, read in readers.items() if self._rows[name].any()}
+        for name in pending:
+            self._prepare(name)
+        groups: dict[str, Columns] = {}
+        for name, read in pending.items():
+            rows = np.flatnonzero(self._rows[name] & ~tokens.odd)
+            if rows.size:
+                groups[name] = read(rows, common)
+        decode = np.flatnonzero(self._left | tokens.odd)
+        return Part(
+            groups,
+            parsed=tokens.events - decode.size,
+            decode=[self._event_text(event) for event in decode.tolist()],
+            has_escapes=tokens.has_escapes,
+        )
+
+    def _prepare(self, group: str) -> None:
+        """Reads a group's arguments for the whole chunk."""
+        wanted = {"host": HOST_INTS, "device": DEVICE_INTS, "memory": MEMORY_INTS, "flows": {"": "id"}}[group]
+        for key in wanted.values():
+            self._ints(key)
+        if group == "host":
+            for key in HOST_TEXTS.values():
+                self._text(key, raw=True)
+            self._text("Call stack", raw=False)
+        if group == "device":
+            for key in DEVICE_REALS.values():
+                self._read(key, reals)
+            for key in ("grid", "block"):
+                self._dim3(key)
+
+    def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
+        result = self._placed(rows, common)
+        result["kind"] = _HOST_KIND[self._category_codes[rows]]
+        for column, key in HOST_INTS.items():
+            result[column] = self._ints(key)[rows]
+        for column, key in HOST_TEXTS.items():
+            result[column] = self._text(key, raw=True)[rows]
+        result["stack"] = self._text("Call stack", raw=False)[rows]
+        return result
+
+    def _device(self, rows: Ints, common: dict[str, Any]) -> Columns:
+        result = self._placed(rows, common)
+        result["kind"] = self._kind[rows]
+        for column, key in DEVICE_INTS.items():
+            result[column] = self._ints(key)[rows]
+        for column, key in DEVICE_REALS.items():
+            result[column] = self._read(key, reals)[rows]
+        for key in ("grid", "block"):
+            result[key] = self._dim3(key)[rows]
+        return result
+
+    def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
+        begins = np.empty(self._tokens.events, np.int64)
+        begins[0], begins[1:] = 0, self._tokens.ends[:-1] + 1
+        return {
+            "name": common["name"][rows], "start": self._start[rows], "duration": self._duration[rows],
+            "process": common["process"][rows], "thread": common["thread"][rows],
+            "offset": begins[rows] + (self._chunk.position + self._chunk.start),
+        }  # fmt: skip
+
+    def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
+        result: Columns = {"time": self._start[rows]}
+        for column in ("process", "thread"):
+            result[column] = common[column][rows]
+        for column, key in MEMORY_INTS.items():
+            result[column] = self._ints(key)[rows]
+        return result
+
+    def _flows(self, rows: Ints, common: dict[str, Any]) -> Columns:
+        return {
+            "id": self._ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
+            "time": self._start[rows], "begins": self._tokens.phase[rows] == ord("s"),
+        }  # fmt: skip
+
+    def _category(self) -> Ints:
+        """The category number of each event, -1 for none or unknown."""
+        number = np.full(self._tokens.events, -1, np.int64)
+        if found := self._tokens.field("cat"):
+            begin, length = self._tokens.text(found)
+            known = _CATEGORIES.lookup(self._tokens.words, begin, length)
+            number[slice(None) if found.event is None else found.event] = known
+        return number
+
+    def _name_word(self) -> Ints:
+        """0 for events named ``[memory]``, -1 for others."""
+        number = np.full(self._tokens.events, -1, np.int64)
+        if found := self._tokens.field("name"):
+            begin, length = self._tokens.text(found)
+            known = _NAMES.lookup(self._tokens.words, begin, length)
+            number[slice(None) if found.event is None else found.event] = known
+        return number
+
+    def _names(self) -> NDArray[np.uint32]:
+        """One category code per host or device event."""
+        tokens, wanted = self._tokens, self._rows["host"] | self._rows["device"]
+        codes = np.full(tokens.events, categories.NULL_CODE, np.uint32)
+        if found := tokens.field("name"):
+            begin, length = tokens.text(found)
+            event = tokens.event_of(found)
+            chosen = wanted[event]
+            series = arrow_views.strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
+            codes[event[chosen]] = categories.encode(series)
+        tokens.odd |= wanted & (codes == categories.NULL_CODE)
+        return codes
+
+    def _times(self, key: str) -> tuple[Ints, NDArray[np.bool_]]:
+        """(values, whether there is one) per event; 0 where there is none."""
+        values, present = np.zeros(self._tokens.events, np.int64), np.zeros(self._tokens.events, np.bool_)
+        if found := self._tokens.field(key):
+            read, plain = nanoseconds(self._tokens.buffer, self._tokens.words, found.at)
+            plain &= np.abs(read) < TIME_LIMIT
+            at = slice(None) if found.event is None else found.event
+            values[at], present[at] = read, plain
+        return values, present
+
+    def _ints(self, key: str) -> Ints:
+        values: Ints = self._read(key, integers)
+        return values
+
+    def _read(self, key: str, reader: Reader) -> NDArray[Any]:
+        """One number per event, null where the key is absent; values that aren't plain make their event odd."""
+        if key in self._values:
+            return self._values[key]
+        tokens = self._tokens
+        found = tokens.field(key)
+        if found is None and key in ALIASES:
+            found = tokens.field(ALIASES[key])
+        dtype, null = (np.float64, np.nan) if reader is reals else (np.int64, NULL)
+        if found is None:
+            values = np.full(tokens.events, null, dtype)
+        else:
+            read, plain = reader(tokens.buffer, tokens.words, found.at)
+            if not plain.all():
+                tokens.odd[tokens.event_of(found)[~plain]] = True
+            if found.event is None:
+                values = read
+            else:
+                values = np.full(tokens.events, null, dtype)
+                values[found.event] = read
+        self._values[key] = values
+        return values
+
+    def _dim3(self, key: str) -> NDArray[np.int32]:
+        """Three numbers per event, -1 where the key is absent."""
+        if key in self._values:
+            return self._values[key]
+        tokens = self._tokens
+        values = np.full((tokens.events, 3), -1, np.int32)
+        if found := tokens.field(key):
+            event, at = tokens.event_of(found), found.at + 1
+            plain = tokens.buffer[found.at] == ord("[")
+            for axis in range(3):
+                at = at + (tokens.buffer[at] == ord(" "))
+                read, whole = integers(tokens.buffer, tokens.words, at)
+                plain &= whole & (read >= 0) & (read < 2**31)
+                values[event, axis] = np.where(plain, read, -1)
+                digits = np.floor(np.log10(np.maximum(np.where(plain, read, 0), 1))).astype(np.int64) + 1
+                at = at + digits
+                plain &= tokens.buffer[at] == (ord(",") if axis < 2 else ord("]"))
+                at = at + 1
+            tokens.odd[event[~plain]] = True
+        self._values[key] = values
+        return values
+
+    def _text(self, key: str, raw: bool) -> NDArray[np.uint32]:
+        """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty."""
+        if key in self._values:
+            return self._values[key]
+        codes = np.full(self._tokens.events, categories.NULL_CODE, np.uint32)
+        if found := self._tokens.field(key):
+            begin, length = self._tokens.raw_values(found) if raw else self._tokens.text(found)
+            filled = length > 0
+            series = arrow_views.strings(self._tokens.buffer, self._tokens.words, begin[filled], length[filled])
+            codes[self._tokens.event_of(found)[filled]] = categories.encode(series)
+        self._values[key] = codes
+        return codes
+
+    def _event_text(self, event: int) -> tuple[int, bytes]:
+        tokens = self._tokens
+        begin = int(tokens.ends[event - 1]) + 1 if event else 0
+        text = tokens.buffer[begin : int(tokens.ends[event]) + 1].tobytes()
+        brace = text.find(b"{")
+        return self._chunk.position + self._chunk.start + begin + brace, text[brace:]

@@ -1,0 +1,171 @@
+"""The strings of a chunk, grouped by the key they are, and the events they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.chrome.keys import TABLE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.chunks import Chunk
+
+    Bytes = NDArray[np.uint8]
+    Words = NDArray[np.uint64]
+    Ints = NDArray[np.int64]
+
+_QUOTE, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = 34, 92, 125, 58, 32
+MAX_BLANKS = 8
+"""Blanks between a colon and its value that are skipped; more of them send the chunk down the slow road."""
+
+
+class Irregular(Exception):  # noqa: N818  a change of road, not a failure
+    """The chunk is not what the fast road can read exactly; each of its events is decoded by itself."""
+
+
+@dataclass(slots=True)
+class Field:
+    """One key's occurrences in a chunk, at most one an event, in event order."""
+
+    event: Ints | None
+    """The event of each occurrence; None where every event has one."""
+    at: Ints
+    """Where each value begins."""
+    token: Ints
+    """The key's string number."""
+
+
+class Tokens:
+    """Finds strings and events in one chunk.
+
+    Raises:
+        Irregular: quotes or events don't add up.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        if chunk.layout is None:
+            raise Irregular("no separator")
+        self.buffer = chunk.buffer[chunk.start :]
+        self.size = chunk.end - chunk.start
+        text = self.buffer[: self.size]
+        self.words: Words = np.ndarray((self.buffer.size - 8,), "<u8", self.buffer, 0, (1,))
+        first4 = np.ndarray((self.buffer.size - 4,), "<u4", self.buffer, 0, (1,))
+
+        quotes = np.flatnonzero(text == _QUOTE)
+        self.has_escapes = _BACKSLASH in memoryview(text) if text.size < 4096 else bool((text == _BACKSLASH).any())
+        if self.has_escapes:
+            quotes = quotes[~self._escaped(quotes)]
+        if quotes.size % 2:
+            raise Irregular("odd number of quotes")
+        self.begin = quotes[0::2] + 1
+        """Where each string's text begins."""
+        self.close = quotes[1::2]
+        """Where its closing quote stands."""
+
+        code = TABLE.classify(first4[self.begin])
+        self._order = np.argsort(code, kind="stable")
+        self._cuts = np.zeros(TABLE.codes + 1, np.int64)
+        np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
+
+        braces = np.flatnonzero(text == _CLOSE_BRACE)
+        ends = braces[chunk.layout.ends(self.words, braces)]
+        self.ends: Ints = np.append(ends, self.size - 1) if not ends.size or ends[-1] != self.size - 1 else ends
+        """The closing brace of each event."""
+        self.events = self.ends.size
+
+        phases = self._keys("ph")
+        at = self.begin[phases]
+        if at.size != self.events or not ((at < self.ends).all() and (at[1:] > self.ends[:-1]).all()):
+            raise Irregular("events and phases don't pair")
+        self.phase: Bytes = self.buffer[self.begin[phases + 1]]
+        """The letter of each event's ``ph``."""
+        self.odd = np.zeros(self.events, np.bool_)
+        """Events with something that only a JSON decoder reads right."""
+
+    def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
+        """Which quotes stand behind an odd number of backslashes."""
+        escaped = np.zeros(quotes.size, np.bool_)
+        for number in np.flatnonzero(self.buffer[quotes - 1] == _BACKSLASH).tolist():
+            position = int(quotes[number]) - 1
+            while position >= 0 and self.buffer[position] == _BACKSLASH:
+                position -= 1
+                escaped[number] ^= True
+        return escaped
+
+    def _keys(self, name: str) -> Ints:
+        """The strings that are this key."""
+        code = TABLE.code(name)
+        found = self._order[self._cuts[code] : self._cuts[code + 1]]
+        if found.size:
+            begin = self.begin[found]
+            found = found[TABLE.matches(name, self.words[begin], self.close[found] - begin)]
+            found = found[self.buffer[self.close[found] + 1] == _COLON]
+        return found
+
+    def field(self, name: str) -> Field | None:
+        """A key's occurrences, or None; events that have it twice are marked odd."""
+        tokens = self._keys(name)
+        if not tokens.size:
+            return None
+        at = self.begin[tokens]
+        if tokens.size == self.events and (at < self.ends).all() and (at[1:] > self.ends[:-1]).all():
+            return Field(None, self._values(tokens), tokens)
+        event = np.searchsorted(self.ends, at)
+        again = event[1:] == event[:-1]
+        if again.any():
+            self.odd[event[1:][again]] = True
+            first = np.concatenate(([True], ~again))
+            tokens, event = tokens[first], event[first]
+        return Field(event, self._values(tokens), tokens)
+
+    def _values(self, tokens: Ints) -> Ints:
+        """Where the values of these keys begin: past the colon and blanks."""
+        at = self.close[tokens] + 2
+        for _ in range(MAX_BLANKS):
+            blank = self.buffer[at] <= _SPACE
+            if not blank.any():
+                return at
+            at += blank
+        raise Irregular("a value far from its key")
+
+    def text(self, field: Field) -> tuple[Ints, Ints]:
+        """(begin, length) of string values.
+
+        Values that are no string, or don't end where a value ends, mark their event odd.
+        """
+        value = np.minimum(field.token + 1, self.begin.size - 1)
+        begin, close = self.begin[value], self.close[value]
+        after = self.buffer[close + 1]
+        # a quote that should have been escaped ends the string too early, and no value goes on with a letter
+        strange = (begin - 1 != field.at) | ~((after == 44) | (after == _CLOSE_BRACE) | (after <= _SPACE))
+        if strange.any():
+            self.odd[self.event_of(field)[strange]] = True
+            close = np.where(strange, begin, close)
+        return begin, close - begin
+
+    def event_of(self, field: Field) -> Ints:
+        """The event number of each occurrence."""
+        return np.arange(self.events) if field.event is None else field.event
+
+    @cached_property
+    def _key_tokens(self) -> Ints:
+        """All strings that are some key, read or not."""
+        return np.flatnonzero(self.buffer[self.close + 1] == _COLON)
+
+    def raw_values(self, field: Field) -> tuple[Ints, Ints]:
+        """(begin, length) of the JSON text of values that may be lists: up to the next key or the event's end."""
+        following = np.searchsorted(self._key_tokens, field.token, side="right")
+        last = following == self._key_tokens.size
+        end = self.begin[self._key_tokens[np.where(last, 0, following)]] - 1
+        end = np.minimum(np.where(last, self.size, end), self.ends[self.event_of(field)])
+        while True:
+            before = self.buffer[end - 1]
+            blank = (before <= _SPACE) | (before == 44) | (before == _CLOSE_BRACE)
+            if not blank.any():
+                return field.at, end - field.at
+            end = end - blank
