@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-TRACE_SECTIONS = tuple(report_sections.SECTIONS)
-SECTIONS = (*TRACE_SECTIONS, "ranks")
+SECTIONS = (*report_sections.SECTIONS, "ranks")
 """What ``--section`` takes: a trace's sections and the run's table of ranks."""
 
 RANK_COLUMNS = (
@@ -68,9 +67,10 @@ def trace_report(trace: Trace, scope: Scope, sections: Iterable[str], limit: int
         "base": sel.describe(),
     }
     counts: dict[str, int] = {}
-    for name in TRACE_SECTIONS:
+    filled = report_sections.Sections(sel, limit)
+    for name in report_sections.SECTIONS:
         if name in sections:
-            found[name], count = report_sections.SECTIONS[name](sel, limit)
+            found[name], count = getattr(filled, name)()
             if count is not None:
                 counts[name] = count
     found["counts"] = counts

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.report_rows import Json, known, rows, us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     import polars as pl
+    from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
 Section = tuple[Any, "int | None"]
-"""What a section holds, and how many rows its whole list has (null where it is no list)."""
+SECTIONS = (
+    "overview",
+    "kernels",
+    "memops",
+    "operators",
+    "modules",
+    "host_functions",
+    "api",
+    "ranges",
+    "launches",
+    "communication",
+    "counters",
+    "memory",
+    "findings",
+)
+"""Every section of a trace, in the order of the report; each is a method of `Sections`."""
 
 KERNEL_COLUMNS = (
     "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns", "min_ns",
@@ -39,6 +56,7 @@ GPU_COLUMNS = (
     "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
     "tensor_core_percent",
 )  # fmt: skip
+COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 
@@ -69,150 +87,157 @@ def devices(trace: Trace) -> list[Json]:
     return [{field: getattr(device, field) for field in fields} for device in trace.info.devices]
 
 
-def overview(sel: Selection, limit: int | None) -> Section:
-    """Step time by category, GPU metrics, idle time, and what the run waits for."""
-    from tracetui.analysis.overview import CATEGORIES, overview
+class Sections:
+    """The sections of one selection. Each method is a section of that name.
 
-    found = overview(sel)
-    steps = [
-        {
-            "index": row["index"],
-            "name": row["name"],
-            "us": us(row["duration_ns"]),
+    A method returns what the section holds, and how many rows its whole list has (null where it is no list).
+    """
+
+    def __init__(self, sel: Selection, limit: int | None = None) -> None:
+        self.sel = sel
+        self.limit = limit
+
+    @cached_property
+    def _overview(self) -> Overview:
+        from tracetui.analysis.overview import overview
+
+        return overview(self.sel)
+
+    def overview(self) -> Section:
+        """Step time by category, GPU metrics, idle time, and what the run waits for."""
+        found = self._overview
+        steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
+        return {
+            "steps": found.steps,
+            "base": found.base,
+            "average_step_us": us(found.average_step_ns),
             "categories": {
-                name: {"us": us(row[f"{name}_ns"]), "percent": _percent(row[f"{name}_ns"], row["duration_ns"])}
-                for name in CATEGORIES
+                row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])}
+                for row in found.average.iter_rows(named=True)
             },
-        }
-        for row in (found.per_step if limit is None else found.per_step.head(limit)).iter_rows(named=True)
-    ]
+            "per_step": [_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
+            "gpu": rows(found.gpu, GPU_COLUMNS),
+            "idle": _idle(found.idle),
+            "overlap_percent": known(found.overlap_percent),
+            "waits_for": {"what": found.verdict.kind, "sentence": found.verdict.sentence},
+        }, found.per_step.height
+
+    def communication(self) -> Section:
+        """Collectives against compute: averages per step, and the kernels that communicate."""
+        from tracetui.analysis.kernels import kernels
+
+        found = self._overview
+        frame = kernels(self.sel)
+        frame = frame.filter(frame["category"] == "communication")
+        return {
+            "communication_us": _mean_us(found.per_step["collective_ns"]),
+            "compute_us": _mean_us(found.per_step["computation_ns"]),
+            "overlap_us": _mean_us(found.per_step["overlap_ns"]),
+            "overlap_percent": known(found.overlap_percent),
+            "kernels": rows(frame, COMMUNICATION_COLUMNS, self.limit),
+        }, frame.height
+
+    def kernels(self) -> Section:
+        """One row per kernel name."""
+        from tracetui.analysis.kernels import kernels
+
+        frame = kernels(self.sel)
+        found = rows(frame, KERNEL_COLUMNS, self.limit)
+        for row in found:
+            row["counters"] = {}
+        return found, frame.height
+
+    def memops(self) -> Section:
+        """Copies and fills by kind."""
+        from tracetui.analysis.memops import memops
+
+        return self._table(memops(self.sel), MEMOP_COLUMNS)
+
+    def operators(self) -> Section:
+        """One row per framework operator."""
+        from tracetui.analysis.operators import operators
+
+        return self._table(operators(self.sel), OPERATOR_COLUMNS)
+
+    def modules(self) -> Section:
+        """The nn.Module tree, depth first."""
+        from tracetui.analysis.modules import modules
+
+        return self._table(modules(self.sel), MODULE_COLUMNS)
+
+    def host_functions(self) -> Section:
+        """Where the host's time goes: operators, Python functions, modules, API calls."""
+        from tracetui.analysis.host import host_functions
+
+        return self._table(host_functions(self.sel), HOST_COLUMNS)
+
+    def api(self) -> Section:
+        """CUDA runtime and driver API calls by name."""
+        from tracetui.analysis.api import api_calls
+
+        return self._table(api_calls(self.sel), API_COLUMNS)
+
+    def ranges(self) -> Section:
+        """Annotations and NVTX ranges."""
+        from tracetui.analysis.ranges import ranges
+
+        return self._table(ranges(self.sel), RANGE_COLUMNS)
+
+    def launches(self) -> Section:
+        """How kernels reach the GPU: how many, how short, how late."""
+        from tracetui.analysis.api import launches
+
+        found = launches(self.sel)
+        return {
+            "count": found.count,
+            "short_kernels": found.short_kernels,
+            "runtime_outliers": found.runtime_outliers,
+            "delay_outliers": found.delay_outliers,
+            "median_delay_us": us(found.median_delay_ns),
+        }, None
+
+    def memory(self) -> Section:
+        """The allocator's peaks."""
+        from tracetui.analysis.memory import memory
+
+        found = memory(self.sel)
+        return {
+            "peak_allocated_bytes": found.peak_allocated_bytes,
+            "peak_reserved_bytes": found.peak_reserved_bytes,
+        }, None
+
+    def counters(self) -> Section:
+        """Hardware counters per launch: no reader fills them yet."""
+        return [], 0
+
+    def findings(self) -> Section:
+        """What is wrong and what to do about it: nothing looks for that yet."""
+        return [], 0
+
+    def _table(self, frame: pl.DataFrame, columns: tuple[str, ...]) -> Section:
+        return rows(frame, columns, self.limit), frame.height
+
+
+def _step(row: Json, categories: Iterable[str]) -> Json:
+    whole = row["duration_ns"]
+    costs = {name: row[f"{name}_ns"] for name in categories}
     return {
-        "steps": found.steps,
-        "base": found.base,
-        "average_step_us": us(found.average_step_ns),
+        "index": row["index"],
+        "name": row["name"],
+        "us": us(whole),
         "categories": {
-            row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])}
-            for row in found.average.iter_rows(named=True)
+            name: {"us": us(cost), "percent": 100 * cost / whole if whole else None} for name, cost in costs.items()
         },
-        "per_step": steps,
-        "gpu": rows(found.gpu, GPU_COLUMNS),
-        "idle": _idle(found.idle),
-        "overlap_percent": known(found.overlap_percent),
-        "waits_for": {"what": found.verdict.waits_for, "sentence": found.verdict.sentence},
-    }, found.per_step.height
+    }
 
 
-def kernels(sel: Selection, limit: int | None) -> Section:
-    """One row per kernel name."""
-    from tracetui.analysis.kernels import kernels
-
-    frame = kernels(sel)
-    found = rows(frame, KERNEL_COLUMNS, limit)
-    for row in found:
-        row["counters"] = {}
-    return found, frame.height
-
-
-def memops(sel: Selection, limit: int | None) -> Section:
-    """Copies and fills by kind."""
-    from tracetui.analysis.memops import memops
-
-    return _table(memops(sel), MEMOP_COLUMNS, limit)
-
-
-def operators(sel: Selection, limit: int | None) -> Section:
-    """One row per framework operator."""
-    from tracetui.analysis.operators import operators
-
-    return _table(operators(sel), OPERATOR_COLUMNS, limit)
-
-
-def modules(sel: Selection, limit: int | None) -> Section:
-    """The nn.Module tree, depth first."""
-    from tracetui.analysis.modules import modules
-
-    return _table(modules(sel), MODULE_COLUMNS, limit)
-
-
-def host_functions(sel: Selection, limit: int | None) -> Section:
-    """Where the host's time goes: operators, Python functions, modules, API calls."""
-    from tracetui.analysis.host import host_functions
-
-    return _table(host_functions(sel), HOST_COLUMNS, limit)
-
-
-def api(sel: Selection, limit: int | None) -> Section:
-    """CUDA runtime and driver API calls by name."""
-    from tracetui.analysis.api import api_calls
-
-    return _table(api_calls(sel), API_COLUMNS, limit)
-
-
-def ranges(sel: Selection, limit: int | None) -> Section:
-    """Annotations and NVTX ranges."""
-    from tracetui.analysis.ranges import ranges
-
-    return _table(ranges(sel), RANGE_COLUMNS, limit)
-
-
-def launches(sel: Selection, limit: int | None) -> Section:
-    """How kernels reach the GPU: how many, how short, how late."""
-    from tracetui.analysis.api import launches
-
-    found = launches(sel)
-    return {
-        "count": found.count,
-        "short_kernels": found.short_kernels,
-        "runtime_outliers": found.runtime_outliers,
-        "delay_outliers": found.delay_outliers,
-        "median_delay_us": us(found.median_delay_ns),
-    }, None
-
-
-def memory(sel: Selection, limit: int | None) -> Section:
-    """The allocator's peaks."""
-    from tracetui.analysis.memory import memory
-
-    found = memory(sel)
-    return {
-        "peak_allocated_bytes": found.peak_allocated_bytes,
-        "peak_reserved_bytes": found.peak_reserved_bytes,
-    }, None
-
-
-def later(sel: Selection, limit: int | None) -> Section:
-    """A section that nothing fills yet."""
-    return [], 0
-
-
-SECTIONS: dict[str, Callable[[Selection, int | None], Section]] = {
-    "overview": overview,
-    "kernels": kernels,
-    "memops": memops,
-    "operators": operators,
-    "modules": modules,
-    "host_functions": host_functions,
-    "api": api,
-    "ranges": ranges,
-    "launches": launches,
-    "counters": later,
-    "memory": memory,
-    "findings": later,
-}
-"""Every section of a trace, in the order of the report."""
-
-
-def _table(frame: pl.DataFrame, columns: tuple[str, ...], limit: int | None) -> Section:
-    return rows(frame, columns, limit), frame.height
+def _mean_us(values: pl.Series) -> float | None:
+    return us(int(values.sum()) / len(values)) if len(values) else None
 
 
 def _notes(trace: Trace, kind: str) -> list[Json]:
     found = [note for note in trace.notes if note.kind == kind]
     return [{"reason": note.reason, "count": note.count, "example": note.example} for note in found]
-
-
-def _percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
 
 
 def _idle(frame: pl.DataFrame) -> Json:

@@ -80,7 +80,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
     _add_sample(one)
-    one.add_argument("--tab", metavar="NAME", help="the tab to start on: overview, kernels, operators, host, modules, diff")
+    one.add_argument(
+        "--tab", metavar="NAME", help="the tab to start on: overview, kernels, operators, host, modules, diff"
+    )
     one.add_argument("--filter", metavar="TEXT", help="start with this filter")
     one.add_argument("--color", choices=COLORS, default="auto", help="colours of the screen (default: %(default)s)")
     mouse = one.add_mutually_exclusive_group()

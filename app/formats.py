@@ -36,10 +36,12 @@ def to_ascii(text: str) -> str:
 
 
 def format_ns(value: float | None, *, ascii: bool = False) -> str:
-    """A duration given in ns, in the unit that suits it: ``812 ns``, ``16.1 µs``, ``1.234 s``; ``-`` if unknown."""
+    """A duration given in ns, in the unit that suits it: ``812 ns``, ``16.10 µs``, ``1.234 s``; ``-`` if unknown."""
     if value is None:
         return UNKNOWN
     size = abs(value)
+    if not size:
+        return "0"
     if size < 999.5:
         return f"{value:.0f} ns"
     if size < 999_950:

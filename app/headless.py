@@ -41,7 +41,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         if len(sections) > 1:
             raise UsageError("csv prints one section; pick it with --section NAME")
     run = _open(paths, request)
-    found = report(run, request.scope, sections, request.rows)
+    found = report(run, request.scope, sections, _rows_for_data(request))
     _write(_render(found, request), request)
     return DONE
 
@@ -51,7 +51,7 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
     from tracetui.analysis.report import diff_report
 
     chosen = [select(_one_trace(_open([path], request)), request.scope) for path in (a, b)]
-    found = diff_report(chosen[0], chosen[1], request.rows)
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request))
     _write(_render_diff(found, request), request)
     return _judge(found, fail_above_percent)
 
@@ -128,6 +128,11 @@ def _one_trace(run: Run) -> Trace:
     return trace
 
 
+def _rows_for_data(request: Request) -> int | None:
+    """Data formats are cut where they are made; text is cut where it is laid out, since it also sums up."""
+    return request.rows if request.format in ("json", "csv") else None
+
+
 def _render(found: Json, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.json_report import to_json
@@ -140,10 +145,10 @@ def _render(found: Json, request: Request) -> str:
     if request.format == "markdown":
         from tracetui.app.markdown_report import report_markdown
 
-        return report_markdown(found)
+        return report_markdown(found, limit=request.rows)
     from tracetui.app.text_report import report_text
 
-    return report_text(found, ascii=_ascii(request))
+    return report_text(found, limit=request.rows, ascii=_ascii(request))
 
 
 def _render_diff(found: Json, request: Request) -> str:
@@ -158,10 +163,10 @@ def _render_diff(found: Json, request: Request) -> str:
     if request.format == "markdown":
         from tracetui.app.markdown_report import diff_markdown
 
-        return diff_markdown(found)
+        return diff_markdown(found, limit=request.rows)
     from tracetui.app.text_diff import diff_text
 
-    return diff_text(found, ascii=_ascii(request))
+    return diff_text(found, limit=request.rows, ascii=_ascii(request))
 
 
 def _ascii(request: Request) -> bool:

@@ -1,0 +1,67 @@
+"""One section of the report as CSV (RFC 4180): one line a row, numbers bare, unknown empty."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.formats import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.report_rows import Json
+
+NESTED = ("modules", "operators", "counters", "by_category")
+"""Lists within a row: JSON has them, a table has no place for them."""
+
+
+def report_csv(found: Json, section: str) -> str:
+    """One section of every trace; of several traces each row begins with its trace and rank."""
+    if section == "ranks":
+        return _csv(found["run"].get("ranks", []))
+    traces = found["run"]["traces"]
+    rows: list[Json] = []
+    for trace in traces:
+        origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
+        rows += [{**origin, **row} for row in _rows(trace[section])]
+    return _csv(rows)
+
+
+def diff_csv(found: Json, section: str) -> str:
+    """The diff's kernels, operators or modules."""
+    return _csv(found[section])
+
+
+def _rows(section: Any) -> list[Json]:
+    """A list as it is, the overview as its steps, any other object as one row."""
+    if isinstance(section, list):
+        return section
+    if "per_step" not in section:
+        return [section]
+    return [
+        {
+            "index": step["index"],
+            "name": step["name"],
+            "step_us": step["us"],
+            **{f"{name}_us": cost["us"] for name, cost in step["categories"].items()},
+        }
+        for step in section["per_step"]
+    ]
+
+
+def _csv(rows: Iterable[Json]) -> str:
+    rows = list(rows)
+    out = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(out, [key for key in rows[0] if key not in NESTED], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return printable(value) if isinstance(value, str) else value

@@ -1,0 +1,229 @@
+"""The report as GitHub-flavoured Markdown tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.formats import format_bytes, format_count, format_number, format_percent, printable
+from tracetui.app.module_tree import merged_tree
+from tracetui.app.text_diff import SIGNS, signed_time, verdict
+from tracetui.app.text_sections import CATEGORY_TITLES
+from tracetui.app.text_table import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.report_rows import Json
+
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
+Titles = tuple[str, ...]
+
+
+def report_markdown(found: Json, *, limit: int | None = None) -> str:
+    """The whole report of a run; `limit` rows per list, null for all."""
+    page = Page(limit)
+    run = found["run"]
+    lines = [f"# tracetui report: {plain(Path(run['path']).name or run['path'])}", ""]
+    if run.get("ranks"):
+        lines += _ranks(run["ranks"], page)
+    for trace in run["traces"]:
+        lines += _trace(trace, page, alone=len(run["traces"]) == 1)
+    lines += [f"Not read: {plain(warning)}" for warning in run["warnings"]]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def diff_markdown(found: Json, *, limit: int | None = None) -> str:
+    """The whole diff; `limit` rows per list, null for all."""
+    page = Page(limit)
+    lines = ["# tracetui diff: what changed from A to B, per step", ""]
+    for letter in ("a", "b"):
+        side = found[letter]
+        lines += [f"- {letter.upper()}: {code(Path(side['path']).name)} ({plain(side['base'])})"]
+    lines += ["", verdict(found, page), ""]
+    for row in found["comparable"]["differences"]:
+        matters = " **(matters)**" if row["matters"] else ""
+        lines += [f"- differs: {plain(row['field'])}: {plain(str(row['a']))} → {plain(str(row['b']))}{matters}"]
+    for name in ("kernels", "operators", "modules"):
+        changed = [row for row in found[name] if row["status"] != "same"]
+        rows = [
+            [
+                signed_time(row["delta_us"], page),
+                page.time(row["a_us"]),
+                page.time(row["b_us"]),
+                format_number(row["a_calls"]),
+                format_number(row["b_calls"]),
+                f"{SIGNS[row['status']]} {row['status']}",
+                code(row["name"]),
+            ]
+            for row in changed[: page.limit]
+        ]
+        titles = ("difference", "A", "B", "calls A", "calls B", "", name[:-1])
+        lines += _section(name.capitalize(), titles, rows, len(changed), text=2)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown takes literally, on one line."""
+    return printable(text).translate(_SPECIAL)
+
+
+def code(text: str) -> str:
+    """A name as a code span inside a table cell: backticks and bars can't end it."""
+    text = printable(text).replace("|", "\\|")
+    longest, run = 0, 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
+    source = trace["source"]
+    lines = [] if alone else [f"## {plain(Path(source['path']).name)}", ""]
+    devices = ", ".join(plain(device["name"] or "unnamed") for device in trace["device"]) or "none described"
+    lines += [
+        f"- file: {code(Path(source['path']).name)}, {format_bytes(source['bytes'])}, {plain(source['tool'])}",
+        f"- events: {format_count(source['events_parsed'])} of {format_count(source['events_total'])} read",
+        f"- GPU: {devices}",
+        f"- base: {plain(trace['base'])}",
+        "",
+    ]
+    if "overview" in trace:
+        lines += _overview(trace["overview"], page)
+    if trace.get("kernels"):
+        lines += _kernels(trace["kernels"], page)
+    if trace.get("host_functions"):
+        lines += _host(trace["host_functions"], page)
+    if trace.get("modules"):
+        lines += _modules(trace["modules"], page)
+    if trace.get("operators"):
+        lines += _operators(trace["operators"], page)
+    for name, heading in (("memops", "Copies and fills"), ("api", "CUDA API calls")):
+        if trace.get(name):
+            lines += _calls(heading, trace[name], page)
+    memory = trace.get("memory")
+    if memory and memory["peak_allocated_bytes"] is not None:
+        peaks = (
+            f"{format_bytes(memory['peak_allocated_bytes'])} allocated, {format_bytes(memory['peak_reserved_bytes'])}"
+        )
+        lines += [f"GPU memory peak: {peaks} reserved.", ""]
+    for kind in ("skipped", "repaired", "missing"):
+        lines += [f"- {kind}: {format_count(note['count'])} × {plain(note['reason'])}" for note in source[kind]]
+    return [*lines, ""]
+
+
+def _overview(found: Json, page: Page) -> list[str]:
+    rows = [
+        [CATEGORY_TITLES[name], page.time(cost["us"]), format_percent(cost["percent"])]
+        for name, cost in found["categories"].items()
+    ]
+    rows.append(["**Step**", page.time(found["average_step_us"]), format_percent(100.0)])
+    lines = [plain(found["waits_for"]["sentence"]), "", *_table(("average step", "time", "share"), rows, "lrr"), ""]
+    keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
+    gpus = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
+    if gpus:
+        titles = ("GPU", "busy", "utilization", "SM efficiency", "occupancy", "tensor cores")
+        lines += [*_table(titles, gpus, "r" * len(titles)), ""]
+    return lines
+
+
+def _kernels(rows: list[Json], page: Page) -> list[str]:
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_percent(row["percent"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            code(row["short_name"] or row["name"]),
+            plain(row["module"] or row["operator"] or "-"),
+        ]
+        for row in rows[: page.limit]
+    ]
+    titles = ("time", "share of kernel time", "calls", "mean", "kernel", "module")
+    return _section("Kernels", titles, cells, len(rows), text=2)
+
+
+def _host(rows: list[Json], page: Page) -> list[str]:
+    cells = [
+        [
+            page.time(row["self_per_step_us"]),
+            format_percent(row["percent"]),
+            page.time(row["total_us"]),
+            format_count(row["calls"]),
+            plain(row["kind"]),
+            code(row["name"]),
+        ]
+        for row in rows[: page.limit]
+    ]
+    titles = ("self per step", "share of step", "total", "calls", "kind", "function")
+    return _section("Host", titles, cells, len(rows), text=2)
+
+
+def _modules(rows: list[Json], page: Page) -> list[str]:
+    if not any(row["class_name"] for row in rows):
+        return []
+    tree = merged_tree(rows, page.limit)
+    cells = [
+        [
+            page.time(node.device_total_us),
+            page.time(node.device_self_us),
+            page.time(node.host_total_us),
+            format_count(node.calls) if node.calls else "-",
+            "· " * node.depth + plain(node.label),
+        ]
+        for node in tree.shown
+    ]
+    return _section("Modules", ("GPU total", "GPU self", "host total", "calls", "module"), cells, tree.whole, text=1)
+
+
+def _operators(rows: list[Json], page: Page) -> list[str]:
+    times = ("device_self_us", "device_total_us", "host_self_us", "host_total_us")
+    cells = [
+        [*(page.time(row[key]) for key in times), format_count(row["calls"]), code(row["name"])]
+        for row in rows[: page.limit]
+    ]
+    titles = ("GPU self", "GPU total", "host self", "host total", "calls", "operator")
+    return _section("Operators", titles, cells, len(rows), text=1)
+
+
+def _calls(heading: str, rows: list[Json], page: Page) -> list[str]:
+    cells = [
+        [page.time(row["total_us"]), format_count(row["calls"]), page.time(row["mean_us"]), code(row["name"])]
+        for row in rows[: page.limit]
+    ]
+    return _section(heading, ("time", "calls", "mean", "name"), cells, len(rows), text=1)
+
+
+def _ranks(rows: list[Json], page: Page) -> list[str]:
+    cells = [
+        [
+            str(row["rank"]),
+            *(page.time(row[key]) for key in ("step_us", "compute_us", "communication_us", "idle_us")),
+            format_percent(row["behind_percent"], signed=True),
+            "straggler" if row["straggler"] else "",
+        ]
+        for row in rows
+    ]
+    titles = ("rank", "step", "compute", "communication", "idle", "compute vs median", "")
+    return _section("Ranks", titles, cells, len(rows), text=1)
+
+
+def _section(heading: str, titles: Titles, rows: Sequence[Sequence[str]], whole: int, *, text: int) -> list[str]:
+    """A list under its heading; its last `text` columns hold text, those before them numbers."""
+    part = f" ({len(rows)} of {whole})" if len(rows) < whole else ""
+    align = "r" * (len(titles) - text) + "l" * text
+    return [f"### {heading}{part}", "", *_table(titles, rows, align), ""] if rows else []
+
+
+def _table(titles: Titles, rows: Sequence[Sequence[str]], align: str) -> list[str]:
+    """A table; `align` has an ``l`` or ``r`` per column."""
+    rule = [":--" if side == "l" else "--:" for side in align]
+    return [_line(titles), _line(rule), *(_line(row) for row in rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

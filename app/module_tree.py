@@ -1,0 +1,74 @@
+"""The module tree made short: the instances of one class under one parent become one line, ``Block ×24``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.report_rows import Json
+
+
+@dataclass(slots=True)
+class MergedModule:
+    """Several module instances that share their class and their ancestors' classes."""
+
+    class_name: str
+    depth: int
+    instances: int = 0
+    calls: int = 0
+    host_total_us: float = 0.0
+    device_self_us: float = 0.0
+    device_total_us: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """``Block ×24``; a single instance is named without a count."""
+        return f"{self.class_name} ×{self.instances}" if self.instances > 1 else self.class_name
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """The lines to show, depth first, and how many there are in all."""
+
+    shown: tuple[MergedModule, ...]
+    whole: int
+
+
+def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
+    """Merges the report's module rows; of more than `limit` lines, those with most GPU (else host) time stay.
+
+    A module holds at least its children's time, so what stays is a tree again.
+    """
+    merged: dict[tuple[str, ...], MergedModule] = {}
+    for row in rows:
+        key = tuple(_class_name(part) for part in row["path"].split("/"))
+        node = merged.setdefault(key, MergedModule(row["class_name"] or row["name"], len(key) - 1))
+        node.instances += 1
+        node.calls += row["calls"] or 0
+        node.host_total_us += row["host_total_us"] or 0
+        node.device_self_us += row["device_self_us"] or 0
+        node.device_total_us += row["device_total_us"] or 0
+    nodes = _depth_first(merged)
+    if limit is None or len(nodes) <= limit:
+        return MergedTree(tuple(nodes), len(nodes))
+    ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].device_total_us, -nodes[n].host_total_us, n))
+    return MergedTree(tuple(nodes[n] for n in sorted(ranked[:limit])), len(nodes))
+
+
+def _class_name(part: str) -> str:
+    """``Mamba`` of ``Mamba_3``: Kineto numbers the instances of a class."""
+    name, _, number = part.rpartition("_")
+    return name if name and number.isdecimal() else part
+
+
+def _depth_first(merged: dict[tuple[str, ...], MergedModule]) -> list[MergedModule]:
+    """Parents before children, siblings by first appearance: merging can bring a child before an elder's sibling."""
+    order = {key: n for n, key in enumerate(merged)}
+
+    def place(key: tuple[str, ...]) -> list[int]:
+        return [order.get(key[: n + 1], len(order)) for n in range(len(key))]
+
+    return [merged[key] for key in sorted(merged, key=place)]

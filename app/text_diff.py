@@ -1,0 +1,133 @@
+"""The diff of two runs as plain text of at most 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.formats import format_number, format_percent
+from tracetui.app.text_report import finish, title
+from tracetui.app.text_table import Column, Page
+
+if TYPE_CHECKING:
+    from tracetui.analysis.report_rows import Json
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
+"""A change is told by word and sign, never by colour alone."""
+
+
+def diff_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
+    """The whole diff.
+
+    Args:
+        found: what `analysis.report.diff_report` returned, with its lists whole.
+        limit: rows per list; null for all.
+        ascii: write nothing outside ASCII.
+    """
+    page = Page(limit, ascii)
+    blocks = [
+        title("tracetui diff: what changed from A to B, per step", page)[:-1],
+        [*_side("A", found["a"], page), *_side("B", found["b"], page)],
+        page.paragraph(verdict(found, page)),
+        *([comparable_lines(found, page)] if found["comparable"]["differences"] else []),
+        _waterfall(found["waterfall"], page),
+        *(changes(name, found[name], page) for name in ("kernels", "operators", "modules")),
+    ]
+    lines: list[str] = []
+    for block in blocks:
+        lines += [*block, ""] if block else []
+    return finish(lines)
+
+
+def verdict(found: Json, page: Page) -> str:
+    """One sentence: how the step changed, and whether that is more than the steps vary by themselves."""
+    step = found["step"]
+    if step["a_us"] is None or step["b_us"] is None:
+        return "The step times can't be compared: one of them is unknown."
+    change = "takes as long in B as in A"
+    if step["delta_us"]:
+        percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
+        by = ", ".join(text for text in (page.time(abs(step["delta_us"])), percent) if text)
+        change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
+    times = f"{page.time(step['a_us'])} in A, {page.time(step['b_us'])} in B"
+    noise = step["noise_us"]
+    if noise is None:
+        sure = "How much steps vary by themselves is unknown, so this may be chance."
+    elif abs(step["delta_us"]) <= noise:
+        sure = f"Steps vary by {page.time(noise)} by themselves: no change can be told from that."
+    else:
+        sure = f"Steps vary by {page.time(noise)} by themselves, so this is a change."
+    return f"The step {change} ({times}). {sure}"
+
+
+def comparable_lines(found: Json, page: Page) -> list[str]:
+    """What the two recordings' headers say differs."""
+    comparable = found["comparable"]
+    serious = comparable["verdict"] == "not_comparable"
+    lines = ["NOT COMPARABLE: the recordings differ in what times depend on" if serious else "The recordings differ in"]
+    for row in comparable["differences"]:
+        mark = "! " if row["matters"] else "  "
+        lines += page.paragraph(f"{row['field']}: A {_plain(row['a'])}, B {_plain(row['b'])}", indent="  " + mark)
+    return lines
+
+
+def changes(name: str, rows: list[Json], page: Page) -> list[str]:
+    """What was added, removed or changed, the greatest difference first."""
+    changed = [row for row in rows if row["status"] != "same"]
+    if not rows:
+        return []
+    shown = changed[: page.limit]
+    counts = ", ".join(
+        f"{sum(row['status'] == status for row in rows)} {status}" for status in SIGNS if status != "same"
+    )
+    heading = page.heading(f"{name.capitalize()}: {counts}", "", len(shown), len(changed))
+    columns = [
+        Column("difference"), Column("A"), Column("B"), Column("calls A"), Column("calls B"),
+        Column("", right=False), Column(name[:-1], right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            signed_time(row["delta_us"], page),
+            page.time(row["a_us"]),
+            page.time(row["b_us"]),
+            format_number(row["a_calls"]),
+            format_number(row["b_calls"]),
+            f"{SIGNS[row['status']]} {row['status']}",
+            row["name"],
+        ]
+        for row in shown
+    ]
+    return [heading, *page.table(columns, cells)] if cells else [heading]
+
+
+def signed_time(us: float | None, page: Page) -> str:
+    """A difference with its sign."""
+    return page.time(us) if us is None or us <= 0 else f"+{page.time(us)}"
+
+
+def _waterfall(rows: list[Json], page: Page) -> list[str]:
+    columns = [
+        Column("category", right=False), Column("more or fewer calls"), Column("slower or faster calls"),
+        Column("together"),
+    ]  # fmt: skip
+    cells = [
+        [
+            row["category"],
+            signed_time(row["count_effect_us"], page),
+            signed_time(row["mean_effect_us"], page),
+            signed_time(row["count_effect_us"] + row["mean_effect_us"], page),
+        ]
+        for row in rows
+    ]
+    return ["Where the difference in GPU time comes from", *page.table(columns, cells)] if cells else []
+
+
+def _side(letter: str, side: Json, page: Page) -> list[str]:
+    rank = "" if side["rank"] is None else f", rank {side['rank']}"
+    return page.field(letter, f"{Path(side['path']).name}{rank} ({side['base']})", width=3)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "not recorded" if value is None else str(value)

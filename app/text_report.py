@@ -1,0 +1,124 @@
+"""The report as plain text of at most 80 columns, worth pasting into an issue tracker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app import text_sections
+from tracetui.app.formats import cell_width, fit, format_bytes, format_count, format_percent
+from tracetui.app.text_table import WIDTH, Column, Page
+
+if TYPE_CHECKING:
+    from tracetui.analysis.report_rows import Json
+
+
+def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
+    """The whole report of a run.
+
+    Args:
+        found: what `analysis.report.report` returned, with its lists whole.
+        limit: rows per list; null for all.
+        ascii: write nothing outside ASCII.
+    """
+    page = Page(limit, ascii)
+    run = found["run"]
+    lines = title(f"tracetui report: {Path(run['path']).name or run['path']}", page)
+    traces = run["traces"]
+    if run.get("ranks"):
+        lines += [*rank_lines(run["ranks"], page), ""]
+        traces = [_slowest(run)]
+        others = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
+        lines += [*page.paragraph(f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({others})."), ""]
+    for trace in traces:
+        for block in (_head(trace, page), *text_sections.blocks(trace, page)):
+            lines += [*block, ""] if block else []
+    return finish([*lines, *_others(run, page)])
+
+
+def title(text: str, page: Page) -> list[str]:
+    """The first line, underlined."""
+    line = fit(page.text(text), WIDTH, ascii=page.ascii)
+    return [line, "-" * cell_width(line), ""]
+
+
+def finish(lines: list[str]) -> str:
+    """One text that ends in one line break."""
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
+
+
+def rank_lines(ranks: list[Json], page: Page) -> list[str]:
+    """The table of ranks and the straggler by name."""
+    columns = [
+        Column("rank"), Column("step"), Column("compute"), Column("communication"), Column("idle"),
+        Column("compute vs median"), Column("", right=False),
+    ]  # fmt: skip
+    cells = [
+        [
+            str(row["rank"]),
+            *(page.time(row[key]) for key in ("step_us", "compute_us", "communication_us", "idle_us")),
+            format_percent(row["behind_percent"], signed=True),
+            "<- straggler" if row["straggler"] else "",
+        ]
+        for row in ranks
+    ]
+    lines = ["Ranks (average per step)", *page.table(columns, cells)]
+    for row in ranks:
+        if row["straggler"]:
+            text = (
+                f"Rank {row['rank']} is the straggler: its own compute takes {format_percent(row['behind_percent'])} "
+                "longer than the median rank's; the others wait for it inside their communication kernels."
+            )
+            lines += ["", *page.paragraph(text)]
+    return lines
+
+
+def _head(trace: Json, page: Page) -> list[str]:
+    source = trace["source"]
+    tool = " ".join(part for part in (source["tool"], source["tool_version"]) if part)
+    events = f"{format_count(source['events_parsed'])} of {format_count(source['events_total'])} events read"
+    lines = page.field("File", f"{Path(source['path']).name} ({format_bytes(source['bytes'])}, {tool}, {events})")
+    if source["rank"] is not None:
+        lines += page.field("Rank", f"{source['rank']} of {source['world_size'] or 'an unknown number'}")
+    lines += page.field("GPU", _devices(trace["device"]))
+    lines += page.field("Base", trace["base"])
+    if source["partial"]:
+        lines += page.field("Partial", "loading was stopped before the end of the file")
+    return lines
+
+
+def _devices(devices: list[Json]) -> str:
+    kinds: dict[str, int] = {}
+    for device in devices:
+        facts = [
+            f"compute capability {device['compute_capability']}" if device["compute_capability"] else "",
+            f"{device['sm_count']} SMs" if device["sm_count"] else "",
+            format_bytes(device["memory_bytes"]) if device["memory_bytes"] else "",
+        ]
+        detail = ", ".join(fact for fact in facts if fact)
+        name = device["name"] or "unnamed"
+        kind = f"{name} ({detail})" if detail else name
+        kinds[kind] = kinds.get(kind, 0) + 1
+    described = (f"{count} × {kind}" if count > 1 else kind for kind, count in kinds.items())
+    return "; ".join(described) or "none described in the file"
+
+
+def _slowest(run: Json) -> Json:
+    """The straggler's trace, else the first."""
+    straggler = next((row["rank"] for row in run["ranks"] if row["straggler"]), None)
+    chosen: Json = next((t for t in run["traces"] if t["source"]["rank"] == straggler), run["traces"][0])
+    return chosen
+
+
+def _other_ranks(run: Json, shown: Json) -> list[int]:
+    return [row["rank"] for row in run["ranks"] if row["rank"] != shown["source"]["rank"]]
+
+
+def _others(run: Json, page: Page) -> list[str]:
+    lines: list[str] = []
+    for warning in run["warnings"]:
+        lines += page.paragraph(f"Not read: {warning}")
+    for other in run["other_runs"]:
+        files = ", ".join(Path(path).name for path in other["paths"])
+        lines += page.paragraph(f"Another run in this folder: {other['name']} ({files}); open it by its path.")
+    return lines

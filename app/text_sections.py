@@ -1,0 +1,317 @@
+"""The blocks of the text report, one per section: lines for what was found, none where there is nothing to say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.formats import format_bytes, format_count, format_number, format_percent
+from tracetui.app.module_tree import merged_tree
+from tracetui.app.text_table import Column, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tracetui.analysis.report_rows import Json
+
+CATEGORY_TITLES = {
+    "kernel": "GPU kernels",
+    "communication": "Communication",
+    "memcpy": "Memcpy",
+    "memset": "Memset",
+    "runtime": "CUDA runtime calls",
+    "dataloader": "Data loader",
+    "cpu_exec": "Other CPU work",
+    "other": "Nothing recorded",
+}
+BAR_WIDTH = 24
+LIMITS_OF_TRACES = {
+    "steps": "steps: the profiler's step() was not called, so the whole file counts as one step",
+    "modules": "module names: record with with_stack=True (torch.profiler)",
+    "memory": "memory use: record with profile_memory=True",
+    "device": "GPU work: the trace holds host events only",
+}
+
+
+def blocks(trace: Json, page: Page) -> Iterator[list[str]]:
+    """The trace's sections in the order of reading: the verdict first, what is missing last."""
+    for name, section in SECTIONS.items():
+        if trace.get(name) is not None:
+            yield section(trace, page)
+    yield notes(trace, page)
+    yield unknowns(trace, page)
+
+
+def overview(trace: Json, page: Page) -> list[str]:
+    """The verdict, then the average step, GPU metrics and idle time."""
+    found = trace["overview"]
+    lines = page.paragraph(found["waits_for"]["sentence"])
+    lines += ["", *_average_step(found, page)]
+    if found["gpu"]:
+        lines += ["", *_gpu(found, page)]
+    return lines
+
+
+def _average_step(found: Json, page: Page) -> list[str]:
+    steps = found["steps"]
+    what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else "The whole file"
+    lines = [f"{what}: {page.time(found['average_step_us'])}"]
+    cells = [
+        [CATEGORY_TITLES[name], page.time(cost["us"]), format_percent(cost["percent"]), page.bar(cost["percent"], 24)]
+        for name, cost in found["categories"].items()
+    ]
+    columns = [Column("", right=False), Column("time"), Column("share"), Column("", right=False)]
+    lines += page.table(columns, cells)
+    if 1 < steps <= 8:
+        each = ", ".join(f"{row['index']}: {page.time(row['us'])}" for row in found["per_step"])
+        lines += page.paragraph(f"Step {each}", indent="  ")
+    return lines
+
+
+def _gpu(found: Json, page: Page) -> list[str]:
+    columns = [
+        Column("GPU"), Column("busy"), Column("utilization"), Column("SM efficiency"), Column("occupancy"),
+        Column("tensor cores"),
+    ]  # fmt: skip
+    keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
+    cells = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
+    lines = ["GPU (share of step time; occupancy and tensor cores: of kernel time)", *page.table(columns, cells)]
+    idle = found["idle"]
+    if idle["host_wait_percent"] is not None:
+        shares = (
+            f"Idle GPU time: {format_percent(idle['host_wait_percent'])} waiting for the host to launch, "
+            f"{format_percent(idle['kernel_wait_percent'])} between queued kernels, "
+            f"{format_percent(idle['other_percent'])} other."
+        )
+        lines += page.paragraph(shares, indent="  ")
+    if found["overlap_percent"] is not None:
+        overlap = format_percent(found["overlap_percent"])
+        lines += page.paragraph(f"Communication overlapped by compute: {overlap} of communication time.", indent="  ")
+    return lines
+
+
+def kernels(trace: Json, page: Page) -> list[str]:
+    """The kernels that take most GPU time."""
+    rows = trace["kernels"]
+    shown = rows[: page.limit]
+    if not rows:
+        return []
+    columns = [
+        Column("time"), Column("share"), Column("calls"), Column("mean"), Column("kernel", right=False, share=3),
+        Column("module", right=False, share=2),
+    ]  # fmt: skip
+    if not any(row["module"] for row in shown):
+        columns[-1] = Column("operator", right=False, share=2)
+    launcher = columns[-1].title
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_percent(row["percent"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            row["short_name"] or row["name"],
+            row[launcher] or "-",
+        ]
+        for row in shown
+    ]
+    return [
+        page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows)),
+        *page.table(columns, cells),
+    ]
+
+
+def operators(trace: Json, page: Page) -> list[str]:
+    """The operators that take most GPU time, or host time where there is none."""
+    rows = trace["operators"]
+    if not rows:
+        return []
+    shown = rows[: page.limit]
+    columns = [
+        Column("GPU self"), Column("GPU total"), Column("host self"), Column("host total"), Column("calls"),
+        Column("operator", right=False, share=1),
+    ]  # fmt: skip
+    times = ("device_self_us", "device_total_us", "host_self_us", "host_total_us")
+    cells = [[*(page.time(row[key]) for key in times), format_count(row["calls"]), row["name"]] for row in shown]
+    return [page.heading("Operators", "", len(shown), len(rows)), *page.table(columns, cells)]
+
+
+def modules(trace: Json, page: Page) -> list[str]:
+    """The module tree with the instances of one class under one parent merged."""
+    rows = [row for row in trace["modules"] if row["path"]]
+    if not any(row["class_name"] for row in rows):
+        return []
+    tree = merged_tree(rows, page.limit)
+    columns = [
+        Column("GPU total"), Column("GPU self"), Column("host total"), Column("calls"),
+        Column("module", right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(node.device_total_us),
+            page.time(node.device_self_us),
+            page.time(node.host_total_us),
+            format_count(node.calls) if node.calls else "-",
+            "  " * node.depth + node.label,
+        ]
+        for node in tree.shown
+    ]
+    return [
+        page.heading("Modules", "instances of a class merged", len(tree.shown), tree.whole),
+        *page.table(columns, cells),
+    ]
+
+
+def host_functions(trace: Json, page: Page) -> list[str]:
+    """The host's hot spots, where the host is what the run waits for or all there is."""
+    rows = trace["host_functions"]
+    waits_for = trace.get("overview", {}).get("waits_for", {}).get("what", "host")
+    if not rows or waits_for == "gpu":
+        return []
+    shown = rows[: page.limit]
+    columns = [
+        Column("self/step"), Column("share"), Column("total"), Column("calls"), Column("kind", right=False),
+        Column("function", right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(row["self_per_step_us"]),
+            format_percent(row["percent"]),
+            page.time(row["total_us"]),
+            format_count(row["calls"]),
+            row["kind"],
+            row["name"],
+        ]
+        for row in shown
+    ]
+    title = page.heading("Host hot spots", "self time, share of step time", len(shown), len(rows))
+    return [title, *page.table(columns, cells)]
+
+
+def memops(trace: Json, page: Page) -> list[str]:
+    """Copies and fills."""
+    rows = trace["memops"]
+    if not rows:
+        return []
+    columns = [
+        Column("time"), Column("calls"), Column("bytes"), Column("GB/s"), Column("copy or fill", right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_count(row["calls"]),
+            format_bytes(row["bytes"]),
+            format_number(row["throughput_gbps"]),
+            row["name"],
+        ]
+        for row in rows[: page.limit]
+    ]
+    return [page.heading("Copies and fills", "", len(cells), len(rows)), *page.table(columns, cells)]
+
+
+def api(trace: Json, page: Page) -> list[str]:
+    """CUDA API calls."""
+    rows = trace["api"]
+    if not rows:
+        return []
+    columns = [
+        Column("time"), Column("calls"), Column("mean"), Column("max"), Column("API call", right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            page.time(row["max_us"]),
+            row["name"],
+        ]
+        for row in rows[: page.limit]
+    ]
+    return [page.heading("CUDA API calls", "", len(cells), len(rows)), *page.table(columns, cells)]
+
+
+def ranges(trace: Json, page: Page) -> list[str]:
+    """Annotations: what the author of the program named."""
+    rows = trace["ranges"]
+    if not rows:
+        return []
+    columns = [
+        Column("host total"), Column("GPU time"), Column("GPU ops"), Column("instances"),
+        Column("range", right=False, share=1),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(row["host_total_us"]),
+            page.time(row["device_us"]),
+            format_count(row["gpu_ops"]),
+            format_count(row["instances"]),
+            row["name"],
+        ]
+        for row in rows[: page.limit]
+    ]
+    return [page.heading("Ranges", "record_function, NVTX", len(cells), len(rows)), *page.table(columns, cells)]
+
+
+def launches(trace: Json, page: Page) -> list[str]:
+    """One sentence about how kernels reach the GPU."""
+    found = trace["launches"]
+    if not found["count"]:
+        return []
+    text = (
+        f"Launches: {format_count(found['count'])}, median delay to the kernel's start "
+        f"{page.time(found['median_delay_us'])}; {format_count(found['short_kernels'])} kernels shorter than their "
+        f"launch call, {format_count(found['runtime_outliers'])} slow calls, "
+        f"{format_count(found['delay_outliers'])} long delays."
+    )
+    return page.paragraph(text)
+
+
+def memory(trace: Json, page: Page) -> list[str]:
+    """The allocator's peaks."""
+    found = trace["memory"]
+    if found["peak_allocated_bytes"] is None:
+        return []
+    allocated, reserved = format_bytes(found["peak_allocated_bytes"]), format_bytes(found["peak_reserved_bytes"])
+    return page.paragraph(f"GPU memory peak: {allocated} allocated, {reserved} reserved.")
+
+
+def notes(trace: Json, page: Page) -> list[str]:
+    """What the reader skipped, repaired or missed."""
+    lines: list[str] = []
+    for kind in ("skipped", "repaired", "missing"):
+        for note in trace["source"][kind]:
+            example = f" (first: {note['example']})" if note["example"] else ""
+            text = f"{kind.capitalize()}: {format_count(note['count'])} × {note['reason']}{example}"
+            lines += page.paragraph(text)
+    return lines
+
+
+def unknowns(trace: Json, page: Page) -> list[str]:
+    """What can't be known from this recording, and how to record it."""
+    absent: dict[str, bool] = {
+        "steps": _is(trace, "overview", lambda found: not found["steps"]),
+        "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),
+        "modules": _is(trace, "modules", lambda rows: not any(row["class_name"] for row in rows)),
+        "memory": _is(trace, "memory", lambda found: found["peak_allocated_bytes"] is None),
+    }
+    lines: list[str] = []
+    for name, missing in absent.items():
+        if missing:
+            lines += page.paragraph(f"- {LIMITS_OF_TRACES[name]}", indent="  ")
+    return ["Not in this recording", *lines] if lines else []
+
+
+def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
+    return section in trace and test(trace[section])
+
+
+SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {
+    "overview": overview,
+    "kernels": kernels,
+    "host_functions": host_functions,
+    "modules": modules,
+    "operators": operators,
+    "ranges": ranges,
+    "memops": memops,
+    "api": api,
+    "launches": launches,
+    "memory": memory,
+}
