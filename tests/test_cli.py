@@ -1,0 +1,221 @@
+"""The command line: exit codes, one-line errors, and what it must not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pytest
+from tracetui.app import cli
+from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
+TWO_RANKS = "chrome/ddp_vit_small_2ranks"
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a person runs it, without a terminal."""
+    command = [sys.executable, "-m", "tracetui.app", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def test_version_and_help_need_nothing_heavy() -> None:
+    script = (
+        "import sys; from tracetui.app.cli import main\n"
+        "codes = [main(['--version']), main(['--help']), main(['report', '--help'])]\n"
+        "heavy = {'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)\n"
+        "print(codes, sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == f"tracetui {version('tracetui')}"
+    assert done.stdout.splitlines()[-1] == "[0, 0, 0] []"
+
+
+def test_help_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["open"], ["report"], ["diff"], ["cache"]):
+        assert cli.main([*command, "--help"]) == DONE
+    assert capsys.readouterr().out.isascii()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["explore"],
+        ["report"],
+        ["open"],
+        ["report", "--sample", "nothing_of_that_name"],
+        ["report", "--sample", "--format", "yaml"],
+        ["report", "--sample", "--steps", "3-2"],
+        ["report", "--sample", "--steps", "one"],
+        ["report", "--sample", "--limit", "-1"],
+        ["report", "--sample", "--section", "kernel"],
+        ["report", "--sample", "--format", "csv", "--section", "kernels", "api"],
+        ["report", "--sample", "--steps", "7-9", "--section", "overview"],
+        ["report", "--sample", "--skip-steps", "3", "--section", "overview"],
+        ["report", "--sample", "--rank", "0", "--section", "overview"],
+        ["report", "--sample", "--device", "4", "--section", "overview"],
+        ["report", "--sample", "gpt_small", "--steps", "1", "--section", "overview"],
+        ["diff", "a.json", "b.json", "--fail-on", "regression"],
+        ["diff", "a.json", "b.json", "--fail-on", "slower:5%"],
+        ["diff", "a.json"],
+    ],
+)
+def test_wrong_usage_is_one_clear_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.strip()
+
+
+def test_what_does_not_fit_the_trace_is_said_with_what_would(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["report", "--sample", "--steps", "7-9"])
+    assert "steps 1-3" in capsys.readouterr().err
+    cli.main(["report", "--sample", "--device", "4"])
+    assert "GPU 0" in capsys.readouterr().err
+
+
+def test_ranks_that_are_not_there(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(shared_data / TWO_RANKS), "--rank", "7"]) == USAGE
+    assert "ranks 0, 1" in capsys.readouterr().err
+
+
+def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    text = tmp_path / "notes.txt"
+    text.write_text("no trace at all\n")
+    for path in (tmp_path / "missing.json", empty, text):
+        assert cli.main(["report", str(path)]) == UNREADABLE
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("\n") == 1
+        assert path.name in err
+
+
+def test_a_file_name_with_escapes_is_shown_harmless(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tmp_path / "\x1b[31mred.json")]) == UNREADABLE
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "no" / "such" / "folder.txt"
+    assert cli.main(["report", "--sample", "--section", "overview", "--output", str(target)]) == UNREADABLE
+    assert str(target) in capsys.readouterr().err
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> int:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(cli, "_run", broken)
+    assert cli.main(["report", "--sample"]) == UNREADABLE
+    assert "--debug" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="broken"):
+        cli.main(["--debug", "report", "--sample"])
+    with pytest.raises(RuntimeError, match="broken"):
+        cli.main(["report", "--sample", "--debug"])
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert cli.main(["report", "--sample"]) == INTERRUPTED
+
+
+def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "report.json"
+    arguments = ["report", "--sample", "--format", "json", "--section", "overview", "--output", str(target)]
+    assert cli.main(arguments) == DONE
+    assert capsys.readouterr().out == ""
+    assert json.loads(target.read_text())["run"]["traces"][0]["overview"]["steps"] == 3
+
+
+def test_a_path_after_the_sections_is_a_path(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "--section", "overview", str(shared_data / VIM)]) == DONE
+    assert "Average of 3 steps" in capsys.readouterr().out
+
+
+def test_open_without_a_terminal_prints_the_report() -> None:
+    done = run("open", "--sample", "--section-is-unknown")
+    assert done.returncode == USAGE
+    done = run("open", "--sample")
+    assert done.returncode == DONE, done.stderr
+    assert done.stdout.startswith("tracetui report: vim_tiny_fp32")
+    assert done.stderr == ""
+
+
+def test_open_of_two_paths_without_a_terminal_prints_the_diff(shared_data: Path) -> None:
+    done = run("open", str(shared_data / VIM), str(shared_data / VIM_FP16))
+    assert done.returncode == DONE, done.stderr
+    assert done.stdout.startswith("tracetui diff")
+
+
+@pytest.mark.parametrize(
+    ("term", "streams", "screen"),
+    [
+        ("xterm-256color", (True, True, True), True),
+        ("dumb", (True, True, True), False),
+        ("xterm-256color", (True, False, True), False),
+        ("xterm-256color", (False, True, True), False),
+        ("xterm-256color", (True, True, False), False),
+    ],
+)
+def test_the_screen_needs_a_terminal_on_all_three_streams(
+    monkeypatch: pytest.MonkeyPatch, term: str, streams: tuple[bool, bool, bool], screen: bool
+) -> None:
+    class Stream:
+        def __init__(self, terminal: bool) -> None:
+            self.terminal = terminal
+
+        def isatty(self) -> bool:
+            return self.terminal
+
+    monkeypatch.setenv("TERM", term)
+    for name, terminal in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+        monkeypatch.setattr(sys, name, Stream(terminal))
+    has = cli._has_terminal()
+    monkeypatch.undo()
+    assert has is screen
+
+
+def test_a_closed_pipe_ends_quietly(shared_data: Path) -> None:
+    command = f"{sys.executable} -m tracetui.app report {shared_data / VIM} --format json | head -c 100"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == DONE
+    assert done.stderr == ""
+    assert len(done.stdout) == 100
+
+
+def test_an_ascii_terminal_gets_ascii(shared_data: Path) -> None:
+    import os
+
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = run("report", str(shared_data / VIM), "--section", "overview", env=environment)
+    assert done.returncode == DONE, done.stderr
+    assert done.stdout.isascii()
+
+
+def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = str(shared_data / VIM), str(shared_data / VIM_FP16)
+    cli.main(["diff", a, b, "--format", "json"])
+    percent = json.loads(capsys.readouterr().out)["step"]["delta_percent"]
+    slow, fast = (b, a) if percent < 0 else (a, b)
+    assert cli.main(["diff", slow, fast, "--fail-on", "regression:0%"]) == DONE
+    assert cli.main(["diff", fast, slow, "--fail-on", "regression:0%"]) == CONDITION_HOLDS
+    assert "regression: step" in capsys.readouterr().err
+    assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%"]) == DONE

@@ -1,0 +1,141 @@
+"""Units, digits, and names that a terminal must not obey."""
+
+from __future__ import annotations
+
+import pytest
+from tracetui.app.formats import (
+    bar,
+    cell_width,
+    fit,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_number,
+    format_percent,
+    format_us,
+    pad,
+    printable,
+    to_ascii,
+)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (None, "-"),
+        (0, "0"),
+        (0.4, "0 ns"),
+        (812, "812 ns"),
+        (999, "999 ns"),
+        (1_000, "1.000 µs"),
+        (16_100, "16.10 µs"),
+        (999_949, "999.9 µs"),
+        (999_950, "1.000 ms"),
+        (106_418_000, "106.4 ms"),
+        (1_234_567_890, "1.235 s"),
+        (5_000_000_000_000, "5,000 s"),
+        (-16_100, "-16.10 µs"),
+    ],
+)
+def test_times_take_the_unit_that_suits_them(ns: float | None, text: str) -> None:
+    assert format_ns(ns) == text
+
+
+def test_ascii_times_spell_micro_with_a_letter() -> None:
+    assert format_ns(16_100, ascii=True) == "16.10 us"
+    assert format_us(16.1, ascii=True) == "16.10 us"
+
+
+def test_no_time_rounds_up_into_a_unit_it_does_not_reach() -> None:
+    for ns in (999.4, 999_900, 999_900_000):
+        assert not format_ns(ns).startswith("1000")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.500 KiB"),
+        (150_109_880_320, "139.8 GiB"),
+        (2**40, "1.000 TiB"),
+    ],
+)
+def test_sizes_are_binary(size: int | None, text: str) -> None:
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "-"), (0.0, "0.00 %"), (0.001, "<0.01 %"), (2.93, "2.93 %"), (99.96, "100.0 %"), (41.25, "41.2 %")],
+)
+def test_a_share_is_never_rounded_to_nothing(share: float | None, text: str) -> None:
+    assert format_percent(share) == text
+
+
+def test_signed_shares() -> None:
+    assert format_percent(6.4, signed=True) == "+6.40 %"
+    assert format_percent(-12.0, signed=True) == "-12.0 %"
+
+
+def test_counts_and_numbers() -> None:
+    assert format_count(131_998) == "131,998"
+    assert format_count(None) == format_number(None) == "-"
+    assert format_number(11.64) == "11.64"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\x1b[31mred\x1b[0m",
+        "\x1b]52;c;aGk=\x07",
+        "\x9b2J",
+        "line\nbreak\ttab\r",
+        "\u202egnp.exe",
+        "\u2066isolated\u2069",
+        "zero\u200bwidth",
+        "lone \udc80 surrogate",
+        "\x7f\x00",
+        "\u2028separator",
+    ],
+)
+def test_nothing_a_terminal_would_obey_gets_through(name: str) -> None:
+    shown = printable(name)
+    assert shown.isprintable()
+    assert shown != name
+    assert printable(name, ascii=True).isascii()
+
+
+def test_escapes_are_visible_and_other_text_is_left_alone() -> None:
+    assert printable("a\x1b[0m") == r"a\x1b[0m"
+    assert printable("\u202e") == r"\u202e"
+    assert printable("Mamba ×48 µ 日本") == "Mamba ×48 µ 日本"
+    assert printable("path\\name") == "path\\name"
+
+
+def test_ascii_twins() -> None:
+    assert to_ascii("Mamba ×48, 3 µs …") == "Mamba x48, 3 us ..."
+    assert to_ascii("日").isascii()
+
+
+def test_bars_fill_eighths_and_show_the_smallest_share() -> None:
+    assert bar(1.0, 4) == "████"
+    assert bar(0.0, 4) == "    "
+    assert bar(1e-6, 4) == "▏   "
+    assert bar(0.5, 4, ascii=True) == "##  "
+    assert bar(1e-6, 4, ascii=True) == "#   "
+    assert all(len(bar(n / 100, 10)) == 10 for n in range(-10, 120))
+
+
+def test_fitting_never_exceeds_the_width_and_marks_the_cut() -> None:
+    assert fit("abcdef", 6) == "abcdef"
+    assert fit("abcdef", 4) == "abc…"
+    assert fit("abcdef", 4, ascii=True) == "a..."
+    for width in range(1, 14):
+        assert cell_width(fit("日本語 kernel 名前", width)) <= width
+
+
+def test_padding_counts_columns_not_characters() -> None:
+    assert cell_width(pad("日本", 8)) == 8
+    assert pad("7", 3, right=True) == "  7"
