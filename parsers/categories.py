@@ -25,7 +25,8 @@ NULL_CODE = 0xFFFFFFFF
 def encode(values: Iterable[str | None] | pl.Series) -> Codes:
     """The code of each string; `NULL_CODE` for null."""
     series = values if isinstance(values, pl.Series) else pl.Series(list(values), dtype=pl.String)
-    return series.cast(pl.Categorical).to_physical().fill_null(NULL_CODE).to_numpy()
+    codes = series.cast(pl.Categorical).to_physical()
+    return (codes.fill_null(NULL_CODE) if codes.null_count() else codes).to_numpy()
 
 
 def decode(codes: Codes) -> pl.Series:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 NONE = -1
+BLOCK_ROWS = 1 << 14
 
 
 class LaneClock:
@@ -103,14 +104,18 @@ def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
     """
     own_end = end = start + duration
     parent = _predecessors(lane)
+    doubtful = parent >= 0
     while True:
-        _climb_to_open(parent, start, end)
+        _climb_to_open(parent, start, end, doubtful)
         limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
         cut_end = np.minimum(own_end, limit)
         if np.array_equal(cut_end, end):
             break
         if np.any(cut_end > end):  # it was cut by one that has itself been cut since, so its parent is sought anew
             parent = _predecessors(lane)
+            doubtful = parent >= 0
+        else:
+            doubtful = (cut_end != end)[parent] & (parent >= 0)
         end = cut_end
     cut = np.flatnonzero(end < own_end)
     return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
@@ -123,20 +128,22 @@ def _predecessors(lane: Ints) -> Ints:
     return before
 
 
-def _climb_to_open(parent: Ints, start: Ints, end: Ints) -> None:
-    """Moves each row's parent up, in place, until it is one that has not ended at the row's start.
+def _climb_to_open(parent: Ints, start: Ints, end: Ints, doubtful: Bools) -> None:
+    """Moves the parents of doubtful rows up, in place, each until it is one that has not ended at the row's start.
 
     All events between a row and its candidate have ended, so a closed candidate may be replaced by its own candidate:
-    the distance doubles each round.
+    the distance doubles each round. Done block by block, since the rows of a block fit in the cache and nearly all of
+    their candidates with them.
     """
-    live = np.flatnonzero(parent >= 0)
-    while live.size:
-        candidate = parent[live]
-        closed = end[candidate] <= start[live]
-        live = live[closed]
-        up = parent[candidate[closed]]
-        parent[live] = up
-        live = live[up >= 0]
+    for first in range(0, parent.size, BLOCK_ROWS):
+        live = first + np.flatnonzero(doubtful[first : first + BLOCK_ROWS])
+        while live.size:
+            candidate = parent[live]
+            closed = end[candidate] <= start[live]
+            live = live[closed]
+            up = parent[candidate[closed]]
+            parent[live] = up
+            live = live[up >= 0]
 
 
 def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.int16]:

@@ -73,8 +73,11 @@ def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
     a call that returns before the range is closed (`record_function.__enter__`), and neither may cut the other.
     API calls that stand on a thread id of their own move to the thread of the operators that made them.
     """
-    threads, lane = np.unique(_pair(host["process"], host["thread"]), return_inverse=True)
-    lane = 2 * lane.astype(np.int64, copy=False)
+    pair = _pair(host["process"], host["thread"])
+    # events of one thread come in long runs, so only the runs' first rows are sorted
+    runs = np.flatnonzero(np.concatenate((np.ones(min(pair.size, 1), np.bool_), pair[1:] != pair[:-1])))
+    threads, number = np.unique(pair[runs], return_inverse=True)
+    lane = np.repeat(2 * number.astype(np.int64), np.diff(runs, append=pair.size))
     if external:
         api = np.flatnonzero((host["kind"] == RUNTIME) | (host["kind"] == DRIVER))
         operators = np.flatnonzero((host["kind"] == OPERATOR) & (host["external_id"] != NULL))

@@ -33,13 +33,15 @@ class KeyTable:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._full: dict[str, tuple[np.uint64, np.uint64, int]] = {}
+        self._tails: dict[str, np.uint64] = {}
         prefixes: dict[int, int] = {}
         self._code: dict[str, int] = {}
         for name in names:
             text = name.encode() + b'":'  # a key shorter than four bytes is told by what closes it
             prefix = _little_endian(text[:4])
             self._code[name] = prefixes.setdefault(prefix, len(prefixes) + 1)
-            head = text[: min(8, len(name) + 1)]
+            head = text[:8]
+            self._tails[name] = np.uint64(_little_endian(text[-8:]))
             self._full[name] = (np.uint64(_little_endian(head)), np.uint64((1 << 8 * len(head)) - 1), len(name))
         self.codes = len(prefixes) + 1
         self._multiplier = self._perfect_multiplier(list(prefixes))
@@ -68,10 +70,18 @@ class KeyTable:
         """The code whose group holds this key's strings."""
         return self._code[name]
 
-    def matches(self, name: str, first8: NDArray[np.uint64], length: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of a group's strings are this key: its first eight bytes (with the closing quote) and its length."""
+    @staticmethod
+    def is_told_by_prefix(name: str) -> bool:
+        """Whether the four bytes that `classify` compares hold the whole key, its closing quote and the colon."""
+        return len(name) <= 2
+
+    def matches(self, name: str, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which strings of a group are this key, by its bytes, its closing quote and the colon after it."""
         head, mask, size = self._full[name]
-        return ((first8 & mask) == head) & (length == size)
+        same = (words[begin] & mask) == head
+        if size > 5:  # compared up to eight bytes so far: now the last six, the quote and the colon
+            same &= words[begin + (size - 6)] == self._tails[name]
+        return same
 
 
 TABLE = KeyTable(ALL)

@@ -101,10 +101,10 @@ class Tokens:
         """The strings that are this key."""
         code = TABLE.code(name)
         found = self._order[self._cuts[code] : self._cuts[code + 1]]
-        if found.size:
-            begin = self.begin[found]
-            found = found[TABLE.matches(name, self.words[begin], self.close[found] - begin)]
-            found = found[self.buffer[self.close[found] + 1] == _COLON]
+        if found.size and not TABLE.is_told_by_prefix(name):
+            same = TABLE.matches(name, self.words, self.begin[found])
+            if not same.all():
+                found = found[same]
         return found
 
     def field(self, name: str) -> Field | None:
