@@ -41,7 +41,7 @@ KERNEL_COLUMNS = (
 MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
 OPERATOR_COLUMNS = (
     "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
-    "tensor_core_eligible",
+    "tensor_core_eligible", "tensor_core_percent",
 )  # fmt: skip
 MODULE_COLUMNS = (
     "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
@@ -204,6 +204,7 @@ class Sections:
         return {
             "peak_allocated_bytes": found.peak_allocated_bytes,
             "peak_reserved_bytes": found.peak_reserved_bytes,
+            "on_gpu": found.on_gpu,
         }, None
 
     def counters(self) -> Section:

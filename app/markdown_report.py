@@ -110,7 +110,7 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         peaks = (
             f"{format_bytes(memory['peak_allocated_bytes'])} allocated, {format_bytes(memory['peak_reserved_bytes'])}"
         )
-        lines += [f"GPU memory peak: {peaks} reserved.", ""]
+        lines += [f"{'GPU' if memory['on_gpu'] else 'Host'} memory peak: {peaks} reserved.", ""]
     for kind in ("skipped", "repaired", "missing"):
         lines += [f"- {kind}: {format_count(note['count'])} × {plain(note['reason'])}" for note in source[kind]]
     return [*lines, ""]

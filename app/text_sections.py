@@ -270,7 +270,8 @@ def memory(trace: Json, page: Page) -> list[str]:
     if found["peak_allocated_bytes"] is None:
         return []
     allocated, reserved = format_bytes(found["peak_allocated_bytes"]), format_bytes(found["peak_reserved_bytes"])
-    return page.paragraph(f"GPU memory peak: {allocated} allocated, {reserved} reserved.")
+    where = "GPU" if found["on_gpu"] else "Host"
+    return page.paragraph(f"{where} memory peak: {allocated} allocated, {reserved} reserved.")
 
 
 def notes(trace: Json, page: Page) -> list[str]:
