@@ -22,4 +22,4 @@ typecheck: typed-links
 	$(PYTHON) -m mypy
 
 layers:
-	$(PYTHON) -m importlinter.cli lint-imports 2>/dev/null || lint-imports
+	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
+
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace

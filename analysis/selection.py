@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
+
 from tracetui.analysis.scope import Scope
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tracetui.app import cli
 from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tracetui.app.formats import (
     bar,
     cell_width,
