@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis import names
 from tracetui.analysis.conventions import TB_COLLECTIVES, TRACETUI, Conventions, hta_kernel_type, is_collective_kernel
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 WORK = ("kernel", "memcpy", "memset", "graph")
 KERNEL, MEMCPY, MEMSET, GRAPH = (schema.DEVICE_KINDS.index(kind) for kind in WORK)
 STEP_MARK = "ProfilerStep"
+COLUMNS = (
+    "kind", "name", "start", "duration", "device", "stream", "correlation", "external_id", "launch",
+    "occupancy_percent", "blocks_per_sm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Activities:
     """Device activities in order of start, an array per property."""
 
     frame: pl.DataFrame
-    """The rows behind the arrays (`schema.DEVICE`)."""
+    """The rows behind the arrays: the columns of `schema.DEVICE` that analyses of all activities need."""
     start: Ints
     end: Ints
     kernel: Bools
@@ -68,6 +74,7 @@ def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activitie
         chosen &= frame["device"].is_in(list(sel.scope.devices)).fill_null(value=False).to_numpy()
     if conventions.drop_last_step:
         chosen &= launched_before_last_step(sel.trace)
+    frame = frame.select(COLUMNS)
     if not chosen.all():
         frame, kind = frame.filter(pl.Series(chosen)), kind[chosen]
     start = frame["start"].to_numpy()
@@ -93,8 +100,9 @@ def _of_collectives(trace: Trace, device: pl.DataFrame) -> Bools:
 
 
 def last_step_start(trace: Trace) -> int | None:
-    """When HTA takes the last step to begin: the latest start among annotations called ProfilerStep, on the host or
-    projected on the GPU; None for a trace with fewer than two different ones (`_filter_irrelevant_gpu_kernels`).
+    """When HTA takes the last step to begin; None for a trace with fewer than two (`_filter_irrelevant_gpu_kernels`).
+
+    It is the latest start among annotations called ProfilerStep, on the host or projected on the GPU.
     """
     marks = pl.concat(
         [

@@ -43,7 +43,7 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
     share = dict(average.select("category", "percent").iter_rows())
     work = share["kernel"] + share["memcpy"] + share["memset"]
     if not gpu.height or work + share["communication"] == 0:
-        return Bound("unknown", f"No GPU work was recorded in {base}: all of it is CPU time.")
+        return Bound("unknown", f"No GPU work was recorded: there is nothing to wait for but the CPU ({base}).")
     if work >= GPU_BOUND_PERCENT:
         return Bound("gpu", f"Waits for the GPU: kernels and copies fill {work:.1f} % of the average step ({base}).")
     host = share["runtime"] + share["cpu_exec"] + share["other"]
@@ -54,8 +54,8 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
     if largest[0] == "communication":
         return Bound(
             "communication",
-            f"Waits for communication: collectives that no compute overlaps take {largest[1]:.1f} % of the average step,"
-            f" other GPU work {work:.1f} % ({base}).",
+            f"Waits for communication: collectives that no compute overlaps take {largest[1]:.1f} % of the average"
+            f" step, other GPU work {work:.1f} % ({base}).",
         )
     idle_percent = 100 - work - share["communication"]
     if largest[0] == "dataloader":
@@ -78,7 +78,7 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
         )
     return Bound(
         "unknown",
-        f"The GPU is idle {idle_percent:.1f} % of the average step though its work is mostly launched in time: host wait"
-        f" {waits['host_wait']:.1f} %, kernel wait {waits['kernel_wait']:.1f} %, other {waits['other']:.1f} % of the"
+        f"The GPU is idle {idle_percent:.1f} % of the average step though its work is mostly launched in time: host"
+        f" wait {waits['host_wait']:.1f} %, kernel wait {waits['kernel_wait']:.1f} %, other {waits['other']:.1f} % of the"
         f" idle time ({base}).",
     )

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis import intervals, names
 from tracetui.analysis.conventions import TRACETUI, Conventions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from tracetui.analysis.activities import Activities
     from tracetui.analysis.intervals import Ints
     from tracetui.parsers import Trace
@@ -51,7 +53,10 @@ def gpu_metrics(
         on = device == number
         mine = work.where(on)
         kernels = mine.where(mine.kernel)
-        metrics = _kernel_metrics(kernels, window, conventions)
+        if kernels.start.size:
+            metrics = _kernel_metrics(kernels, window, conventions)
+        else:  # what a graph recorded as one activity runs inside is not known
+            metrics = {"utilization_percent": None if mine.compute.any() else 0.0}
         if linked is not None:
             metrics["tensor_core_percent"] = _linked_tensor_share(kernels, linked[on][mine.kernel], conventions)
         busy = intervals.intersect(intervals.union(mine.start, mine.end), _single(window))
@@ -71,8 +76,6 @@ def _single(window: tuple[int, int]) -> intervals.Intervals:
 
 
 def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: Conventions) -> dict[str, float | None]:
-    if not kernels.start.size:
-        return {}
     length = window[1] - window[0]
     start, end = np.clip(kernels.start, *window), np.clip(kernels.end, *window)
     lasting = end - start
@@ -129,3 +132,22 @@ def _launched_by_operators(trace: Trace, work: Activities) -> NDArray[np.bool_]:
     return (
         work.frame["correlation"].is_in(calls["correlation"].drop_nulls().implode()).fill_null(value=False).to_numpy()
     )
+
+
+def utilization_timeline(work: Activities, device: int, window: tuple[int, int]) -> pl.DataFrame:
+    """How busy a device's kernels kept it over time: start (ns), utilization_percent.
+
+    The window (the recording) is cut into 11 to 100 buckets of a power of ten microseconds, what is left of it
+    belonging to the last one, as in torch-tb-profiler (`calculate_gpu_utilization`).
+    """
+    size = 1000
+    while window[1] - window[0] > 100 * size:
+        size *= 10
+    count = (window[1] - window[0]) // size
+    if count < 1:
+        return pl.DataFrame(schema={"start": pl.Int64, "utilization_percent": pl.Float64})
+    start = window[0] + size * np.arange(count)
+    end = np.append(start[1:], window[1])
+    mine = work.where(work.kernel & (work.column("device") == device))
+    busy = intervals.covered(intervals.union(mine.start, mine.end), start, end)
+    return pl.DataFrame({"start": start, "utilization_percent": 100 * busy / (end - start)})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis import intervals, names
 from tracetui.analysis.conventions import TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.parsers import schema

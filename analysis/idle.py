@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis import intervals
 from tracetui.analysis.activities import WORK, activities
 from tracetui.analysis.conventions import TRACETUI, Conventions
@@ -51,20 +52,26 @@ def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
     where two overlap.
     """
     work = activities(sel, conventions)
+    slots = step_slots(sel, conventions)
+    window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
+    return gaps_of(sel.trace, work, window, conventions)
+
+
+def gaps_of(
+    trace: Trace, work: Activities, window: tuple[int, int] | None, conventions: Conventions = TRACETUI
+) -> pl.DataFrame:
+    """`gaps` of activities and a window that are at hand."""
     if conventions.synchronization_is_work:
         work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
-    if not work.start.size:
-        return pl.DataFrame(schema=GAPS)
-    called = _launch_start(sel.trace, work)
-    device, stream = work.column("device"), work.column("stream")
-    found: list[_Gaps] = []
     if conventions.gaps_by_stream:
         window = None
-    else:
-        slots = step_slots(sel, conventions)
-        if not slots.start.size:
-            return pl.DataFrame(schema=GAPS)
-        window = int(slots.start[0]), int(slots.end[-1])
+    elif window is None:
+        return pl.DataFrame(schema=GAPS)
+    if not work.start.size:
+        return pl.DataFrame(schema=GAPS)
+    called = _launch_start(trace, work)
+    device, stream = work.column("device"), work.column("stream")
+    found: list[_Gaps] = []
     for number in np.unique(device).tolist():
         on = np.flatnonzero(device == number)
         if window is not None:
@@ -80,14 +87,18 @@ def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
 
 def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
     """Idle time per device (stream null) and per stream, and its causes in percent of it."""
+    return shares(gaps(sel, conventions))
+
+
+def shares(found: pl.DataFrame) -> pl.DataFrame:
+    """`idle` of gaps that are at hand."""
     total = pl.col("duration_ns").sum()
     share = [
         (100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total).alias(f"{cause}_percent")
         for cause in CAUSES
     ]
     return (
-        gaps(sel, conventions)
-        .group_by("device", "stream", maintain_order=True)
+        found.group_by("device", "stream", maintain_order=True)
         .agg(total.alias("idle_ns"), *share)
         .with_columns(pl.col(f"{cause}_percent").fill_nan(None) for cause in CAUSES)
         .sort("device", "stream", nulls_last=False)

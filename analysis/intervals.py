@@ -6,6 +6,7 @@ Ends are exclusive, touching intervals are one, and empty intervals hold no time
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ def union(start: Ints, end: Ints) -> Intervals:
         return _merge(start, end)
     if breaks.size < _FEW_RUNS:
         edges = [0, *breaks.tolist(), start.size]
-        runs = [_merge(start[a:b], end[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        runs = [_merge(start[a:b], end[a:b]) for a, b in pairwise(edges)]
         start, end = np.concatenate([run[0] for run in runs]), np.concatenate([run[1] for run in runs])
     order = np.argsort(start, kind="stable")
     return _merge(start[order], end[order])

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis import intervals
 from tracetui.analysis.activities import activities
 from tracetui.analysis.bound import Bound, find_bound
 from tracetui.analysis.conventions import CATEGORIES, TRACETUI, Conventions
 from tracetui.analysis.gpu_metrics import gpu_metrics
 from tracetui.analysis.host_time import host_ranges
-from tracetui.analysis.idle import idle
+from tracetui.analysis.idle import gaps_of, shares
 from tracetui.analysis.steps import StepSlots, step_slots
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         ranges[category] = _join(ranges.get(category), intervals.union(work.start[chosen], work.end[chosen]))
     per_step = _per_step(slots, ranges, conventions)
     average = _average(per_step)
-    idle_frame = idle(sel, conventions)
     window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
+    idle_frame = shares(gaps_of(sel.trace, work, window, conventions))
     gpu = gpu_metrics(sel.trace, work, window, conventions)
     collective = int(per_step["collective_ns"].sum())
     base = sel.describe()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.analysis.activities import WORK
 from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.parsers import schema

@@ -1,0 +1,64 @@
+"""Copies and fills: how many, how long, how many bytes, how fast."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+_PLACES = {
+    "H": "Host",
+    "D": "Device",
+    "P": "Peer",
+    "A": "Array",
+    "U": "Unified",
+}
+_COPY = re.compile(r"(?:hip)?Memcpy ?([A-Z])to([A-Z])", re.IGNORECASE)
+_WORDS = re.compile(r"\b(Host|Device)To(Host|Device)\b", re.IGNORECASE)
+
+
+def memops(sel: Selection) -> pl.DataFrame:
+    """One row per direction of copy and one for fills, named as nsys names them.
+
+    Returns:
+        kind (memcpy or memset), name, calls, total_ns, mean_ns, bytes, throughput_gbps (bytes over their own time, in
+        10⁹ bytes a second; null without time or size), the longest total first.
+    """
+    rows = sel.device.filter(pl.col("kind").is_in(["memcpy", "memset"])).select(
+        pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String), "duration", "bytes"
+    )
+    spelled = {name: operation_name(name) for name in rows["name"].unique().drop_nulls()}
+    sized = pl.col("duration").filter(pl.col("bytes").is_not_null()).sum()
+    return (
+        rows.with_columns(pl.col("name").replace(spelled))
+        .group_by("kind", "name")
+        .agg(
+            pl.len().alias("calls"),
+            pl.col("duration").sum().alias("total_ns"),
+            pl.col("duration").mean().alias("mean_ns"),
+            pl.when(pl.col("bytes").count() > 0).then(pl.col("bytes").sum()).alias("bytes"),
+            pl.when((sized > 0) & (pl.col("bytes").sum() > 0))
+            .then(pl.col("bytes").sum() / sized)
+            .alias("throughput_gbps"),
+        )
+        .sort("total_ns", "name", descending=[True, False])
+    )
+
+
+def operation_name(name: str) -> str:
+    """Nsys's name of a copy or fill from Kineto's: ``Memcpy HtoD (Pinned -> Device)`` is a Host-to-Device copy."""
+    if name.startswith("["):
+        return name
+    if "memset" in name.lower():
+        return "[CUDA memset]"
+    if match := _COPY.search(name):
+        places = [_PLACES.get(letter.upper(), letter) for letter in match.groups()]
+    elif match := _WORDS.search(name):
+        places = [word.capitalize() for word in match.groups()]
+    else:
+        return name
+    return f"[CUDA memcpy {places[0]}-to-{places[1]}]"

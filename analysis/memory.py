@@ -1,0 +1,52 @@
+"""How much memory the framework's allocator held, over time and at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+CPU_TYPE, CUDA_TYPE = 0, 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Allocator figures of a selection, as the profiler recorded them with each event."""
+
+    peak_allocated_bytes: int | None
+    """The most that tensors held on one GPU (in host memory where no GPU event was recorded); None if unknown."""
+    peak_reserved_bytes: int | None
+    """The most that the allocator held from one GPU's driver."""
+    on_gpu: bool
+    """Whether the peaks are a GPU's."""
+    curve: pl.DataFrame
+    """time, device, allocated, reserved at each event of the memory the peaks are of, bytes."""
+    peaks: pl.DataFrame
+    """device_type (0 CPU, 1 GPU), device, allocated, reserved: the peaks of each memory."""
+
+
+def memory(sel: Selection) -> Memory:
+    """Peaks and the curve, as in torch-tb-profiler: the largest totals that any event carries (`get_memory_curve`)."""
+    events = sel.memory.select("time", "device_type", "device", "allocated", "reserved")
+    known = events.filter(pl.col("allocated").is_not_null() | pl.col("reserved").is_not_null())
+    peaks = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
+    # other accelerators number their own device types
+    on_gpu = known.filter(pl.col("device_type") > CPU_TYPE).height > 0
+    shown = pl.col("device_type") > CPU_TYPE if on_gpu else pl.col("device_type") == CPU_TYPE
+    of_shown = peaks.filter(shown)
+    return Memory(
+        peak_allocated_bytes=_largest(of_shown["allocated"]),
+        peak_reserved_bytes=_largest(of_shown["reserved"]),
+        on_gpu=on_gpu,
+        curve=known.filter(shown).select("time", "device", "allocated", "reserved"),
+        peaks=peaks,
+    )
+
+
+def _largest(values: pl.Series) -> int | None:
+    largest = values.max()
+    return None if largest is None else int(largest)  # type: ignore[arg-type]
