@@ -78,6 +78,15 @@ class Conventions:
     """Whether launch statistics hold a row per activity rather than one per call."""
     operator_kernels_only: bool = False
     """Whether the tensor-core share is of kernels whose launch carries an operator's `External id`."""
+    operator_link: Literal["containment", "external_id"] = "containment"
+    """How a launch finds its operator: the innermost around the call, or the one its `External id` names."""
+    single_child_chains: bool = True
+    """Whether an operator whose only child has its name counts beside that child (else the two are one call)."""
+    recursion_counts_again: bool = False
+    """Whether a call inside another of the same name adds to the name's total time once more."""
+    module_self_without_operators: bool = False
+    """Whether a module's own host time leaves out its operators, and its own device time is that of its operators."""
+    tensor_core_operators: frozenset[str] = kernel_names.TENSOR_CORE_OPERATORS
     uses_tensor_cores: Callable[[str], bool] = kernel_names.uses_tensor_cores
 
 
@@ -93,6 +102,11 @@ TORCH_TB = Conventions(
     restart_empty_slots=True,
     drop_partial_tail=True,
     operator_kernels_only=True,
+    operator_link="external_id",
+    single_child_chains=False,
+    recursion_counts_again=True,
+    module_self_without_operators=True,
+    tensor_core_operators=kernel_names.TORCH_TB_TENSOR_CORE_OPERATORS,
     uses_tensor_cores=kernel_names.torch_tb_uses_tensor_cores,
 )
 """torch-tb-profiler's last source (pytorch/kineto at 041e7ce)."""

@@ -1,1 +1,41 @@
-"""One module per tab: an analysis function and the widget that shows its frame."""
+"""One module per tab: an analysis function and a table that shows its frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracetui.app.views.base import View
+
+
+def make_view(tab: str) -> View:
+    """The view of a tab; imported only now, because views bring Polars with them.
+
+    Raises:
+        KeyError: there is no such tab.
+    """
+    if tab == "overview":
+        from tracetui.app.views.overview import OverviewView
+
+        return OverviewView()
+    if tab == "kernels":
+        from tracetui.app.views.kernels import KernelsView
+
+        return KernelsView()
+    if tab == "operators":
+        from tracetui.app.views.operators import OperatorsView
+
+        return OperatorsView()
+    if tab == "host":
+        from tracetui.app.views.host import HostView
+
+        return HostView()
+    if tab == "modules":
+        from tracetui.app.views.modules import ModulesView
+
+        return ModulesView()
+    if tab == "diff":
+        from tracetui.app.views.diff import DiffView
+
+        return DiffView()
+    raise KeyError(tab)

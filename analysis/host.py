@@ -1,0 +1,73 @@
+"""Where the host's time goes: every function it ran, own time and with what it called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import NONE, add_up, call_tree, codes_of, count, dense
+from tracetui.analysis.operator_tree import scope_mask
+from tracetui.analysis.steps import step_slots
+from tracetui.parsers import schema
+from tracetui.parsers.categories import decode
+
+if TYPE_CHECKING:
+    from tracetui.analysis.calltree import Bools
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+
+CALLS = ("operator", "module", "python", "runtime", "driver", "overhead")
+"""Host events that are calls. Annotations and waits for the data loader stand beside them, not among them."""
+
+
+def host_functions(sel: Selection) -> pl.DataFrame:
+    """One row per kind and name of call, the most own time first.
+
+    ``self_ns`` is the duration less that of calls directly inside on the same thread, whatever their kind: own times
+    add up to the time that threads were in any call. ``total_ns`` is the whole duration, a call inside another of its
+    kind and name counting once. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps;
+    without steps the whole file is one. Several busy threads can give more than 100 %.
+    """
+    host = sel.trace.host
+    tree = call_tree(host, CALLS)
+    name, codes = dense(codes_of(host["name"])[tree.rows])
+    kind = host["kind"].to_physical().to_numpy()[tree.rows]
+    label, pairs = dense((name * len(schema.HOST_KINDS) + kind).astype(np.uint32))
+    own = tree.duration - tree.of_children(tree.duration)
+    inside = scope_mask(sel)[tree.rows]
+    called = np.where(inside, label, NONE)
+    outermost = np.where(inside & tree.outermost(label), label, NONE)
+    in_step = np.where(inside & _begun_in_step(sel, tree.start), label, NONE)
+    slots = step_slots(sel)
+    step_time = int((slots.end - slots.start).sum())
+    per_step = add_up(in_step, own, pairs.size)
+    return (
+        pl.DataFrame(
+            {
+                "kind": pl.Series((pairs % len(schema.HOST_KINDS)).astype(np.uint8)).cat.to(schema.HostKind),
+                "name": decode(codes[pairs // len(schema.HOST_KINDS)].astype(np.uint32)).cast(pl.String),
+                "calls": count(called, pairs.size).astype(np.uint32),
+                "self_ns": add_up(called, own, pairs.size),
+                "total_ns": add_up(outermost, tree.duration, pairs.size),
+                "self_per_step_ns": per_step / max(slots.start.size, 1),
+                "percent": pl.Series(100 * per_step / step_time if step_time else [None] * pairs.size, dtype=pl.Float64),
+            }
+        )
+        .filter(pl.col("calls") > 0)
+        .with_columns(pl.col("kind").cast(pl.String))
+        .sort("self_ns", "name", "kind", descending=[True, False, False])
+    )
+
+
+def _begun_in_step(sel: Selection, start: Ints) -> Bools:
+    """Which of these times lie in the host time of a step in scope; all, where the trace has no steps."""
+    if not sel.trace.steps.height:
+        return np.ones(start.size, np.bool_)
+    begin = sel.steps["start"].to_numpy()
+    if not begin.size:
+        return np.zeros(start.size, np.bool_)
+    step = np.searchsorted(begin, start, side="right") - 1
+    end = begin + sel.steps["duration"].to_numpy()
+    return (step >= 0) & (start < end[step])

@@ -1,0 +1,237 @@
+"""Kernels: one row per name, and the launches behind each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis import names
+from tracetui.analysis.calltree import NONE, row_ids
+from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.module_tree import module_tree
+from tracetui.parsers import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+NOT_ATTRIBUTED = "(not attributed)"
+"""What stands for the operator or module of kernels that belong to none."""
+
+_WEIGHTED = ("occupancy_percent", "blocks_per_sm")
+
+
+def kernel_rows(sel: Selection) -> pl.DataFrame:
+    """The kernels in scope; a CUDA graph that the source recorded as one activity counts as one."""
+    return sel.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
+
+
+def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """One row per kernel name, the most total time first.
+
+    ``percent`` is of the kernel time in scope; ``in_steps_ns`` the time of those launched in a step (null without
+    steps); ``std_ns`` the sample deviation, 0 for one call. Occupancy and blocks per SM are means weighted by duration
+    over the launches that have them, as the profiler estimated them; registers and shared memory are the largest.
+    ``operators`` and ``modules`` list who launched it, the most time first; a kernel of the backward pass counts for
+    the module whose gradient it computes.
+    """
+    return summarize(sel, kernel_rows(sel), conventions)
+
+
+def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """The table of `kernels` for some of the device rows; ``percent`` is of their own time."""
+    spent = pl.col("duration")
+    steps = spent.filter(pl.col("step").is_not_null()).sum()
+    table = (
+        rows.lazy()
+        .group_by("name")
+        .agg(
+            calls=pl.len().cast(pl.UInt32),
+            total_ns=spent.sum(),
+            in_steps_ns=steps if sel.trace.steps.height else pl.lit(None, pl.Int64),
+            mean_ns=spent.mean(),
+            median_ns=spent.median(),
+            min_ns=spent.min(),
+            max_ns=spent.max(),
+            std_ns=spent.std().fill_null(0.0),
+            registers=pl.col("registers").max(),
+            shared_memory=pl.col("shared_memory").max(),
+            **{column: _weighted(column) for column in _WEIGHTED},
+        )
+        .collect()
+    )
+    raw = table["name"].cast(pl.String)
+    distinct = raw.to_list()
+    table = table.with_columns(
+        raw,
+        pl.Series("short_name", [kernel_names.short_name(name) for name in distinct], pl.String),
+        pl.Series("category", [kernel_names.category(name) for name in distinct], pl.String),
+        pl.Series("tensor_cores", [conventions.uses_tensor_cores(name) for name in distinct], pl.Boolean),
+        percent=pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum()),
+    )
+    for owners in (_operators(sel, rows), _modules(sel, rows)):
+        table = table.join(owners, on="name", how="left")
+    return table.select(
+        "name", "short_name", "category", "calls", "total_ns", "percent", "in_steps_ns", "mean_ns", "median_ns",
+        "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
+        "tensor_cores", "operator", "operators", "module", "modules",
+    ).sort("total_ns", "name", descending=[True, False])  # fmt: skip
+
+
+def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
+    """Every launch of one kernel, in order.
+
+    ``delay_ns`` is the time from the end of the API call to the kernel's start, 0 where it began before that.
+    """
+    rows = kernel_rows(sel)
+    rows = rows.filter(names.matching(rows["name"], name.__eq__))
+    host = sel.trace.host
+    launch = pl.Series(row_ids(rows["launch"]))
+    called = host.select(end=pl.col("start") + pl.col("duration"))["end"].gather(_or_null(launch))
+    step = sel.trace.steps["index"].gather(rows["step"])
+    return rows.select(
+        "row",
+        "start",
+        pl.col("duration").alias("duration_ns"),
+        "stream",
+        "device",
+        step.alias("step"),
+        _size("grid"),
+        _size("block"),
+        "registers",
+        "shared_memory",
+        "occupancy_percent",
+        "blocks_per_sm",
+        (pl.col("start") - called).clip(lower_bound=0).alias("delay_ns"),
+        host["name"].gather(rows["operator"]).cast(pl.String).alias("operator"),
+        _paths(sel, rows).alias("module"),
+    )
+
+
+def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """One row per kernel name, operator and launch configuration, the most total time first.
+
+    ``tensor_core_eligible`` says whether the operator is known to be able to use tensor cores.
+    """
+    from tracetui.analysis.operator_tree import operator_tree
+
+    nodes = operator_tree(sel, conventions)
+    node = pl.Series(nodes.device_node)
+    owner = pl.select(pl.when(node >= 0).then(node)).to_series()
+    listed = sel.trace.host["name"].gather(pl.Series(nodes.tree.rows)).cast(pl.String)
+    rows = nodes.device_rows.with_columns(
+        operator=listed.gather(owner).fill_null(NOT_ATTRIBUTED),
+        tensor_core_eligible=pl.Series(nodes.listed).gather(owner).fill_null(value=False),
+    ).filter(pl.col("kind").is_in(["kernel", "graph"]))
+    spent = pl.col("duration")
+    keys = ("name", "operator", "grid", "block", "registers", "shared_memory")
+    table = (
+        rows.with_columns(_size("grid"), _size("block"))
+        .group_by(keys)
+        .agg(
+            calls=pl.len().cast(pl.UInt32),
+            total_ns=spent.sum(),
+            mean_ns=spent.mean(),
+            min_ns=spent.min(),
+            max_ns=spent.max(),
+            tensor_core_eligible=pl.col("tensor_core_eligible").any(),
+            **{column: _weighted(column) for column in _WEIGHTED},
+        )
+        .with_columns(pl.col("name").cast(pl.String))
+    )
+    uses = {name: conventions.uses_tensor_cores(name) for name in table["name"].unique().to_list()}
+    return table.with_columns(
+        tensor_cores=pl.Series([uses[name] for name in table["name"].to_list()], dtype=pl.Boolean)
+    ).sort("total_ns", *keys, descending=[True, *[False] * len(keys)])
+
+
+def _weighted(column: str) -> pl.Expr:
+    """The mean of a column weighted by duration, over the rows that have it; null where none has."""
+    weight = pl.col("duration").filter(pl.col(column).is_not_null())
+    return pl.when(weight.sum() > 0).then((pl.col(column) * pl.col("duration")).sum() / weight.sum())
+
+
+def _size(column: str) -> pl.Expr:
+    """``4x384x1``"""
+    parts = [pl.col(column).arr.get(axis).cast(pl.String) for axis in range(3)]
+    return pl.concat_str(parts, separator="x").alias(column)
+
+
+def _or_null(rows: pl.Series) -> pl.Series:
+    return pl.select(pl.when(rows >= 0).then(rows)).to_series()
+
+
+def _owners(rows: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Calls and time of each kernel name by the column `key`, the most time first; no owner comes last."""
+    return (
+        rows.lazy()
+        .group_by("name", key)
+        .agg(calls=pl.len().cast(pl.UInt32), ns=pl.col("duration").sum())
+        .collect()
+        .with_columns(pl.col("name").cast(pl.String))
+    )
+
+
+def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Per kernel name: the operator with most of its time, and all of them."""
+    names_of = sel.trace.host["name"].gather(rows["operator"]).alias("operator")
+    owners = _owners(rows.select("name", "duration", names_of), "operator").with_columns(pl.col("operator").cast(str))
+    owners = owners.sort("ns", "operator", descending=[True, False])
+    return owners.group_by("name", maintain_order=True).agg(
+        operator=pl.col("operator").drop_nulls().first(),
+        operators=pl.struct(pl.col("operator").fill_null(NOT_ATTRIBUTED).alias("name"), "calls", "ns"),
+    )
+
+
+def _path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """The module path number of each device row (null for none) and what the numbers stand for."""
+    tree = module_tree(sel.trace)
+    own = row_ids(rows["module"])
+    number = tree.path_of(np.where(own != NONE, own, row_ids(rows["forward_module"])))
+    return _or_null(pl.Series("path_number", number)), tree.frame()
+
+
+def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
+    number, table = _path_numbers(sel, rows)
+    return table["path"].gather(number)
+
+
+def _modules(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Per kernel name: who launched it in short, and all module paths."""
+    number, table = _path_numbers(sel, rows)
+    owners = _owners(rows.select("name", "duration", number.alias("number")), "number")
+    owners = owners.with_columns(
+        table["path"].gather(owners["number"]).alias("path"),
+        table["name"].gather(owners["number"]).alias("module_name"),
+        table["class_name"].gather(owners["number"]).alias("class_name"),
+    ).sort("ns", "path", descending=[True, False])
+    labels = _labels(owners.filter(pl.col("path").is_not_null()))
+    lists = owners.group_by("name", maintain_order=True).agg(
+        modules=pl.struct(pl.col("path").fill_null(NOT_ATTRIBUTED), "calls", "ns")
+    )
+    return lists.join(labels, on="name", how="left")
+
+
+def _labels(owners: pl.DataFrame) -> pl.DataFrame:
+    """``Mamba ×48`` for 48 paths of one class, ``Linear ×24 +2 classes`` for more, the name itself for one path."""
+    classes = (
+        owners.group_by("name", "class_name", maintain_order=True)
+        .agg(ns=pl.col("ns").sum(), paths=pl.len(), module_name=pl.col("module_name").first())
+        .sort("ns", "class_name", descending=[True, False])
+        .group_by("name", maintain_order=True)
+        .agg(pl.first("class_name", "module_name", "paths"), others=pl.len() - 1)
+    )
+    first = (
+        pl.when(pl.col("paths") == 1)
+        .then(pl.col("module_name"))
+        .otherwise(pl.concat_str("class_name", pl.lit(" ×"), "paths"))
+    )
+    more = (
+        pl.when(pl.col("others") == 0)
+        .then(pl.lit(""))
+        .when(pl.col("others") == 1)
+        .then(pl.lit(" +1 class"))
+        .otherwise(pl.concat_str(pl.lit(" +"), "others", pl.lit(" classes")))
+    )
+    return classes.select("name", module=first + more)

@@ -1,0 +1,134 @@
+"""The nn.Module tree: host and device time of every module, own and with its children."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, summarize
+from tracetui.analysis.module_tree import ModuleTree, module_tree
+from tracetui.analysis.operator_tree import device_work, operator_tree, scope_mask
+
+if TYPE_CHECKING:
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+
+def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """One row per path of modules, depth first, siblings by their first call; empty where the trace has no modules.
+
+    ``host_self_ns`` is the calls' duration less that of modules directly inside, ``host_total_ns`` their whole
+    duration. ``device_self_ns`` is the time of kernels, copies and fills whose launch has this module as the innermost
+    around it; ``device_total_ns`` adds those of modules inside, and ``kernels`` counts them. ``backward_device_ns``
+    (modules inside included) is that of kernels launched outside any module for the backward pass of operators which
+    ran in this one. The last row holds the device time that no module has.
+    """
+    tree = module_tree(sel.trace)
+    if not tree.paths:
+        return _frame(tree, np.empty(0, np.int64), {})
+    size = len(tree.paths)
+    calls = tree.calls
+    inside = scope_mask(sel)[calls.rows]
+    called = np.where(inside, tree.path, NONE)
+    device = device_work(sel)
+    spent = device["duration"].to_numpy()
+    own = tree.path_of(row_ids(device["module"]))
+    backward = np.where(own == NONE, tree.path_of(row_ids(device["forward_module"])), NONE)
+    lost = (own == NONE) & (backward == NONE)
+
+    columns = {
+        "calls": count(called, size),
+        "host_self_ns": add_up(called, calls.duration - calls.of_children(calls.duration), size),
+        "host_total_ns": add_up(called, calls.duration, size),
+        "device_self_ns": add_up(own, spent, size),
+        "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
+        "backward_device_ns": _roll_up(tree, add_up(backward, spent, size)),
+        "kernels": _roll_up(tree, count(own, size)),
+    }
+    if conventions.module_self_without_operators:
+        columns |= _torch_tb_times(sel, tree, conventions)
+    order = _depth_first(tree)
+    shown = _roll_up(tree, columns["calls"] + columns["kernels"] + columns["backward_device_ns"]) > 0
+    frame = _frame(tree, order[shown[order]], columns)
+    return pl.concat([frame, _not_attributed(int(spent[lost].sum()), int(lost.sum()), frame.schema)])
+
+
+def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
+    """The kernels that a module and those inside it launched, or that compute their gradients; as in `kernels`."""
+    tree = module_tree(sel.trace)
+    wanted = np.array([text == path or text.startswith(f"{path}/") for text in (*tree.paths, "")], np.bool_)
+    if path == NOT_ATTRIBUTED:
+        wanted[-1] = True
+    rows = kernel_rows(sel)
+    own = tree.path_of(row_ids(rows["module"]))
+    number = np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"])))
+    return summarize(sel, rows.filter(wanted[number]))  # no module, -1, reads the spare entry at the end
+
+
+def module_paths(trace: Trace) -> pl.DataFrame:
+    """The host row of every module call and its path."""
+    tree = module_tree(trace)
+    paths = pl.Series("path", tree.paths, pl.String)
+    return pl.DataFrame({"row": pl.Series(tree.calls.rows, dtype=pl.UInt32), "path": paths.gather(tree.path)})
+
+
+def _roll_up(tree: ModuleTree, values: Ints) -> Ints:
+    """Each path's own value and those of the paths below it."""
+    total = values.copy()
+    for number in range(len(tree.paths) - 1, -1, -1):  # a parent's number is smaller than its children's
+        parent = int(tree.parent[number])
+        if parent >= 0:
+            total[parent] += total[number]
+    return total
+
+
+def _depth_first(tree: ModuleTree) -> Ints:
+    """Path numbers as a reader walks the tree: a path, then all below it; siblings by their first call."""
+    first = np.full(len(tree.paths), np.iinfo(np.int64).max)
+    np.minimum.at(first, tree.path, tree.calls.start)
+    children: dict[int, list[int]] = {}
+    for number in np.lexsort((np.arange(first.size), first))[::-1].tolist():
+        children.setdefault(int(tree.parent[number]), []).append(number)
+    order: list[int] = []
+    waiting = children.get(NONE, [])
+    while waiting:
+        order.append(waiting.pop())
+        waiting.extend(children.get(order[-1], ()))
+    return np.array(order, np.int64)
+
+
+def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:
+    numbers = ("calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "backward_device_ns")
+    depth = pl.col("path").str.count_matches("/", literal=True).cast(pl.Int64).alias("depth")
+    filled = {name: columns.get(name, np.empty(0, np.int64)) for name in (*numbers, "kernels")}
+    return (
+        tree.frame()
+        .with_columns(depth)
+        .with_columns(**{name: pl.Series(values, dtype=pl.Int64) for name, values in filled.items()})
+        .select(pl.all().gather(order))
+    )
+
+
+def _not_attributed(spent: int, kernels: int, layout: pl.Schema) -> pl.DataFrame:
+    row = dict.fromkeys(layout) | {"path": NOT_ATTRIBUTED, "name": NOT_ATTRIBUTED, "depth": 0, "calls": 0}
+    row |= {"device_self_ns": spent, "device_total_ns": spent, "backward_device_ns": 0, "kernels": kernels}
+    return pl.DataFrame([row], schema=layout)
+
+
+def _torch_tb_times(sel: Selection, tree: ModuleTree, conventions: Conventions) -> dict[str, Ints]:
+    """Torch-tb-profiler's times: own host time leaves out operators, own device time is that of direct operators."""
+    nodes = operator_tree(sel, conventions)
+    size = len(tree.paths)
+    path = np.where(nodes.module & nodes.in_scope, tree.path_of(nodes.tree.rows), NONE)
+    device_total = nodes.tree.with_descendants(nodes.device_self)
+    of_operators = nodes.tree.of_children(np.where(nodes.operator, device_total, 0))
+    return {
+        "host_self_ns": add_up(path, nodes.host_self, size),
+        "device_self_ns": add_up(path, of_operators, size),
+        "device_total_ns": add_up(path, device_total, size),
+    }

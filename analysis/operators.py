@@ -1,0 +1,118 @@
+"""Operators: host and device time, own and with what they call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import add_up, codes_of, count, dense
+from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.operator_tree import OperatorTree, operator_tree
+from tracetui.parsers import schema
+from tracetui.parsers.categories import decode
+
+if TYPE_CHECKING:
+    from tracetui.analysis.calltree import Bools
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+
+NOT_ATTRIBUTED = "(not attributed)"
+"""The name of the row that holds what belongs to nobody."""
+
+
+def operators(sel: Selection, by_shape: bool = False, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """One row per operator name (and input shapes), the most device time first; without a GPU, the most host time.
+
+    ``host_self_ns`` is the calls' duration less that of operators and modules directly inside and less their own API
+    calls; ``host_total_ns`` their whole duration. ``device_self_ns`` is the time of kernels, copies and fills that the
+    operator itself launched (several streams add up), ``device_total_ns`` includes operators inside. As in
+    torch-tb-profiler (`OperatorNode.fill_stats`), but a call inside one of the same name adds nothing to the totals.
+    ``kernels`` counts the activities of ``device_self_ns``, ``percent`` is its share of the device time in scope, and
+    ``tensor_core_percent`` the part of it in kernels that use tensor cores.
+    """
+    nodes = operator_tree(sel, conventions)
+    label, keys = _labels(nodes, sel.trace.host, by_shape)
+    size = len(next(iter(keys.values())))
+    called = nodes.operator & nodes.in_scope
+    totals = nodes.operator if conventions.recursion_counts_again else nodes.operator & nodes.tree.outermost(label)
+    tree = nodes.tree
+
+    def per_label(values: Ints, chosen: Bools) -> Ints:
+        return add_up(np.where(chosen, label, -1), values, size)
+
+    frame = pl.DataFrame(
+        {
+            **keys,
+            "calls": count(np.where(called, label, -1), size).astype(np.uint32),
+            "host_self_ns": per_label(nodes.host_self, called),
+            "host_total_ns": per_label(tree.duration, called & totals),
+            "device_self_ns": per_label(nodes.device_self, nodes.operator),
+            "device_total_ns": per_label(tree.with_descendants(nodes.device_self), totals),
+            "kernels": per_label(nodes.kernels, nodes.operator).astype(np.uint32),
+            "tensor_core_eligible": count(np.where(nodes.operator & nodes.eligible, label, -1), size) > 0,
+            "tensor_core_ns": per_label(nodes.tensor_core_self, nodes.operator),
+            "tensor_core_total_ns": per_label(tree.with_descendants(nodes.tensor_core_self), totals),
+        }
+    ).filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
+    lost = _not_attributed(nodes, frame.schema)
+    all_device = nodes.device_rows["duration"].sum()
+    return (
+        pl.concat([frame, lost])
+        .with_columns(
+            percent=_share("device_self_ns", pl.lit(all_device)),
+            tensor_core_percent=_share("tensor_core_ns", pl.col("device_self_ns")),
+            tensor_core_total_percent=_share("tensor_core_total_ns", pl.col("device_total_ns")),
+        )
+        .drop("tensor_core_ns", "tensor_core_total_ns")
+        .sort("device_self_ns", "host_self_ns", "name", descending=[True, True, False])
+    )
+
+
+def tensor_core_eligible_percent(sel: Selection, conventions: Conventions = TRACETUI) -> float | None:
+    """The share of kernel time that eligible operators launched, of all kernel time that operators launched.
+
+    Each kernel counts once: with the innermost eligible operators, those that have no other inside
+    (`_get_tc_eligible_ops_kernel_ratio` of torch-tb-profiler). None without such kernels.
+    """
+    nodes = operator_tree(sel, conventions)
+    kernel = nodes.device_rows["kind"].to_physical().to_numpy() == schema.DEVICE_KINDS.index("kernel")
+    node = np.where(kernel, nodes.device_node, -1)
+    spent = add_up(node, nodes.device_rows["duration"].to_numpy(), nodes.tree.rows.size)
+    inside = nodes.tree.of_children(nodes.eligible.astype(np.int64)) > 0
+    whole = int(spent[nodes.operator].sum())
+    return 100 * int(spent[nodes.eligible & ~inside].sum()) / whole if whole else None
+
+
+def _labels(nodes: OperatorTree, host: pl.DataFrame, by_shape: bool) -> tuple[Ints, dict[str, pl.Series]]:
+    """A number from 0 per node for its name (and shapes), and what each number stands for."""
+    name = decode(nodes.codes.astype(np.uint32)).cast(pl.String)
+    if not by_shape:
+        return nodes.name, {"name": name}
+    shape, shapes = dense(codes_of(host["input_shapes"])[nodes.tree.rows])
+    width = max(shapes.size, 1)
+    both, label = np.unique(nodes.name * width + shape, return_inverse=True)
+    texts = decode(shapes.astype(np.uint32)).cast(pl.String).replace("", None)
+    return label.astype(np.int64), {"name": name.gather(both // width), "input_shapes": texts.gather(both % width)}
+
+
+def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
+    """The row of the device time that no operator launched; none where there is no such time."""
+    owned = np.zeros(nodes.device_node.size, np.bool_)
+    known = nodes.device_node >= 0
+    owned[known] = nodes.operator[nodes.device_node[known]]
+    left = nodes.device_rows.filter(~owned)
+    if not left.height:
+        return pl.DataFrame(schema=layout)
+    spent = left["duration"].sum()
+    row = dict.fromkeys(layout, 0) | {"tensor_core_eligible": False}
+    row |= {"name": NOT_ATTRIBUTED, "device_self_ns": spent, "device_total_ns": spent, "kernels": left.height}
+    if "input_shapes" in layout:
+        row["input_shapes"] = None
+    return pl.DataFrame([row], schema=layout)
+
+
+def _share(part: str, whole: pl.Expr) -> pl.Expr:
+    """The column in percent of the whole; null where the whole is 0."""
+    return pl.when(whole > 0).then(100 * pl.col(part) / whole)

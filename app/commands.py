@@ -1,0 +1,160 @@
+"""Everything a key can do, declared once: bindings, footer, help page and palette are made from this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+TABS: tuple[tuple[str, str], ...] = (
+    ("overview", "Overview"),
+    ("kernels", "Kernels"),
+    ("operators", "Operators"),
+    ("host", "Host"),
+    ("modules", "Modules"),
+    ("diff", "Diff"),
+)
+"""(id, title) of each tab, in the order of their digits."""
+
+TABLES = frozenset({"kernels", "operators", "host", "modules", "diff"})
+"""Tabs that show tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing a person can do with a key."""
+
+    id: str
+    """Stable name, as ``sort.next``."""
+    keys: str
+    """Textual key names, separated by commas."""
+    shown: str
+    """The key as a person reads it."""
+    title: str
+    """What it does, in the help page and the palette."""
+    group: str
+    """Heading in the help page."""
+    action: str
+    """Textual action."""
+    where: str
+    """What binds it: ``app``, ``view``, ``table``, ``tree``, ``overview`` or ``diff``."""
+    tabs: frozenset[str] = frozenset()
+    """Tabs it works in; empty for all."""
+    footer: str = ""
+    """Its short label in the footer; none, and it is not shown there."""
+    rank: int = 50
+    """Place in the footer; what does not fit is left out from the end."""
+    palette: bool = True
+    """Whether the palette offers it."""
+
+
+def _go(number: int, tab: str, title: str) -> Command:
+    return Command(f"tab.{tab}", str(number), str(number), f"Go to {title}", "Go", f"tab('{tab}')", "app")
+
+
+_MODULES = frozenset({"modules"})
+_DIFF = frozenset({"diff"})
+_OVERVIEW = frozenset({"overview"})
+
+COMMANDS: tuple[Command, ...] = (
+    *(_go(number, tab, title) for number, (tab, title) in enumerate(TABS, 1)),
+    Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
+    Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
+    Command("go.in", "enter", "Enter", "Go into the row; where there is nothing inside, show its details", "Go",
+            "drill", "view", TABLES, footer="open", rank=10),
+    Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
+            palette=False),
+    Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
+            frozenset({"kernels", "operators", "modules"})),
+    Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
+            frozenset({"kernels", "operators", "modules"})),
+    Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", TABLES, palette=False),
+    Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", TABLES, palette=False),
+    Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", TABLES,
+            palette=False),
+    Command("move.half_up", "ctrl+u", "Ctrl+U", "Half a page up", "Move", "half_page(-1)", "table", TABLES,
+            palette=False),
+    Command("move.page_down", "pagedown,ctrl+f", "PgDn", "A page down", "Move", "page(1)", "table", TABLES,
+            palette=False),
+    Command("move.page_up", "pageup,ctrl+b", "PgUp", "A page up", "Move", "page(-1)", "table", TABLES, palette=False),
+    Command("move.home", "home,g", "g Home", "First row", "Move", "goto(0)", "table", TABLES, palette=False),
+    Command("move.end", "end,G", "G End", "Last row", "Move", "goto(-1)", "table", TABLES, palette=False),
+    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", _OVERVIEW, palette=False),
+    Command("page.up", "up,k", "k ↑", "Scroll up", "Move", "scroll_up", "overview", _OVERVIEW, palette=False),
+    Command("page.home", "home,g", "g Home", "To the top", "Move", "scroll_home", "overview", _OVERVIEW,
+            palette=False),
+    Command("page.end", "end,G", "G End", "To the bottom", "Move", "scroll_end", "overview", _OVERVIEW,
+            palette=False),
+    Command("tree.expand", "right,l", "l →", "Expand", "Tree", "expand", "tree", _MODULES, palette=False),
+    Command("tree.collapse", "left,h", "h ←", "Collapse, or go to the parent", "Tree", "collapse", "tree", _MODULES,
+            palette=False),
+    Command("tree.toggle", "space", "Space", "Expand or collapse", "Tree", "toggle", "tree", _MODULES,
+            footer="expand", rank=12, palette=False),
+    Command("tree.chain", "x", "x", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
+    Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
+    Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree", _MODULES),
+    Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
+            rank=14),
+    Command("sort.next", "greater_than_sign,s", "s >", "Sort by the next column", "Table", "sort_by(1)", "table",
+            TABLES, footer="sort", rank=16),
+    Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table",
+            TABLES),
+    Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table", TABLES),
+    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", TABLES, footer="columns",
+            rank=40),
+    Command("table.names", "n", "n", "Short or full names", "Table", "names", "view", TABLES, footer="names", rank=30),
+    Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
+            rank=20),
+    Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
+    Command("copy.row", "y", "y", "Copy the row", "Copy and save", "copy_row", "view", TABLES),
+    Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
+    Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
+            "view", footer="save", rank=45),
+    Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "compare('kernels')", "diff", _DIFF),
+    Command("diff.operators", "O", "O", "Compare operators", "Diff", "compare('operators')", "diff", _DIFF),
+    Command("diff.modules", "M", "M", "Compare modules", "Diff", "compare('modules')", "diff", _DIFF),
+    Command("diff.next", "v", "v", "Next comparison: kernels, operators, modules, waterfall", "Diff",
+            "compare_next", "diff", _DIFF, footer="kernels/operators/modules", rank=11),
+    Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
+    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare with",
+            rank=48),
+    Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app"),
+    Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
+    Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
+            rank=60),
+    Command("app.palette", "ctrl+p", "Ctrl+P", "Find a kernel, a module or a command", "Program", "command_palette",
+            "app", footer="find", rank=62, palette=False),
+    Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
+    Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
+)  # fmt: skip
+
+
+def bindings(where: str) -> list[Binding]:
+    """The bindings of one kind of widget."""
+    return [
+        Binding(c.keys, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
+        for c in COMMANDS
+        if c.where == where
+    ]
+
+
+def in_tab(tab: str) -> list[Command]:
+    """The commands that work in a tab, in the order of the registry."""
+    return [c for c in COMMANDS if not c.tabs or tab in c.tabs]
+
+
+def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> list[tuple[str, str]]:
+    """The (key, label) pairs that fit into the footer, most important first kept.
+
+    Args:
+        tab: the tab in view.
+        width: columns there are.
+        labels: other words for some command ids; an empty one leaves it out.
+    """
+    named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab)]
+    hints = sorted(((c.rank, c.shown.split()[0], label) for c, label in named if label), key=lambda hint: hint[0])
+    # the last two (help and quit) always stay
+    while len(hints) > 3 and sum(len(key) + len(label) + 3 for _, key, label in hints) > width:
+        droppable = [hint for hint in hints if hint[0] < 60 or hint[0] == 62]
+        hints.remove(max(droppable, key=lambda hint: hint[0] if hint[0] != 62 else 46))
+    return [(key, label) for _, key, label in hints]

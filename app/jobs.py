@@ -1,0 +1,58 @@
+"""Work in the background that never holds up quitting."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.message_pump import MessagePump
+
+T = TypeVar("T")
+
+
+class JobDone(Message, Generic[T], bubble=False):
+    """A job has ended: with a result, or with an error to show."""
+
+    def __init__(self, key: str, result: T | None, error: Exception | None) -> None:
+        self.key = key
+        """What the job was started as."""
+        self.result = result
+        self.error = error
+        super().__init__()
+
+
+_running: set[threading.Thread] = set()
+
+
+def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
+    """Runs `work` in a daemon thread and posts a `JobDone` to `target`.
+
+    A thread of Textual's own would be waited for at exit; a parser in the midst of a gigabyte is not.
+    """
+
+    def run() -> None:
+        result: object = None
+        failure: Exception | None = None
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+        # the app may have ended meanwhile, and its loop with it
+        with suppress(RuntimeError):
+            target.post_message(JobDone(key, result, failure))
+        _running.discard(threading.current_thread())
+
+    thread = threading.Thread(target=run, name=f"tracetui-{key}", daemon=True)
+    _running.add(thread)
+    thread.start()
+
+
+def busy() -> bool:
+    """Whether any job is under way."""
+    return bool(_running)

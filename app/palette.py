@@ -1,0 +1,55 @@
+"""Ctrl+P: commands, tabs, and the kernels and modules of the run."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tracetui.app import commands
+from tracetui.app.formats import printable
+
+if TYPE_CHECKING:
+    from tracetui.app.tui import TracetuiApp
+
+LIMIT = 50
+"""How many kernels and modules are offered at once."""
+
+
+class EverythingProvider(Provider):
+    """What can be done, and where one can go."""
+
+    @property
+    def tui(self) -> TracetuiApp:
+        """The app."""
+        return self.app  # type: ignore[return-value]
+
+    def _commands(self) -> list[commands.Command]:
+        return [command for command in commands.in_tab(self.tui.tab) if command.palette]
+
+    async def discover(self) -> Hits:
+        """What is offered before anything is typed: all commands."""
+        for command in self._commands():
+            label = f"{command.title}  [{command.shown}]"
+            yield DiscoveryHit(self.tui.own(label).replace("[", "\\["), partial(self.tui.do, command), text=label)
+
+    async def search(self, query: str) -> Hits:
+        """Commands by fuzzy match; kernels and modules that contain all words."""
+        matcher = self.matcher(query)
+        for command in self._commands():
+            label = self.tui.own(f"{command.title}  ({command.shown})")
+            score = matcher.match(label)
+            if score > 0:
+                yield Hit(score, matcher.highlight(label), partial(self.tui.do, command), text=label)
+        words = query.lower().split()
+        found = 0
+        for tab, noun, name, label in self.tui.places():
+            folded = name.lower()
+            if all(word in folded for word in words):
+                shown = printable(f"{noun}  {label}", ascii=self.tui.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, matcher.highlight(shown), partial(self.tui.go_to, tab, name), text=shown)
+                found += 1
+                if found >= LIMIT:
+                    return

@@ -1,0 +1,179 @@
+"""Screens over the main one: text to read, and lists to choose a run from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tracetui.app import commands
+from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from textual.app import ComposeResult
+
+FILTER_HELP = (
+    ("scan", "rows with this text, in any case; several words must all occur"),
+    ('"two words"', "a text with its spaces"),
+    ("/conv|scan/", "a regular expression"),
+    ("!copy", "rows without it; !/regex/ too"),
+    (">100us  <2ms", "the table's time: ns us ms s"),
+    (">5%  <0.1%", "the table's share"),
+    (">=10", "the number of calls"),
+    ("mean>20us", "a column by its title"),
+)
+SHOWN_FILES = 500
+_TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
+
+
+class TextScreen(ModalScreen[None]):
+    """A text to read; Esc, q or Enter closes it."""
+
+    BINDINGS: ClassVar[list[Binding]] = [
+        Binding("escape,q,enter,question_mark", "dismiss", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("pagedown,space,ctrl+d", "scroll(10)", show=False),
+        Binding("pageup,ctrl+u", "scroll(-10)", show=False),
+        Binding("home,g", "scroll(-100000)", show=False),
+        Binding("end,G", "scroll(100000)", show=False),
+    ]
+
+    def __init__(self, title: str, text: Text) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """A title, the text, how to leave."""
+        with Vertical(id="reader"):
+            yield Static(self._title, markup=False, id="dialog-title")
+            with VerticalScroll(id="reader-text", can_focus=False):
+                yield Static(self._text, markup=False)
+            yield Static(" Esc closes, arrows scroll", markup=False, id="reader-foot")
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text.plain
+
+    def action_scroll(self, lines: int) -> None:
+        """Scrolls the text."""
+        self.query_one("#reader-text").scroll_relative(y=lines, animate=False)
+
+
+def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> Text:
+    """The help page of a tab, made from the registry and its columns.
+
+    Args:
+        tab: the tab in view.
+        columns: (title, what it means) of its table.
+        ascii: no characters outside ASCII.
+    """
+
+    def own(words: str) -> str:
+        return to_ascii(words) if ascii else words
+
+    text = Text()
+    groups: dict[str, list[commands.Command]] = {}
+    for command in commands.in_tab(tab):
+        groups.setdefault(command.group, []).append(command)
+    first = [group for group in ("Table", "Tree", "Diff") if group in groups]
+    for group in [*first, *(group for group in groups if group not in first)]:
+        text.append(f"{group}\n", "bold")
+        for command in groups[group]:
+            text.append(f"  {own(command.shown):<14} {own(command.title)}\n")
+    if tab in commands.TABLES:
+        text.append("What / understands\n", "bold")
+        for example, meaning in FILTER_HELP:
+            text.append(f"  {example:<14} {meaning}\n")
+        text.append("Columns\n", "bold")
+        for title, about in columns:
+            text.append(f"  {own(title):<14} {own(about)}\n")
+    text.rstrip()
+    return text
+
+
+class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
+    """A list of runs, or of files; the result is the paths of the one chosen."""
+
+    BINDINGS: ClassVar[list[Binding]] = [Binding("escape", "cancel", show=False)]
+
+    def __init__(self, title: str, runs: Sequence[tuple[str, tuple[Path, ...]]], *, typing: bool, ascii: bool) -> None:
+        super().__init__()
+        self._title = title
+        self._runs = list(runs)
+        self._typing = typing
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        """A title, a line for a path, the list."""
+        with Vertical(id="reader"):
+            yield Static(self._title, markup=False, id="dialog-title")
+            if self._typing:
+                line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+                line.cursor_blink = False
+                yield line
+            yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
+            foot = " Enter opens, Esc closes" + (", Tab goes to the line for a path" if self._typing else "")
+            yield Static(foot, markup=False, id="reader-foot")
+
+    def on_mount(self) -> None:
+        """The list has the keys, unless it is empty."""
+        self.query_one(OptionList if self._runs else Input).focus()
+
+    def _label(self, name: str, files: tuple[Path, ...]) -> Text:
+        shown = pad(fit(printable(name, ascii=self._ascii), 56, ascii=self._ascii), 56)
+        size = sum(file.stat().st_size for file in files if file.exists())
+        many = f"  {len(files)} files" if len(files) > 1 else ""
+        return Text(f"{shown} {format_bytes(size):>10}{many}")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """One was chosen."""
+        event.stop()
+        self.dismiss(self._runs[event.option_index][1])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """A path was typed."""
+        event.stop()
+        if event.value.strip():
+            self.dismiss((Path(event.value.strip()).expanduser(),))
+
+    def action_cancel(self) -> None:
+        """None was chosen."""
+        self.dismiss(None)
+
+
+def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
+    """Files that look like traces, and folders that hold some, beside a path and one level below."""
+    folder = path if path.is_dir() else path.parent
+    found: list[tuple[str, tuple[Path, ...]]] = []
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return []
+    for entry in entries:
+        if entry == path or entry.name.startswith("."):
+            continue
+        if entry.is_file() and entry.name.endswith(_TRACE_NAMES):
+            found.append((entry.name, (entry,)))
+        elif entry.is_dir() and _holds_traces(entry):
+            found.append((f"{entry.name}/", (entry,)))
+        if len(found) >= SHOWN_FILES:
+            break
+    return found
+
+
+def _holds_traces(folder: Path) -> bool:
+    try:
+        return any(entry.name.endswith(_TRACE_NAMES) for entry in folder.iterdir())
+    except OSError:
+        return False

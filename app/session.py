@@ -1,0 +1,99 @@
+"""What is open and what the numbers are about: the only state of the screen, and the cache of its analyses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
+
+from tracetui.analysis.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from pathlib import Path
+
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Run, Trace
+
+Side = Literal["a", "b"]
+T = TypeVar("T")
+
+
+@dataclass
+class Session:
+    """Run A, run B, their scope, the filter and the choices made on the way."""
+
+    paths: tuple[Path, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    rank: int | None = None
+    """The distributed rank in view; the first one where not chosen."""
+    filter: str = ""
+    """The filter in force on the main table of every tab."""
+    ascii: bool = False
+    full_names: bool = False
+    runs: dict[Side, Run] = field(default_factory=dict)
+    hidden: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Columns switched off, by page id."""
+    _results: dict[Hashable, object] = field(default_factory=dict, repr=False)
+    _locks: dict[Hashable, Lock] = field(default_factory=dict, repr=False)
+    _guard: Lock = field(default_factory=Lock, repr=False)
+
+    def put(self, side: Side, run: Run) -> None:
+        """Makes a run A or B; analyses of the one before are forgotten."""
+        self.runs[side] = run
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops all cached analyses."""
+        with self._guard:
+            self._results.clear()
+            self._locks.clear()
+
+    def swap(self) -> None:
+        """Exchanges A and B."""
+        self.runs = {"a": self.runs["b"], "b": self.runs["a"]}
+        self.forget()
+
+    def trace(self, side: Side = "a") -> Trace:
+        """The trace in view: of the chosen rank, else the run's first."""
+        traces = self.runs[side].traces
+        return next((trace for trace in traces if trace.info.rank == self.rank), traces[0])
+
+    def selection(self, side: Side = "a") -> Selection:
+        """The trace in view restricted to the scope; one object for as long as neither changes."""
+        from tracetui.analysis.selection import select
+
+        trace = self.trace(side)
+        return self.cached((side, "selection"), lambda: select(trace, self.scope))
+
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of an analysis, computed once per run, rank and scope; safe in threads."""
+        full = (key, self.rank, self.scope)
+        with self._guard:
+            if full in self._results:
+                return cast("T", self._results[full])
+            lock = self._locks.setdefault(full, Lock())
+        with lock:
+            with self._guard:
+                if full in self._results:
+                    return cast("T", self._results[full])
+            result = compute()
+            with self._guard:
+                # a run that was replaced meanwhile has no place left for it
+                if self._locks.get(full) is lock:
+                    self._results[full] = result
+        return result
+
+    @property
+    def partial(self) -> bool:
+        """Whether reading was stopped before the end of a file in view."""
+        return any(trace.source.partial for run in self.runs.values() for trace in run.traces)
+
+    def next_rank(self) -> int | None:
+        """Goes on to the run's next rank; null where there is but one."""
+        ranks = self.runs["a"].ranks if "a" in self.runs else ()
+        if len(ranks) < 2:
+            return None
+        current = self.trace().info.rank
+        self.rank = ranks[(ranks.index(current) + 1) % len(ranks)] if current in ranks else ranks[0]
+        return self.rank

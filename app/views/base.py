@@ -1,0 +1,134 @@
+"""What every tab is: a part of the screen that computes its numbers when first looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from tracetui.app import jobs
+from tracetui.app.formats import printable
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from tracetui.app.session import Session
+    from tracetui.app.tui import TracetuiApp
+
+
+class View(Vertical):
+    """A tab's content."""
+
+    TAB: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__(id=f"view-{self.TAB}", classes="view")
+        self._computing = ""
+
+    @property
+    def tui(self) -> TracetuiApp:
+        """The app."""
+        return self.app  # type: ignore[return-value]
+
+    @property
+    def session(self) -> Session:
+        """What is open."""
+        return self.tui.session
+
+    def compose(self) -> ComposeResult:
+        """A line for what can't be shown yet, then the content."""
+        yield Static(id="blank", markup=False)
+        yield from self.content()
+
+    def content(self) -> ComposeResult:
+        """The widgets of the view."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Starts computing."""
+        self.reload()
+
+    def reload(self) -> None:
+        """Computes the numbers anew, as far as they are not cached."""
+        if "a" in self.session.runs:
+            self.blank("Computing …")
+            self._compute("root", self.analyse)
+
+    def _compute(self, key: str, work: Any) -> None:
+        self._computing = key
+        jobs.start(self, key, work)
+
+    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+        """Shows a result, or says in a line why there is none."""
+        event.stop()
+        if event.key != self._computing:
+            return
+        self._computing = ""
+        if event.error is not None:
+            self.tui.log_error(event.error)
+            self.blank(
+                f"This could not be computed: {type(event.error).__name__}: {printable(str(event.error))}\n"
+                "It is a bug in tracetui; the other tabs still work."
+            )
+        elif event.result is None:
+            return
+        elif event.key == "root":
+            self.blank("")
+            self.show(event.result)
+        else:
+            self.blank("")
+            self.show_inner(event.result)
+        self.tui.refresh_lines()
+
+    def blank(self, text: str) -> None:
+        """Puts a text in place of the content; an empty one brings the content back."""
+        blank = self.query_one("#blank", Static)
+        blank.update(self.tui.own(text))
+        blank.display = bool(text)
+        self.set_class(bool(text), "-blank")
+
+    @property
+    def blank_text(self) -> str:
+        """What stands in place of the content."""
+        return str(self.query_one("#blank", Static).content) if self.has_class("-blank") else ""
+
+    def analyse(self) -> object:
+        """The result that `show` shows; runs in a thread and must not touch widgets."""
+        raise NotImplementedError
+
+    def show(self, result: Any) -> None:
+        """Shows the result of `analyse`."""
+        raise NotImplementedError
+
+    def show_inner(self, result: Any) -> None:
+        """Shows the result of another computation."""
+        raise NotImplementedError
+
+    def focus_content(self) -> None:
+        """Gives the keys to the content."""
+        raise NotImplementedError
+
+    def footer_labels(self) -> dict[str, str]:
+        """Other words for commands in the footer, by id."""
+        return {}
+
+    @property
+    def filter_line(self) -> str:
+        """The filter in force here with what it keeps, or nothing."""
+        return ""
+
+    @property
+    def own_filter(self) -> bool:
+        """Whether the page in view has a filter of its own, so that the session's does not hold there."""
+        return False
+
+    def revisit(self) -> None:
+        """Called when the tab comes into view again: takes over what changed meanwhile."""
+
+    def go_to(self, name: str) -> None:
+        """Puts the cursor on the row of this name."""
+
+    def columns_about(self) -> list[tuple[str, str]]:
+        """(title, meaning) of the columns, for the help page."""
+        return []

@@ -1,0 +1,144 @@
+"""Kernels: what ran on the GPU, by name; inside, their launches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.kernels import kernel_launches, kernels
+from tracetui.app.columns import Column
+from tracetui.app.formats import format_ns
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.app.session import Session
+
+COLUMNS = (
+    Column("name", "Kernel", width=22, priority=0, flex=True, short="short_name", about="kernel function"),
+    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations of all calls"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all kernel time"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of launches"),
+    Column("mean_ns", "Mean", "time", priority=2, about="mean duration of a call"),
+    Column("module", "Module", width=10, priority=3, flex=True, about="nn.Module that launched most of its time"),
+    Column("occupancy_percent", "Occup", "percent", width=5, priority=5, about="achieved occupancy, an estimate"),
+    Column("tensor_cores", "TC", "flag", width=3, priority=6, about="uses tensor cores, judged by its name"),
+    Column("category", "Category", width=11, priority=6, about="kind of work, judged by its name"),
+    Column("operator", "Operator", width=14, priority=6, flex=True, about="operator that launched most of its time"),
+    Column("median_ns", "Median", "time", priority=7, about="median duration of a call"),
+    Column("min_ns", "Min", "time", priority=9, about="shortest call"),
+    Column("max_ns", "Max", "time", priority=8, about="longest call"),
+    Column("std_ns", "Std", "time", priority=9, about="standard deviation of the calls (sample)"),
+    Column("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
+    Column("registers", "Regs", "number", width=4, priority=8, about="registers per thread, the most of all calls"),
+    Column("shared_memory", "Smem", "bytes", width=8, priority=9, about="shared memory per block, the most"),
+    Column("in_steps_ns", "In steps", "time", priority=10, about="the part of the total inside steps"),
+)
+
+LAUNCHES = (
+    Column("at_ns", "At", "time", width=9, priority=0, about="time since the recording began"),
+    Column("duration_ns", "Duration", "time", priority=0, main=True, about="time on the GPU"),
+    Column("step", "Step", "number", width=4, priority=2, about="step that launched it"),
+    Column("stream", "Stream", "number", width=4, priority=4, about="CUDA stream"),
+    Column("grid", "Grid", width=10, priority=2, about="blocks in the grid, x × y × z"),
+    Column("block", "Block", width=8, priority=3, about="threads in a block"),
+    Column("delay_ns", "Delay", "time", priority=3, about="from the end of the launch call to the kernel's start"),
+    Column("module", "Module", width=14, priority=1, flex=True, about="path of the nn.Module call around the launch"),
+    Column("operator", "Operator", width=14, priority=5, flex=True, about="innermost operator around the launch"),
+    Column("device", "GPU", "number", width=3, priority=6, about="device id"),
+    Column("registers", "Regs", "number", width=4, priority=7, about="registers per thread"),
+    Column("shared_memory", "Smem", "bytes", width=8, priority=8, about="shared memory per block"),
+    Column("occupancy_percent", "Occup", "percent", width=5, priority=7, about="achieved occupancy, an estimate"),
+    Column("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
+)
+
+MODULES = (
+    Column("path", "Module", width=30, priority=0, flex=True, about="path in the tree of nn.Modules"),
+    Column("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of this kernel's time"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),
+)
+OPERATORS = (Column("name", "Operator", width=30, priority=0, flex=True, about="innermost operator"), *MODULES[1:])
+
+NO_GPU = (
+    "No GPU kernels in this trace.\n\n"
+    "Either nothing ran on a GPU, or GPU activity was not recorded: use\n"
+    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).\n"
+    "Host time is in the Host tab (4)."
+)
+
+
+def kernel_page(frame: pl.DataFrame, *, title: str, base: str, empty: str = NO_GPU) -> Page:
+    """A table of kernels."""
+    total = int(frame["total_ns"].sum()) if frame.height else 0
+    return Page(
+        id="kernels",
+        title=title,
+        frame=frame,
+        columns=COLUMNS,
+        noun="kernels",
+        note=f"{base} · {format_ns(total)} of kernel time" if frame.height else base,
+        empty=empty,
+        sort=("total_ns", True),
+        inside="launches",
+        key="name",
+    )
+
+
+def launch_page(session: Session, name: str, title: str) -> Page:
+    """The launches of one kernel."""
+    selection = session.selection()
+    frame = kernel_launches(selection, name)
+    window = selection.trace.info.window
+    begin = window[0] if window else (frame["start"].min() or 0)
+    frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
+    return Page(
+        id="launches", title=title, frame=frame, columns=LAUNCHES, noun="launches", note=selection.describe(), key="row"
+    )
+
+
+def inside_kernel(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on a kernel opens."""
+    name, short = str(row["name"]), str(row.get("short_name") or row["name"])
+    return lambda: session.cached(("launches", name), lambda: launch_page(session, name, short))
+
+
+def member_page(row: Mapping[str, Any], kind: str) -> Page | None:
+    """The operators or modules that launch a kernel, from the lists in its row."""
+    members = row.get(kind)
+    if not members:
+        return None
+    frame = pl.DataFrame(members).sort("ns", descending=True, maintain_order=True)
+    total = max(int(frame["ns"].sum()), 1)
+    return Page(
+        id=f"kernel_{kind}",
+        title=f"{row.get('short_name') or row.get('name')}: {kind}",
+        frame=frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
+        columns=MODULES if kind == "modules" else OPERATORS,
+        noun=kind,
+        sort=("ns", True),
+        key="path" if kind == "modules" else "name",
+    )
+
+
+class KernelsView(TableView):
+    """One row per kernel name."""
+
+    TAB = "kernels"
+
+    def root(self) -> Page:
+        """All kernels in scope."""
+        selection = self.session.selection()
+        frame = self.session.cached("kernels", lambda: kernels(selection))
+        return kernel_page(frame, title="Kernels", base=selection.describe())
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """A kernel's launches."""
+        return inside_kernel(self.session, row) if page.id == "kernels" else None
+
+    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
+        """A kernel's operators or modules."""
+        return member_page(row, kind) if page.id == "kernels" else None

@@ -1,0 +1,98 @@
+"""Overview: the first page, everything on one screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from tracetui.analysis.host import host_functions
+from tracetui.analysis.kernels import kernels
+from tracetui.analysis.overview import overview
+from tracetui.analysis.ranks import rank_table
+from tracetui.app import commands
+from tracetui.app.views.base import View
+from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+
+class OverviewScroll(VerticalScroll, can_focus=True):
+    """The page, which scrolls where the terminal is too small for it."""
+
+    BINDINGS = commands.bindings("overview")
+
+
+class OverviewView(View):
+    """The verdict, the average step, the GPU, the top kernels and host functions."""
+
+    TAB = "overview"
+    STYLES: ClassVar[tuple[str, ...]] = (
+        "head", "verdict", "bar", "muted", "warn", "gpu", "communication", "loader", "runtime", "cpu",
+    )  # fmt: skip
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"overview--{key}" for key in STYLES}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._data: OverviewData | None = None
+
+    def content(self) -> ComposeResult:
+        """One text that may scroll."""
+        with OverviewScroll(id="page"):
+            yield Static(id="text", markup=False)
+
+    def analyse(self) -> OverviewData:
+        """Everything that the page says."""
+        session = self.session
+        selection = session.selection()
+        run = session.runs["a"]
+        trace = selection.trace
+        result = session.cached("overview", lambda: overview(selection))
+        frame = session.cached("kernels", lambda: kernels(selection))
+        waits_for_host = result.verdict.kind in ("host", "unknown")
+        host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else pl.DataFrame()
+        scope = session.scope
+        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.traces) > 1 else pl.DataFrame()
+        return OverviewData(
+            overview=result,
+            kernels=frame.head(TOP_KERNELS),
+            kernel_count=frame.height,
+            kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
+            host=host.head(TOP_HOST),
+            ranks=ranks,
+            notes=trace.notes,
+            device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
+        )
+
+    def show(self, result: OverviewData) -> None:
+        """Shows the page."""
+        self._data = result
+        trace = self.session.trace()
+        if not trace.host.height and not trace.device.height:
+            self.blank(
+                "This trace has no host or GPU events.\n\n"
+                "Nothing was recorded between start and stop of the profiler, or all of it was skipped: N says why."
+            )
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Arranges the page anew."""
+        self._draw()
+
+    def _draw(self) -> None:
+        width, height = self.size
+        if self._data is not None and width:
+            styles = {key: self.get_component_rich_style(f"overview--{key}", partial=True) for key in self.STYLES}
+            text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
+            self.query_one("#text", Static).update(text)
+
+    def focus_content(self) -> None:
+        """The page scrolls by key."""
+        self.query_one("#page").focus()
+
+    def footer_labels(self) -> dict[str, str]:
+        """The tabs where the page's lines lead."""
+        return {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}

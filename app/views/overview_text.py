@@ -1,0 +1,326 @@
+"""The Overview page as text: where the time goes, in the width and height there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
+
+from tracetui.app import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from tracetui.analysis.overview import Overview
+    from tracetui.parsers import Note
+
+LABELS = {
+    "kernel": "kernels",
+    "communication": "communication",
+    "memcpy": "memcpy",
+    "memset": "memset",
+    "runtime": "CUDA calls",
+    "dataloader": "data loader",
+    "cpu_exec": "CPU operators",
+    "other": "other CPU time",
+}
+GROUPS = (
+    ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),
+    ("communication", "▓", "=", ("communication",), "communication"),
+    ("data loader", "▒", "%", ("dataloader",), "loader"),
+    ("CUDA calls", "░", "+", ("runtime",), "runtime"),
+    ("CPU", "·", ".", ("cpu_exec", "other"), "cpu"),
+)
+"""What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
+
+TOP_KERNELS, TOP_HOST = 5, 3
+SIDE_BY_SIDE = 76
+"""Columns from which the step and the GPU stand beside each other."""
+
+
+@dataclass(frozen=True)
+class OverviewData:
+    """All that the page says."""
+
+    overview: Overview
+    kernels: pl.DataFrame
+    """`analysis.kernels`, the first rows."""
+    kernel_count: int
+    kernel_ns: int
+    """Kernel time in scope: what their shares are of."""
+    host: pl.DataFrame
+    """`analysis.host_functions`, the first rows; empty where the host is not what the run waits for."""
+    ranks: pl.DataFrame
+    """`analysis.rank_table`; empty for one rank."""
+    notes: tuple[Note, ...]
+    device_names: tuple[tuple[int, str], ...]
+
+
+class _Writer:
+    """Lines of styled text."""
+
+    def __init__(self, width: int, styles: Mapping[str, Style], *, ascii: bool) -> None:
+        self.width = width
+        self.ascii = ascii
+        self._styles = styles
+        self.lines: list[Text] = []
+
+    def style(self, key: str) -> Style:
+        return self._styles.get(key, Style())
+
+    def own(self, text: str) -> str:
+        return formats.to_ascii(text) if self.ascii else text
+
+    def head(self, title: str, remark: str = "") -> Text:
+        text = Text(f" {self.own(title)}", self.style("head"))
+        if remark:
+            text.append(f"  {self.own(remark)}", self.style("muted"))
+        return text
+
+    def name(self, name: str, width: int) -> str:
+        safe = formats.printable(name, ascii=self.ascii)
+        return formats.pad(formats.fit(safe, width, ascii=self.ascii), width)
+
+    def bar(self, percent: float, width: int) -> Text:
+        return Text(formats.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
+
+    def time(self, ns: float | None) -> str:
+        return formats.format_ns(ns, ascii=self.ascii)
+
+
+def overview_text(
+    data: OverviewData, width: int, height: int, styles: Mapping[str, Style], *, ascii: bool = False
+) -> Text:
+    """The page; what matters most comes first, and empty lines only where there is room.
+
+    Args:
+        data: the numbers.
+        width: columns.
+        height: lines that are in sight without scrolling.
+        styles: rich styles by key: head, bar, muted, warn, gpu, communication, loader, runtime, cpu.
+        ascii: no characters outside ASCII.
+    """
+    writer = _Writer(width, styles, ascii=ascii)
+    sections = [_verdict(writer, data), _step_and_gpu(writer, data)]
+    if data.ranks.height > 1:
+        sections.append(_ranks(writer, data.ranks))
+    if data.kernels.height:
+        sections.append(_top_kernels(writer, data))
+    if data.host.height:
+        sections.append(_host(writer, data))
+    if data.notes:
+        sections.append([_notes(writer, data.notes)])
+    used = sum(map(len, sections))
+    room = height - used - len(sections)
+    if data.overview.per_step.height > 1 and room >= 4:
+        steps = _steps(writer, data.overview, room - 2)
+        sections.insert(2, steps)
+        used += len(steps)
+    spare = height - used
+    lines: list[Text] = []
+    for number, section in enumerate(sections):
+        # the first gaps are the ones that help most
+        if number and spare > 0 and section:
+            lines.append(Text())
+            spare -= 1
+        lines.extend(section)
+    return Text("\n").join(lines)
+
+
+def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
+    words = writer.own(formats.printable(data.overview.verdict.sentence, ascii=writer.ascii)).split()
+    lines, line = [], ""
+    for word in words:
+        if line and len(line) + len(word) + 1 > writer.width - 2:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}" if line else word
+    lines.append(line)
+    return [Text(f" {line}", writer.style("verdict")) for line in lines]
+
+
+def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
+    left, right = _step(writer, data.overview), _gpu(writer, data)
+    if writer.width < SIDE_BY_SIDE:
+        return left + right
+    edge = max(min(writer.width - 36, 60), 44)
+    lines = []
+    for number in range(max(len(left), len(right))):
+        line = left[number].copy() if number < len(left) else Text()
+        if number < len(right):
+            line.pad_right(max(edge - line.cell_len, 1))
+            line.append_text(right[number])
+        lines.append(line)
+    return lines
+
+
+def _step(writer: _Writer, overview: Overview) -> list[Text]:
+    count = f"mean of {overview.steps} steps" if overview.steps > 1 else overview.base
+    what = "Average step" if overview.steps else "Whole file"
+    lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}", count)]
+    width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
+    bar = max(min(width - 37, 20), 4)
+    absent = []
+    for category, ns, percent in overview.average.select("category", "ns", "percent").iter_rows():
+        label = LABELS.get(category, category)
+        if not ns:
+            absent.append(label)
+            continue
+        line = Text(f"  {label:<15}{writer.time(ns):>9} {formats.format_percent(percent):>8} ")
+        line.append_text(writer.bar(percent, bar))
+        lines.append(line)
+    if absent:
+        line = Text(f"  no {', '.join(absent)}", writer.style("muted"))
+        line.truncate(width - 1, overflow="ellipsis")
+        lines.append(line)
+    return lines
+
+
+def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
+    names = dict(data.device_names)
+    frame = data.overview.gpu
+    if not frame.height:
+        return [writer.head("No GPU in this trace")]
+    if frame.height > 1:
+        return _gpus(writer, data, names)
+    row = frame.row(0, named=True)
+    name = formats.fit(formats.printable(row.get("name") or names.get(row["device"]) or ""), 24, ascii=writer.ascii)
+    lines = [writer.head(f"GPU {row['device']}", name)]
+    for label, key in (
+        ("busy", "busy_percent"),
+        ("kernels running", "utilization_percent"),
+        ("SM efficiency", "sm_efficiency_percent"),
+        ("occupancy (est.)", "occupancy_percent"),
+        ("tensor cores", "tensor_core_percent"),
+    ):
+        lines.append(Text(f"  {label:<18}{formats.format_percent(row[key]):>8}"))
+    idle = data.overview.idle
+    whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
+    if whole.height:
+        causes = whole.row(0, named=True)
+        lines.append(writer.head("Idle because"))
+        lines[-1].append(f"  of {writer.time(causes['idle_ns'])}", writer.style("muted"))
+        for label, key in (
+            ("not launched yet", "host_wait_percent"),
+            ("between kernels", "kernel_wait_percent"),
+            ("other", "other_percent"),
+        ):
+            lines.append(Text(f"  {label:<18}{formats.format_percent(causes[key]):>8}"))
+    if data.overview.overlap_percent is not None:
+        lines.append(Text(f"  comm. overlapped  {formats.format_percent(data.overview.overlap_percent):>8}"))
+    return lines
+
+
+def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list[Text]:
+    """Several devices: a line each."""
+    lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
+    for row in data.overview.gpu.iter_rows(named=True):
+        shares = "".join(
+            f"{formats.format_percent(row[key]).removesuffix(' %'):>7}"
+            for key in ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent")
+        )
+        lines.append(Text(f"  {row['device']:<3}{shares}"))
+    return lines
+
+
+def _top_kernels(writer: _Writer, data: OverviewData) -> list[Text]:
+    more = data.kernel_count - TOP_KERNELS
+    rest = f", {more} more in tab 2" if more > 0 else ""
+    lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
+    module_width = 16 if writer.width >= 70 else 0
+    if writer.width >= 110:
+        module_width = 30
+    bar = 10 if writer.width >= 76 else 0
+    name_width = max(writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2, 12)
+    for row in data.kernels.head(TOP_KERNELS).iter_rows(named=True):
+        line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
+        if module_width:
+            line.append(writer.name(str(row["module"] or ""), module_width) + " ", writer.style("muted"))
+        line.append(f"{formats.format_percent(row['percent']):>8} ")
+        if bar:
+            line.append_text(writer.bar(row["percent"] or 0.0, bar))
+            line.append(" ")
+        line.append(f"{writer.time(row['total_ns']):>9} {row['calls']:>5}x")
+        lines.append(line)
+    return lines
+
+
+def _host(writer: _Writer, data: OverviewData) -> list[Text]:
+    lines = [writer.head("Top host functions", "self time per step, share of the step")]
+    name_width = max(writer.width - 2 - 10 - 9 - 10 - 2, 12)
+    for row in data.host.head(TOP_HOST).iter_rows(named=True):
+        line = Text(f"  {writer.name(str(row['name']), name_width)} ")
+        line.append(f"{row['kind']!s:<9}", writer.style("muted"))
+        line.append(f"{writer.time(row['self_per_step_ns']):>10} {formats.format_percent(row['percent']):>8}")
+        lines.append(line)
+    return lines
+
+
+def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
+    lines = [writer.head("Ranks", "per step; behind: own compute against the median (R: next rank)")]
+    lines.append(
+        Text(f"  rank      step   compute      comm      idle    behind", writer.style("muted"))  # noqa: F541
+    )
+    for row in ranks.iter_rows(named=True):
+        times = "".join(
+            f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
+        )
+        line = Text(f"  {row['rank']!s:<4}{times}{formats.format_percent(row['behind_percent']):>10}")
+        if row["straggler"]:
+            line.append("  straggler", writer.style("warn"))
+        lines.append(line)
+    return lines
+
+
+def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:
+    """A stacked bar for each step, all on one scale."""
+    frame = overview.per_step
+    legend = writer.head("Steps")
+    for title, sign, ascii_sign, categories, key in GROUPS:
+        if sum(int(frame[f"{c}_ns"].sum()) for c in categories):
+            legend.append("  ")
+            legend.append(ascii_sign if writer.ascii else sign, writer.style(key))
+            legend.append(f" {title}")
+    lines = [legend]
+    longest = max(_ns(frame["duration_ns"].max()), 1)
+    width = max(writer.width - 24, 10)
+    shown = frame.head(most - 1) if frame.height > most else frame
+    for row in shown.iter_rows(named=True):
+        line = Text(f"  {row['index']!s:>5} ")
+        parts = [sum(row[f"{c}_ns"] for c in categories) for _, _, _, categories, _ in GROUPS]
+        for (_, sign, ascii_sign, _, key), cells in zip(GROUPS, _share_out(parts, longest, width), strict=True):
+            line.append((ascii_sign if writer.ascii else sign) * cells, writer.style(key))
+        line.pad_right(max(width + 8 - line.cell_len, 0))
+        line.append(f"{writer.time(row['duration_ns']):>10}")
+        lines.append(line)
+    if shown.height < frame.height:
+        lines.append(Text(f"  and {frame.height - shown.height} more steps", writer.style("muted")))
+    return lines
+
+
+def _share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
+    """Cells for each part; largest remainders first, so that they add up to their sum's share."""
+    ideal = [part / whole * width for part in parts]
+    cells = [int(value) for value in ideal]
+    missing = round(sum(ideal)) - sum(cells)
+    for place in sorted(range(len(parts)), key=lambda i: cells[i] - ideal[i])[:missing]:
+        cells[place] += 1
+    return cells
+
+
+def _ns(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _notes(writer: _Writer, notes: Sequence[Note]) -> Text:
+    first = max(notes, key=lambda note: (note.kind == "skipped", note.count))
+    words = f"{first.count:,} {first.kind}: {formats.printable(first.reason, ascii=writer.ascii)}"
+    more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
+    tail = f"{more} (N)"
+    text = Text(" Notes  ", writer.style("head"))
+    text.append(formats.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
+    return text

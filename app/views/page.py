@@ -1,0 +1,49 @@
+"""What a table view shows at one depth of drilling: a frame and how to show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.app.filters import Filter
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetui.app.columns import Column
+
+
+@dataclass(frozen=True)
+class Page:
+    """One table with its words."""
+
+    id: str
+    """Kind of page: column choices are remembered by it, drilling depends on it."""
+    title: str
+    """Its place in the breadcrumb."""
+    frame: pl.DataFrame
+    columns: tuple[Column, ...]
+    noun: str
+    """What a row is, in the plural."""
+    note: str = ""
+    """The base of the numbers: "steps 1-3, 9.35 ms of kernel time"."""
+    empty: str = ""
+    """Why there are no rows, and what to do; shown in place of an empty table."""
+    sort: tuple[str, bool] | None = None
+    """The order the frame already has, for the header's marker."""
+    inside: str = ""
+    """What Enter opens, for the footer; empty where it shows the details."""
+    key: str = ""
+    """The column that names a row uniquely, to find it again."""
+
+
+@dataclass
+class PageState:
+    """A page and where the person is in it."""
+
+    page: Page
+    sort: tuple[str, bool] | None = None
+    filter: str = ""
+    parsed: Filter = field(default_factory=Filter)
+    cursor: int = 0
+    expanded: frozenset[int] | None = None

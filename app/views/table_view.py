@@ -1,0 +1,451 @@
+"""A tab that is a table: drilling down and back, filter, columns, details, copy and export, once for all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.text import Text
+
+from tracetui.app import commands, export, filters, formats, jobs
+from tracetui.app.columns import cell_text
+from tracetui.app.views.base import View
+from tracetui.app.views.page import Page, PageState
+from tracetui.app.widgets.column_chooser import ColumnChooser
+from tracetui.app.widgets.detail_pane import DetailPane
+from tracetui.app.widgets.frame_table import FrameTable
+from tracetui.app.widgets.lines import Line
+from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.tree_table import TreeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from textual.app import ComposeResult
+
+CLIPBOARD_LIMIT = 75_000
+"""Bytes: many terminals drop an OSC 52 sequence of more than 100 kB, which base64 makes of 75."""
+
+
+class TableView(View):
+    """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
+
+    BINDINGS = commands.bindings("view")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stack: list[PageState] = []
+        self._wanted: str | None = None
+
+    def content(self) -> ComposeResult:
+        """Title, table, details, prompt."""
+        yield Line(id="title")
+        yield TreeTable(id="table")
+        yield DetailPane(id="detail")
+        yield Prompt(id="prompt")
+
+    def on_mount(self) -> None:
+        """Takes over the choices made in other tabs."""
+        self.table.ascii = self.session.ascii
+        self.query_one("#title", Line).ascii = self.session.ascii
+        self.table.full_names = self.session.full_names
+        self.table.jump = self.tui.low_bandwidth
+        super().on_mount()
+
+    # --- what a tab defines
+
+    def root(self) -> Page:
+        """The tab's first page; runs in a thread."""
+        raise NotImplementedError
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """What Enter on a row opens, computed in a thread; null where there is nothing inside."""
+        return None
+
+    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
+        """The operators or modules of a row as a page."""
+        return None
+
+    # --- pages
+
+    @property
+    def table(self) -> TreeTable:
+        """The table."""
+        return self.query_one("#table", TreeTable)
+
+    @property
+    def detail(self) -> DetailPane:
+        """The detail pane."""
+        return self.query_one(DetailPane)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The line for filter and file names."""
+        return self.query_one(Prompt)
+
+    @property
+    def state(self) -> PageState | None:
+        """The page in view."""
+        return self._stack[-1] if self._stack else None
+
+    def analyse(self) -> Page:
+        """The root page."""
+        return self.root()
+
+    def show(self, result: Page) -> None:
+        """Starts over from the root page."""
+        self._stack.clear()
+        self._push(result)
+        if self.session.filter:
+            self.apply_filter()
+        self._find_wanted()
+
+    def show_inner(self, result: Page) -> None:
+        """Goes into a page."""
+        self._push(result)
+        self.focus_content()
+
+    def _push(self, page: Page) -> None:
+        self._remember()
+        self._stack.append(PageState(page, sort=page.sort))
+        self._show_page()
+
+    def _remember(self) -> None:
+        if self.state is not None:
+            self.state.cursor = self.table.cursor
+            self.state.sort = self.table.sort
+            self.state.expanded = frozenset(self.table.expanded)
+
+    def _show_page(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        page = state.page
+        self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
+        self.table.plant(page.frame, expanded=state.expanded)
+        self.table.load(
+            page.frame,
+            page.columns,
+            sort=state.sort,
+            filter=state.parsed,
+            hidden=self.session.hidden.get(page.id),
+            cursor=state.cursor,
+        )
+        self._show_title()
+        self.tui.refresh_lines()
+
+    def _show_title(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
+        crumbs = [formats.printable(s.page.title) for s in self._stack]
+        width = max((self.size.width - 30) // len(crumbs), 16)
+        crumb = " › ".join(formats.fit(c, width) for c in crumbs)
+        own = self.tui.own
+        left = Text(f" {own(crumb)}", "bold")
+        if state.page.note:
+            left.append(own(f"  {state.page.note}"), "not bold")
+        rows = self.table.height_of_view
+        place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        self.query_one("#title", Line).show(left, place)
+
+    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
+        """Follows the cursor."""
+        event.stop()
+        self._show_title()
+        if self.detail.display:
+            self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+
+    def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
+        """A double click is Enter."""
+        event.stop()
+        self.action_drill()
+
+    def on_resize(self) -> None:
+        """Cuts the breadcrumb anew."""
+        self._show_title()
+
+    def focus_content(self) -> None:
+        """The table takes the keys, unless a line is being typed."""
+        if not self.prompt.purpose:
+            self.table.focus()
+
+    def footer_labels(self) -> dict[str, str]:
+        """Enter and Esc say what they do here."""
+        state = self.state
+        labels: dict[str, str] = {}
+        if state is not None:
+            labels["go.in"] = state.page.inside or "details"
+            if state.page.inside == "":
+                labels["table.detail"] = ""
+            if len(self._stack) > 1 or self.detail.display or state.filter:
+                labels["go.back"] = "back" if len(self._stack) > 1 and not self.detail.display else "close"
+            if not self.table.folds:
+                labels["tree.toggle"] = ""
+        return labels
+
+    # --- in and out
+
+    def action_drill(self) -> None:
+        """Opens what is inside the row, or its details."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        work = self.inside(state.page, row)
+        if work is None:
+            self.action_detail()
+            return
+        self.tui.say("Computing …")
+        self._compute("inner", work)
+
+    def action_back(self) -> None:
+        """Closes the details, then the page's own filter, then the page."""
+        state = self.state
+        if self.detail.display:
+            self.action_detail()
+        elif state is None:
+            return
+        elif state.filter:
+            self._set_filter("")
+        elif len(self._stack) > 1:
+            self._computing = ""
+            self._stack.pop()
+            self._show_page()
+        self.tui.refresh_lines()
+
+    def action_detail(self) -> None:
+        """Shows or hides the details of the row."""
+        self.detail.display = not self.detail.display
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
+        self.tui.refresh_lines()
+
+    def _show_detail(self) -> None:
+        self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+
+    def action_members(self, kind: str) -> None:
+        """Shows the modules or operators of the row as a page."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        page = self.members(state.page, row, kind)
+        if page is None:
+            self.tui.say(f"Nothing is known about the {kind} of this row")
+        else:
+            self.show_inner(page)
+
+    # --- filter
+
+    def action_filter(self) -> None:
+        """Opens the filter line."""
+        if self.state is not None:
+            self.prompt.open("filter", "/", self.state.filter)
+            self._remark()
+            self.tui.refresh_lines()
+
+    def apply_filter(self) -> None:
+        """Follows the session's filter on the root page."""
+        if self._stack and self._stack[0].filter != self.session.filter:
+            self._stack[0].filter = self.session.filter
+            try:
+                self._stack[0].parsed = filters.parse(self.session.filter)
+                if len(self._stack) == 1:
+                    self.table.set_filter(self._stack[0].parsed)
+            except filters.FilterError as error:
+                self._stack[0].parsed = filters.Filter()
+                if len(self._stack) == 1:
+                    self.table.set_filter(filters.Filter())
+                    self.tui.say(f"filter: {error}")
+            self._show_title()
+
+    def _set_filter(self, text: str) -> bool:
+        """Filters the page in view; on the root page, all tabs."""
+        state = self.state
+        if state is None:
+            return False
+        try:
+            parsed = filters.parse(text)
+            self.table.set_filter(parsed)
+        except filters.FilterError as error:
+            self.prompt.remark(f"{error}")
+            return False
+        state.filter, state.parsed = text.strip(), parsed
+        if len(self._stack) == 1:
+            self.session.filter = state.filter
+        self._remark()
+        self._show_title()
+        self.tui.refresh_lines()
+        return True
+
+    def _remark(self) -> None:
+        state = self.state
+        if state is not None:
+            self.prompt.remark(f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}")
+
+    @property
+    def filter_line(self) -> str:
+        """The filter of the page in view and what it keeps."""
+        state = self.state
+        if state is None or not state.filter:
+            return ""
+        count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
+        return f"/ {formats.printable(state.filter)}   {count}   Esc clears"
+
+    @property
+    def own_filter(self) -> bool:
+        """A page inside has a filter of its own."""
+        return len(self._stack) > 1
+
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+        """Filters as one types."""
+        event.stop()
+        if self.prompt.purpose == "filter":
+            self._set_filter(event.text)
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        """Keeps the filter, or writes the file."""
+        event.stop()
+        if self.prompt.purpose == "export":
+            self._close_prompt()
+            self._export(event.text)
+        elif self._set_filter(event.text):
+            self._close_prompt()
+
+    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
+        """Clears the filter and goes back to the table."""
+        event.stop()
+        if self.prompt.purpose == "filter":
+            self._set_filter("")
+        self._close_prompt()
+
+    def _close_prompt(self) -> None:
+        self.prompt.close()
+        self.focus_content()
+        self.tui.refresh_lines()
+
+    # --- columns and names
+
+    def action_columns(self) -> None:
+        """Lets the person switch columns on and off."""
+        state = self.state
+        if state is None:
+            return
+
+        def done(hidden: frozenset[str] | None) -> None:
+            if hidden is not None:
+                self.session.hidden[state.page.id] = hidden
+                self.table.set_hidden(hidden)
+
+        shown = {column.name for column in self.table.shown}
+        self.app.push_screen(ColumnChooser(self.table.columns, self.table.hidden, shown), done)
+
+    def action_names(self) -> None:
+        """Switches between short and full names, in all tabs."""
+        self.session.full_names = not self.session.full_names
+        self.table.set_full_names(self.session.full_names)
+        self.tui.say("Full names" if self.session.full_names else "Short names")
+
+    def revisit(self) -> None:
+        """Called when the tab comes into view again: takes over what changed meanwhile."""
+        if self.table.full_names != self.session.full_names:
+            self.table.set_full_names(self.session.full_names)
+        self.apply_filter()
+
+    def columns_about(self) -> list[tuple[str, str]]:
+        """Titles and meanings of the columns of the page in view."""
+        return [(column.label, column.about) for column in self.table.columns]
+
+    def go_to(self, name: str) -> None:
+        """Back to the root page, and there to the row of this name; a filter that hides it is cleared."""
+        self._wanted = name
+        if self._stack:
+            self._find_wanted()
+
+    def _find_wanted(self) -> None:
+        name, self._wanted = self._wanted, None
+        if name is None or not self._stack:
+            return
+        while len(self._stack) > 1:
+            self._stack.pop()
+        self._show_page()
+        page = self._stack[0].page
+        rows = (page.frame[page.key].cast(pl.String) == name).arg_true() if page.key else pl.Series(dtype=pl.UInt32)
+        if rows.len():
+            if not self.table.stand_on(rows[0]):
+                self._set_filter("")
+                self.table.stand_on(rows[0])
+        self.focus_content()
+
+    # --- copy and export
+
+    def action_copy_name(self) -> None:
+        """Copies the full name of the row."""
+        row = self.table.current
+        if row is not None and self.table.columns:
+            self._copy(str(row.get(self.table.columns[0].name) or ""), "the name")
+
+    def action_copy_row(self) -> None:
+        """Copies the row, tab-separated."""
+        row = self.table.current
+        if row is not None:
+            self._copy("\t".join(self._fields(row)), "the row")
+
+    def action_copy_table(self) -> None:
+        """Copies the rows in view, tab-separated with a header; to a file where they are too many."""
+        state = self.state
+        if state is None:
+            return
+        text = export.tsv(self.table.view(), self.table.chosen)
+        if len(text.encode()) <= CLIPBOARD_LIMIT:
+            self._copy(text, f"{self.table.height_of_view:,} rows")
+        else:
+            path = export.free_path(Path(f"tracetui-{state.page.id}.tsv"))
+            self._write(path, lambda: path.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote ")
+
+    def _fields(self, row: Mapping[str, object]) -> list[str]:
+        return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
+
+    def _copy(self, text: str, what: str) -> None:
+        self.app.copy_to_clipboard(text)
+        self.tui.say(f"Copied {what} (if the terminal allows it: OSC 52)")
+
+    def action_export(self) -> None:
+        """Asks for a file name."""
+        if self.state is not None:
+            run = formats.printable(self.session.runs["a"].name)
+            name = f"{run}-{self.state.page.id}.csv".replace("/", "_")
+            self.prompt.open("export", "save as", name)
+            self.prompt.remark(".csv .json .parquet .md .svg")
+            self.tui.refresh_lines()
+
+    def _export(self, name: str) -> None:
+        state = self.state
+        if state is None or not name.strip():
+            return
+        path = Path(name.strip()).expanduser()
+        if path.suffix.lower() == ".svg":
+            svg = self.app.export_screenshot(title="tracetui")
+            self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
+        elif path.suffix.lower() not in export.SUFFIXES:
+            self.tui.say("The suffix says the form: .csv .json .parquet .md .svg")
+        else:
+            frame, columns = self.table.view(), self.table.columns
+            self._write(path, lambda: export.write(frame, columns, path), "wrote ")
+
+    def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
+        if path.exists():
+            self.tui.say(f"{path} exists already; nothing was written")
+            return
+        try:
+            write()
+        except OSError as error:
+            self.tui.say(f"{path}: {error.strerror or error}")
+        else:
+            self.tui.say(f"{words}{path.resolve()}")
+
+    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+        """Takes the remark on waiting away."""
+        self.tui.say("")
+        super().on_job_done(event)

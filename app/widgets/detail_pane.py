@@ -1,0 +1,74 @@
+"""Everything about one row: all its columns, names in full, lists in whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from tracetui.app import formats
+from tracetui.app.columns import cell_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from textual.app import ComposeResult
+
+    from tracetui.app.columns import Column
+
+LIST_LIMIT = 100
+LIST_TITLES = {"operators": "Operators", "modules": "Modules"}
+
+
+class DetailPane(VerticalScroll, can_focus=False):
+    """The row under the cursor, as `title value` lines."""
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        yield Static(markup=False)
+
+    def show(self, row: Mapping[str, object] | None, columns: Sequence[Column], *, ascii: bool) -> None:
+        """Shows a row."""
+        self.query_one(Static).update(detail_text(row, columns, self.size.width or 80, ascii=ascii))
+
+
+def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], width: int, *, ascii: bool) -> Text:
+    """A row as text: its name first, then numbers in pairs, then what it lists."""
+    text = Text()
+    if row is None:
+        return Text("Nothing is selected.")
+    texts = [c for c in columns if c.kind == "text"]
+    numbers = [c for c in columns if c.kind != "text"]
+    for column in texts:
+        value = row.get(column.name)
+        if value not in (None, ""):
+            text.append(f"{column.label:<12} ", "bold")
+            text.append(cell_text(value, column.kind, ascii=ascii) + "\n")
+    cell = 38
+    per_line = max((width - 2) // cell, 1)
+    for begin in range(0, len(numbers), per_line):
+        for column in numbers[begin : begin + per_line]:
+            value = row.get(column.name)
+            unit = " %" if column.kind == "percent" and value is not None else ""
+            shown = (cell_text(value, column.kind, ascii=ascii) or "no") + unit
+            text.append(f"{formats.to_ascii(column.label) if ascii else column.label:<20} ", "bold")
+            text.append(formats.pad(shown, cell - 22) + " ")
+        text.append("\n")
+    for name, title in LIST_TITLES.items():
+        members = row.get(name)
+        if isinstance(members, list) and members:
+            text.append(f"{title}\n", "bold")
+            for member in members[:LIST_LIMIT]:
+                text.append(_member(cast("Mapping[str, object]", member), ascii=ascii) + "\n")
+            if len(members) > LIST_LIMIT:
+                text.append(f"  and {len(members) - LIST_LIMIT} more\n")
+    text.rstrip()
+    return text
+
+
+def _member(member: Mapping[str, object], *, ascii: bool) -> str:
+    time = formats.format_ns(cast("float | None", member.get("ns")), ascii=ascii)
+    name = formats.printable(str(member.get("path") or member.get("name")), ascii=ascii)
+    return f"  {formats.pad(time, 9, right=True)}  {member.get('calls'):>6} calls  {name}"

@@ -1,0 +1,428 @@
+"""The one table: a Polars frame of any height, of which only the rows in sight ever become text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import polars as pl
+from rich.segment import Segment
+from textual.cache import LRUCache
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+from tracetui.app import columns as column_specs
+from tracetui.app import commands, formats
+from tracetui.app.columns import Column, Placed, cell_text
+from tracetui.app.filters import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.style import Style
+    from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+
+Cells = tuple[tuple[str, str], ...]
+"""One formatted row: (text, style key) in order."""
+
+WHEEL_LINES = 3
+STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
+
+
+class FrameTable(Widget, can_focus=True):
+    """Rows of a frame under a fixed header, with a row cursor, a sort order and a filter.
+
+    Sorting and filtering keep an index of row numbers; the frame itself is never copied.
+    """
+
+    BINDINGS = commands.bindings("table")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--header",
+        "table--sorted",
+        "table--cursor",
+        "table--bar",
+        "table--muted",
+        "table--added",
+        "table--removed",
+        "table--changed",
+    }
+
+    class Moved(Message):
+        """The cursor is on another row, or the rows have changed."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the last position matters."""
+            return isinstance(message, FrameTable.Moved)
+
+    class Activated(Message):
+        """A row was double-clicked."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.frame = pl.DataFrame()
+        self.columns: tuple[Column, ...] = ()
+        self.hidden: frozenset[str] = frozenset()
+        self.full_names = False
+        self.ascii = False
+        self.jump = False
+        """Scroll by half a page at the edges: fewer bytes over a slow link."""
+        self.cursor = 0
+        self.top = 0
+        self.sort: tuple[str, bool] | None = None
+        """Column sorted by, and whether the largest comes first."""
+        self.filter = Filter()
+        self._order: pl.Series | None = None
+        self._content: dict[str, int] = {}
+        self._placed: list[Placed] = []
+        self._gap = 2
+        self._rows: LRUCache[int, Cells] = LRUCache(1024)
+
+    # --- what is shown
+
+    def load(
+        self,
+        frame: pl.DataFrame,
+        columns: Sequence[Column],
+        *,
+        sort: tuple[str, bool] | None = None,
+        filter: Filter | None = None,
+        hidden: Iterable[str] | None = None,
+        cursor: int = 0,
+    ) -> None:
+        """Shows another frame.
+
+        Args:
+            frame: its rows, in the order they have where nothing is sorted.
+            columns: which of its columns are shown, and how; those the frame lacks are left out.
+            sort: column and whether the largest comes first.
+            filter: rows to keep.
+            hidden: columns switched off; by default those that say so.
+            cursor: row in view to stand on.
+        """
+        self.frame = frame
+        self.columns = tuple(column for column in columns if column.name in frame.columns)
+        self.hidden = frozenset(c.name for c in self.columns if c.hidden) if hidden is None else frozenset(hidden)
+        self.sort = sort
+        self.filter = filter or Filter()
+        self._content = self._measure()
+        self._arrange()
+        self.cursor, self.top = cursor, 0
+        self.changed()
+
+    @property
+    def chosen(self) -> list[Column]:
+        """The columns not switched off."""
+        return [column for column in self.columns if column.name not in self.hidden]
+
+    @property
+    def shown(self) -> list[Column]:
+        """The columns that have room."""
+        return [placed.column for placed in self._placed]
+
+    @property
+    def height_of_view(self) -> int:
+        """Rows of the frame that the filter keeps."""
+        return self.frame.height if self._order is None else self._order.len()
+
+    @property
+    def page_rows(self) -> int:
+        """Rows in sight at once."""
+        return max(self.size.height - 1, 1)
+
+    @property
+    def current(self) -> dict[str, object] | None:
+        """The row under the cursor, all columns of the frame; null where the table is empty."""
+        row = self.row_number(self.cursor)
+        return None if row is None else self.frame.row(row, named=True)
+
+    def row_number(self, position: int) -> int | None:
+        """Row of the frame that stands at a position of the view."""
+        if not 0 <= position < self.height_of_view:
+            return None
+        return position if self._order is None else int(self._order[position])
+
+    def view(self) -> pl.DataFrame:
+        """The rows in view in their order, all columns of the frame."""
+        return self.frame if self._order is None else self.frame[self._order]
+
+    def set_filter(self, wanted: Filter) -> None:
+        """Keeps only the rows that match; the cursor stays on its row if that is still there.
+
+        Raises:
+            FilterError: the filter speaks of a column that this table has not.
+        """
+        wanted.expression(self.columns, self.frame)
+        row = self.row_number(self.cursor)
+        self.filter = wanted
+        self._arrange()
+        self.stand_on(row)
+
+    def set_sort(self, name: str, *, descending: bool) -> None:
+        """Sorts by a column."""
+        self.sort = (name, descending)
+        self._arrange()
+        self.cursor = self.top = 0
+        self.changed()
+
+    def set_hidden(self, hidden: Iterable[str]) -> None:
+        """Switches columns off."""
+        self.hidden = frozenset(hidden)
+        self.changed()
+
+    def set_full_names(self, full: bool) -> None:
+        """Shows names in full, or in their short form where there is one."""
+        self.full_names = full
+        self._content = self._measure()
+        self.changed()
+
+    def changed(self) -> None:
+        """Lays the columns out again and repaints."""
+        self._rows.clear()
+        self._lay_out()
+        self.cursor = min(max(self.cursor, 0), max(self.height_of_view - 1, 0))
+        self._keep_in_sight()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def stand_on(self, row: int | None) -> bool:
+        """Puts the cursor on a row of the frame; whether that row is in view. If not, it goes to the first."""
+        found = None if row is None else row if self._order is None else self._order.index_of(row)
+        self.cursor = found or 0
+        self.changed()
+        return found is not None
+
+    # --- order
+
+    def _arrange(self) -> None:
+        """Computes which rows are in view, and in which order."""
+        rows: pl.Series | None = None
+        if self.filter:
+            condition = self.filter.expression(self.columns, self.frame)
+            rows = self.frame.select(condition.alias("keep"))["keep"].arg_true()
+        if self.sort is not None and self.sort[0] in self.frame.columns:
+            rows = self._sorted(rows, *self.sort)
+        self._order = rows
+
+    def _sorted(self, rows: pl.Series | None, name: str, descending: bool) -> pl.Series:
+        key = self.frame[self._source(name)]
+        if rows is not None:
+            key = key.gather(rows)
+        if key.dtype in (pl.Categorical, pl.Enum):
+            key = key.cast(pl.String)
+        if key.dtype == pl.String:
+            key = key.str.to_lowercase()
+        numbers = (
+            pl.Series("row", range(0), dtype=pl.UInt32)
+            if not key.len()
+            else pl.int_range(key.len(), dtype=pl.UInt32, eager=True).alias("row")
+        )
+        table = pl.DataFrame({"key": key, "row": numbers if rows is None else rows})
+        return table.sort("key", descending=descending, nulls_last=True, maintain_order=True)["row"]
+
+    def _source(self, name: str) -> str:
+        """The frame's column behind a shown column: its short form where short names are on."""
+        column = next((c for c in self.columns if c.name == name), None)
+        if column and column.short and not self.full_names and column.short in self.frame.columns:
+            return column.short
+        return name
+
+    # --- layout
+
+    def _measure(self) -> dict[str, int]:
+        """The widest text of each column; of long columns only what their extremes need."""
+        return {column.name: self._widest(column) for column in self.columns}
+
+    def _widest(self, column: Column) -> int:
+        series = self.frame[self._source(column.name)]
+        if not series.len():
+            return 0
+        if column.kind in ("text", "status"):
+            if series.dtype in (pl.Categorical, pl.Enum):
+                series = series.unique()
+            longest = series.cast(pl.String).str.len_chars().max()
+            return (cast("int", longest) if longest is not None else 0) + (2 if column.kind == "status" else 0)
+        if column.kind == "flag":
+            return 3
+        low, high = cast("float | None", series.min()), cast("float | None", series.max())
+        ends = [cell_text(value, column.kind, ascii=self.ascii) for value in (low, high)]
+        # between its extremes a time or a share may need more digits: 999.9 ms, 99.9
+        usual = {"time": 8, "delta": 9, "percent": 5}.get(column.kind, 0)
+        return max(usual, *map(len, ends))
+
+    def _lay_out(self) -> None:
+        width = self.size.width
+        if width:
+            self._placed, self._gap = column_specs.place(
+                self.chosen, width - 2, content=self._content, narrow=width < 72
+            )
+
+    def on_resize(self, event: Resize) -> None:
+        """Shares the new width."""
+        self.changed()
+
+    # --- painting
+
+    def render_line(self, y: int) -> Strip:
+        """The header, or one row."""
+        width = self.size.width
+        if y == 0:
+            return self._header(width)
+        position = self.top + y - 1
+        if position >= self.height_of_view:
+            return Strip.blank(width, self.rich_style)
+        cursor = position == self.cursor
+        base = self.get_component_rich_style("table--cursor") if cursor else self.rich_style
+        segments = [Segment(self._gutter(cursor), base)]
+        for text, key in self._cells(position):
+            segments.append(Segment(text, base if cursor else self._style(key, base)))
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _gutter(self, cursor: bool) -> str:
+        return ">" if cursor else " "
+
+    def _style(self, key: str, base: Style) -> Style:
+        return self.get_component_rich_style(f"table--{key}") if key else base
+
+    def _header(self, width: int) -> Strip:
+        plain = self.get_component_rich_style("table--header")
+        marked = self.get_component_rich_style("table--sorted")
+        segments = [Segment(" ", plain)]
+        for number, placed in enumerate(self._placed):
+            column = placed.column
+            title = column.label
+            is_sorted = self.sort is not None and self.sort[0] == column.name
+            if is_sorted and self.sort is not None:
+                mark = "▼" if self.sort[1] else "▲"
+                mark = formats.to_ascii({"▼": "v", "▲": "^"}[mark]) if self.ascii else mark
+                title = f"{mark}{title}" if column.right else f"{title}{mark}"
+            text = formats.pad(formats.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
+            if number:
+                segments.append(Segment(" " * self._gap, plain))
+            segments.append(Segment(text, marked if is_sorted else plain))
+            if placed.bar:
+                segments.append(Segment(" " * (placed.bar + 1), plain))
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def _cells(self, position: int) -> Cells:
+        cells = self._rows.get(position)
+        if cells is None:
+            # one gather per screenful, not one lookup per row
+            start = max(0, position - self.page_rows)
+            count = 2 * self.page_rows + 1
+            block = (
+                self.frame.slice(start, count) if self._order is None else self.frame[self._order.slice(start, count)]
+            )
+            names = [self._source(placed.column.name) for placed in self._placed]
+            for offset, row in enumerate(
+                block.select(pl.col(name) for name in dict.fromkeys(names)).iter_rows(named=True)
+            ):
+                self._rows[start + offset] = self._format(start + offset, [row[name] for name in names])
+            cells = self._rows[position]
+        return cells
+
+    def _format(self, position: int, values: Sequence[object]) -> Cells:
+        cells: list[tuple[str, str]] = []
+        for number, (placed, value) in enumerate(zip(self._placed, values, strict=True)):
+            if number:
+                cells.append((" " * self._gap, ""))
+            column = placed.column
+            text, key = self._cell(position, placed, value)
+            text = formats.fit(text, placed.width, ascii=self.ascii)
+            cells.append((formats.pad(text, placed.width, right=column.right), key))
+            if placed.bar:
+                share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
+                cells.append((" " + formats.bar(share, placed.bar, ascii=self.ascii), "bar"))
+        return tuple(cells)
+
+    def _cell(self, position: int, placed: Placed, value: object) -> tuple[str, str]:
+        """Text and style key of one cell, not yet padded."""
+        kind = placed.column.kind
+        text = cell_text(value, kind, ascii=self.ascii)
+        if kind == "status":
+            return f"{STATUS_SIGNS.get(text, ' ')} {text}", text if text in ("added", "removed", "changed") else "muted"
+        return text, "muted" if text == formats.UNKNOWN else ""
+
+    # --- moving
+
+    def _keep_in_sight(self, step: int = 0) -> None:
+        rows = self.page_rows
+        bottom = max(self.height_of_view - rows, 0)
+        jump = rows // 2 if self.jump and abs(step) == 1 else 0
+        if self.cursor < self.top:
+            self.top = max(self.cursor - jump, 0)
+        elif self.cursor >= self.top + rows:
+            self.top = self.cursor - rows + 1 + jump
+        self.top = min(max(self.top, 0), bottom)
+
+    def move_to(self, position: int) -> None:
+        """Puts the cursor on a row and repaints no more than needed."""
+        position = min(max(position, 0), max(self.height_of_view - 1, 0))
+        if position == self.cursor:
+            return
+        before, top = self.cursor, self.top
+        self.cursor = position
+        self._keep_in_sight(position - before)
+        if self.top == top:
+            width = self.size.width
+            self.refresh(Region(0, before - top + 1, width, 1), Region(0, position - top + 1, width, 1))
+        else:
+            self.refresh()
+        self.post_message(self.Moved())
+
+    def action_move(self, rows: int) -> None:
+        """Up or down by rows."""
+        self.move_to(self.cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Up or down by pages."""
+        self.move_to(self.cursor + pages * self.page_rows)
+
+    def action_half_page(self, halves: int) -> None:
+        """Up or down by half pages."""
+        self.move_to(self.cursor + halves * max(self.page_rows // 2, 1))
+
+    def action_goto(self, position: int) -> None:
+        """To a row; negative ones count from the end."""
+        self.move_to(position if position >= 0 else self.height_of_view + position)
+
+    def action_sort_by(self, step: int) -> None:
+        """Sorts by the column after or before the present one; numbers from the largest, texts from A."""
+        names = [column.name for column in self.shown]
+        if not names:
+            return
+        at = names.index(self.sort[0]) + step if self.sort and self.sort[0] in names else (0 if step > 0 else -1)
+        column = self.shown[at % len(names)]
+        self.set_sort(column.name, descending=column.right)
+
+    def action_reverse(self) -> None:
+        """Turns the order round."""
+        if self.sort is None:
+            self.action_sort_by(1)
+        else:
+            self.set_sort(self.sort[0], descending=not self.sort[1])
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Moves down by a few rows."""
+        event.stop()
+        self.action_move(WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Moves up by a few rows."""
+        event.stop()
+        self.action_move(-WHEEL_LINES)
+
+    def on_click(self, event: Click) -> None:
+        """Puts the cursor on the row, or sorts by the column of a title; twice opens the row."""
+        if event.y == 0:
+            at = 1
+            for placed in self._placed:
+                if at <= event.x < at + placed.total + self._gap:
+                    same = self.sort is not None and self.sort[0] == placed.column.name
+                    descending = not self.sort[1] if same and self.sort else placed.column.right
+                    self.set_sort(placed.column.name, descending=descending)
+                    return
+                at += placed.total + self._gap
+            return
+        self.move_to(self.top + event.y - 1)
+        if event.chain == 2:
+            self.post_message(self.Activated())

@@ -1,0 +1,142 @@
+"""The one-line parts of the screen: header, tab bar, title, footer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.message import Message
+from textual.widget import Widget
+from tracetui.app import commands, formats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.events import Click
+
+
+class Line(Widget):
+    """One line of text: something at the left, something at the right; what does not fit is cut visibly."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._left: str | Text = ""
+        self._right: str | Text = ""
+        self.ascii = False
+
+    def show(self, left: str | Text, right: str | Text = "") -> None:
+        """Sets both sides; names in them must have passed `formats.printable`."""
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What the line says, both sides."""
+        return f"{self._left} {self._right}".strip()
+
+    def render(self) -> Text:
+        """The line at the width there is; the right side wins where both don't fit."""
+        width = self.size.width
+        left = self._left.copy() if isinstance(self._left, Text) else Text(self._left)
+        right = self._right.copy() if isinstance(self._right, Text) else Text(self._right)
+        room = width - right.cell_len - (1 if right else 0)
+        if room < 8:
+            right, room = Text(), width
+        if left.cell_len > room:
+            mark = "~" if self.ascii else "…"
+            left.truncate(max(room - 1, 0))
+            left.append(mark)
+        left.pad_right(max(width - left.cell_len - right.cell_len, 0))
+        left.append_text(right)
+        left.no_wrap = True
+        return left
+
+
+class TabBar(Widget):
+    """The tabs in one line; the current one stands in brackets, so that it shows without colours too."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"tabbar--active", "tabbar--tab"}
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            self.tab = tab
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.active = "overview"
+        self._spans: list[tuple[int, int, str]] = []
+
+    def show(self, active: str) -> None:
+        """Marks the current tab."""
+        self.active = active
+        self.refresh()
+
+    def render(self) -> Text:
+        """The bar, tighter where the terminal is narrow."""
+        wide = self.size.width >= sum(len(title) + 5 for _, title in commands.TABS)
+        gap = " " if wide else ""
+        text = Text(no_wrap=True)
+        self._spans.clear()
+        for number, (tab, title) in enumerate(commands.TABS, 1):
+            label = f"[{number} {title}]" if tab == self.active else f" {number} {title} "
+            style = self.get_component_rich_style("tabbar--active" if tab == self.active else "tabbar--tab")
+            begin = text.cell_len
+            text.append(label, style)
+            self._spans.append((begin, text.cell_len, tab))
+            text.append(gap)
+        if not wide:
+            text.truncate(self.size.width)
+        return text
+
+    def on_click(self, event: Click) -> None:
+        """Goes to the tab under the pointer."""
+        for begin, end, tab in self._spans:
+            if begin <= event.x < end:
+                self.post_message(self.Chosen(tab))
+
+
+class Footer(Widget):
+    """One line: the keys that matter here, or what the program has to say until the next key."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"footer--key", "footer--label", "footer--message"}
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._hints: Sequence[tuple[str, str]] = ()
+        self.message = ""
+
+    def show(self, hints: Sequence[tuple[str, str]]) -> None:
+        """Sets the keys."""
+        if list(hints) != list(self._hints):
+            self._hints = hints
+            self.refresh()
+
+    def say(self, message: str) -> None:
+        """Shows a message in place of the keys; an empty one brings them back."""
+        if message != self.message:
+            self.message = message
+            self.refresh()
+
+    def render(self) -> Text:
+        """The message, or the keys."""
+        if self.message:
+            style = self.get_component_rich_style("footer--message")
+            return Text(f" {self.message}", style, no_wrap=True, overflow="ellipsis")
+        key_style = self.get_component_rich_style("footer--key")
+        label_style = self.get_component_rich_style("footer--label")
+        text = Text(" ", no_wrap=True, overflow="crop")
+        for key, label in self._hints:
+            text.append(key, key_style)
+            text.append(f" {label}  ", label_style)
+        return text
+
+
+def fitted(text: str, width: int, *, ascii: bool = False) -> str:
+    """A name made printable and cut to a width, never silently."""
+    safe = formats.printable(text, ascii=ascii)
+    return safe if cell_len(safe) <= width else formats.fit(safe, width, ascii=ascii)
