@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 NONE = -1
-BLOCK_ROWS = 1 << 14
+BLOCK_ROWS = 1 << 13
 
 
 class LaneClock:
@@ -136,14 +136,13 @@ def _climb_to_open(parent: Ints, start: Ints, end: Ints, doubtful: Bools) -> Non
     their candidates with them.
     """
     for first in range(0, parent.size, BLOCK_ROWS):
-        live = first + np.flatnonzero(doubtful[first : first + BLOCK_ROWS])
-        while live.size:
-            candidate = parent[live]
-            closed = end[candidate] <= start[live]
-            live = live[closed]
-            up = parent[candidate[closed]]
-            parent[live] = up
-            live = live[up >= 0]
+        rows = first + np.flatnonzero(doubtful[first : first + BLOCK_ROWS])
+        candidate, begun = parent[rows], start[rows]
+        while rows.size:
+            closed = (candidate >= 0) & (end[candidate] <= begun)
+            rows, begun = rows[closed], begun[closed]
+            candidate = parent[candidate[closed]]
+            parent[rows] = candidate
 
 
 def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.int16]:

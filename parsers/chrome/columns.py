@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracetui.parsers import allocator
 from tracetui.parsers.categories import NULL_CODE
 
 if TYPE_CHECKING:
@@ -65,10 +66,21 @@ def blank(group: dict[str, np.dtype[Any] | None], size: int) -> Columns:
 
 
 def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) -> Columns:
-    """The parts one after the other; each part's columns are let go as they are taken."""
-    if not parts:
-        return blank(group, 0)
-    return {name: np.concatenate([part.pop(name) for part in parts]) for name in group}
+    """The parts one after the other; columns that a part lacks are null there.
+
+    Each part's columns are let go as they are taken, so that the whole never exists twice.
+    """
+    sizes = [next(iter(part.values())).shape[0] for part in parts]
+    joined = {}
+    for name, dtype in group.items():
+        pieces = [
+            part.pop(name) if name in part else blank({name: dtype}, size)[name]
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        joined[name] = np.concatenate(pieces) if pieces else blank({name: dtype}, 0)[name]
+        del pieces
+        allocator.release_freed()
+    return joined
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 from collections import deque
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.parsers import categories
+from tracetui.parsers import allocator, categories
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import columns, metadata
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 ESCAPABLE = {"name", "stack"}
 """Columns of plain strings; the others hold JSON text as it stands."""
 THREADS = min(4, os.cpu_count() or 1)
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
@@ -56,7 +54,7 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     """Reads a file's events into columns, not yet sorted or linked."""
-    _keep_memory_mapped()
+    allocator.keep_chunks_in_heap()
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
     collector = Collector(tally)
     parsed, partial = 0, False
@@ -132,13 +130,3 @@ def _unescape(groups: dict[str, Columns]) -> None:
                 except ValueError:  # an escape that JSON doesn't know stays as it is
                     continue
                 codes[codes == code] = categories.encode([plain])[0]
-
-
-def _keep_memory_mapped() -> None:
-    """Tells glibc to keep freed blocks instead of handing each back to the kernel: three times fewer page faults."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-    mallopt(_M_TRIM_THRESHOLD, 256 << 20)

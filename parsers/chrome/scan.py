@@ -98,6 +98,7 @@ class _Scan:
         self._chunk = chunk
         self._tokens = tokens = Tokens(chunk)
         self._values: dict[str, NDArray[Any]] = {}
+        self._present: set[str] = set()
         is_complete = tokens.phase == ord("X")
         category = self._category()
         kind = _DEVICE_KIND[category]
@@ -159,11 +160,9 @@ class _Scan:
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
         result["kind"] = _HOST_KIND[self._category_codes[rows]]
-        for column, key in HOST_INTS.items():
-            result[column] = self._ints(key)[rows]
-        for column, key in HOST_TEXTS.items():
-            result[column] = self._text(key, raw=True)[rows]
-        result["stack"] = self._text("Call stack", raw=False)[rows]
+        for column, key in {**HOST_INTS, **HOST_TEXTS, "stack": "Call stack"}.items():
+            if key in self._present:  # a column that this chunk lacks is not worth holding
+                result[column] = self._values[key][rows]
         return result
 
     def _device(self, rows: Ints, common: dict[str, Any]) -> Columns:
@@ -257,6 +256,7 @@ class _Scan:
         if found is None:
             values = np.full(tokens.events, null, dtype)
         else:
+            self._present.add(key)
             read, plain = reader(tokens.buffer, tokens.words, found.at)
             if not plain.all():
                 tokens.odd[tokens.event_of(found)[~plain]] = True
@@ -300,6 +300,7 @@ class _Scan:
             filled = length > 0
             series = arrow_views.strings(self._tokens.buffer, self._tokens.words, begin[filled], length[filled])
             codes[self._tokens.event_of(found)[filled]] = categories.encode(series)
+            self._present.add(key)
         self._values[key] = codes
         return codes
 
