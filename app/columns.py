@@ -140,9 +140,18 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
     if kind == "delta":
         return ("+" if value > 0 else "") + formats.format_ns(value, ascii=ascii)
     if kind == "percent":
-        return formats.format_percent(value).removesuffix(" %")
+        return _share(value)
     if kind == "bytes":
         return formats.format_bytes(value)
     if kind == "count" and float(value).is_integer():
         return formats.format_count(int(value))
     return formats.format_number(value) if isinstance(value, float) else str(value)
+
+
+def _share(percent: float) -> str:
+    """A share with one decimal, so that a column of them lines up; nothing but a true zero is 0."""
+    if percent == 0:
+        return "0"
+    if abs(percent) < 0.05:
+        return "<0.1" if percent > 0 else ">-0.1"
+    return f"{percent:.1f}"

@@ -119,6 +119,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare with",
             rank=48),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app"),
+    Command("load.stop", "escape", "Esc", "While a trace is being read: keep what was read so far", "Runs",
+            "stop_loading", "app", palette=False),
     Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),

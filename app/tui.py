@@ -289,7 +289,7 @@ class TracetuiApp(App[None]):
         """The view in sight."""
         if "a" not in self.session.runs:
             return None
-        return next((view for view in self._views() if view.TAB == self.tab), None)
+        return next((view for view in self._views() if self.tab == view.TAB), None)
 
     def show_tab(self, tab: str) -> None:
         """Brings a tab into view; it is made on the first visit."""
@@ -299,7 +299,7 @@ class TracetuiApp(App[None]):
             from tracetui.app.views import make_view
 
             for view in self._views():
-                view.display = view.TAB == tab
+                view.display = tab == view.TAB
             if self.view is None:
                 fresh = make_view(tab)
                 self.screen_stack[0].query_one("#body").mount(fresh)
@@ -310,8 +310,8 @@ class TracetuiApp(App[None]):
         self.refresh_lines()
 
     def _focus_view(self) -> None:
-        if self.view is not None and self.view.is_mounted and self.screen is self.screen_stack[0]:
-            self.view.focus_content()
+        if self.view is not None and self.view.is_mounted:
+            self.view.take_focus()
         self.refresh_lines()
 
     def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
@@ -457,7 +457,7 @@ class TracetuiApp(App[None]):
                 text.append(self.own(f"   warning: {printable(warning)}\n"))
         self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", text))
 
-    def action_back(self) -> None:
+    def action_stop_loading(self) -> None:
         """Stops reading."""
         for cancel in self._cancel.values():
             cancel.set()
@@ -505,7 +505,7 @@ class TracetuiApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.action_back()
+        self.action_stop_loading()
         self.exit()
 
 
@@ -543,7 +543,15 @@ def run_tui(
         os.environ.pop("NO_COLOR", None)
         constants.COLOR_SYSTEM = {"16": "standard"}.get(color, color)  # type: ignore[misc]
     app = TracetuiApp(
-        paths, scope=scope, rank=rank, tab=tab, filter=filter, color=color, ascii=ascii, low_bandwidth=remote, cache=cache
+        paths,
+        scope=scope,
+        rank=rank,
+        tab=tab,
+        filter=filter,
+        color=color,
+        ascii=ascii,
+        low_bandwidth=remote,
+        cache=cache,
     )
     app.run(mouse=not remote if mouse is None else mouse)
     return app.exit_code

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.app.tui import TracetuiApp
 
 
-class View(Vertical):
+class View(Vertical, can_focus=True):
     """A tab's content."""
 
     TAB: ClassVar[str]
@@ -80,6 +80,16 @@ class View(Vertical):
             self.blank("")
             self.show_inner(event.result)
         self.tui.refresh_lines()
+        self.call_after_refresh(self.take_focus)
+
+    def take_focus(self) -> None:
+        """Gives the keys to the content if this view is in sight; where there is none, takes them itself."""
+        if self.tui.view is not self or not self.is_attached or self.screen is not self.tui.screen:
+            return
+        if self.has_class("-blank"):
+            self.focus()
+        else:
+            self.focus_content()
 
     def blank(self, text: str) -> None:
         """Puts a text in place of the content; an empty one brings the content back."""

@@ -104,7 +104,7 @@ class TableView(View):
     def show_inner(self, result: Page) -> None:
         """Goes into a page."""
         self._push(result)
-        self.focus_content()
+        self.call_after_refresh(self.take_focus)
 
     def _push(self, page: Page) -> None:
         self._remember()
@@ -213,6 +213,7 @@ class TableView(View):
             self._computing = ""
             self._stack.pop()
             self._show_page()
+            self.call_after_refresh(self.take_focus)
         self.tui.refresh_lines()
 
     def action_detail(self) -> None:
@@ -376,7 +377,7 @@ class TableView(View):
             if not self.table.stand_on(rows[0]):
                 self._set_filter("")
                 self.table.stand_on(rows[0])
-        self.focus_content()
+        self.call_after_refresh(self.take_focus)
 
     # --- copy and export
 

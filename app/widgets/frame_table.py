@@ -75,6 +75,7 @@ class FrameTable(Widget, can_focus=True):
         self._content: dict[str, int] = {}
         self._placed: list[Placed] = []
         self._gap = 2
+        self._laid_out = 0
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
 
     # --- what is shown
@@ -250,7 +251,7 @@ class FrameTable(Widget, can_focus=True):
         return max(usual, *map(len, ends))
 
     def _lay_out(self) -> None:
-        width = self.size.width
+        width = self._laid_out = self.size.width
         if width:
             self._placed, self._gap = column_specs.place(
                 self.chosen, width - 2, content=self._content, narrow=width < 72
@@ -265,6 +266,10 @@ class FrameTable(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """The header, or one row."""
         width = self.size.width
+        if width != self._laid_out:
+            # painted before the resize event came
+            self._rows.clear()
+            self._lay_out()
         if y == 0:
             return self._header(width)
         position = self.top + y - 1

@@ -1,0 +1,47 @@
+"""Host: where the CPU's time goes, which is what a launch-bound run waits for."""
+
+from __future__ import annotations
+
+from tracetui.analysis.host import host_functions
+from tracetui.app.columns import Column
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+COLUMNS = (
+    Column("name", "Function", width=24, priority=0, flex=True, about="operator, Python function, module or API call"),
+    Column("kind", "Kind", width=8, priority=2, about="what it is"),
+    Column("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="own time, share of step time"),
+    Column("self_ns", "Self", "time", priority=3, about="own time in scope, without what it called"),
+    Column("total_ns", "Total", "time", priority=1, about="with what it called; recursion counted once"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+)
+
+NO_HOST = (
+    "No host events in this trace.\n\n"
+    "The profiler did not record the CPU side: use\n"
+    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], with_stack=True)\n"
+    "to see Python functions and modules too."
+)
+
+
+class HostView(TableView):
+    """One row per host function."""
+
+    TAB = "host"
+
+    def root(self) -> Page:
+        """All host functions in scope."""
+        selection = self.session.selection()
+        frame = self.session.cached("host", lambda: host_functions(selection))
+        return Page(
+            id="host",
+            title="Host",
+            frame=frame,
+            columns=COLUMNS,
+            noun="functions",
+            note=f"{selection.describe()} · own time, % of step time",
+            empty=NO_HOST,
+            sort=("self_ns", True),
+            key="name",
+        )

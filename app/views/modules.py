@@ -1,0 +1,87 @@
+"""Modules: the tree of nn.Modules with host and GPU time; inside, their kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.modules import module_kernels, modules
+from tracetui.app.columns import Column
+from tracetui.app.views.kernels import inside_kernel, kernel_page, member_page
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COLUMNS = (
+    Column("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
+    Column("device_total_ns", "GPU total", "time", priority=0, main=True, about="GPU work launched inside it"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
+    Column("device_self_ns", "GPU self", "time", priority=3, about="without the modules inside it"),
+    Column("backward_device_ns", "Backward", "time", priority=4, about="GPU work of its backward pass"),
+    Column("host_total_ns", "CPU total", "time", priority=1, about="host time of its calls"),
+    Column("host_self_ns", "CPU self", "time", priority=3, about="host time without the modules inside it"),
+    Column("kernels", "Kernels", "count", width=7, priority=2, about="kernels launched inside it"),
+    Column("calls", "Calls", "count", width=5, priority=2, main=True, about="number of calls"),
+    Column("class_name", "Class", width=12, priority=6, about="Python class"),
+    Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+)
+
+NO_MODULES = (
+    "No nn.Module calls in this trace.\n\n"
+    "Record with profile(..., with_stack=True): Kineto then writes the module calls.\n"
+    "Operators are in the Operators tab (3)."
+)
+
+
+class ModulesView(TableView):
+    """The module tree."""
+
+    TAB = "modules"
+
+    def root(self) -> Page:
+        """The tree of all modules in scope."""
+        selection = self.session.selection()
+        frame = self.session.cached("modules", lambda: modules(selection))
+        own_row = frame["path"].is_in(["", "(not attributed)"])
+        called = frame.filter(~own_row)
+        total = int(frame["device_self_ns"].sum()) + int(frame["backward_device_ns"].filter(frame["depth"] == 0).sum())
+        if not called.height:
+            frame = frame.clear()
+        share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
+        return Page(
+            id="modules",
+            title="Modules",
+            frame=frame.with_columns(share.alias("percent")),
+            columns=COLUMNS,
+            noun="modules",
+            note=f"{selection.describe()} · % of all GPU time",
+            empty=NO_MODULES,
+            inside="kernels",
+            key="path",
+        )
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """A module's kernels; a kernel's launches."""
+        if page.id == "kernels":
+            return inside_kernel(self.session, row)
+        if page.id != "modules":
+            return None
+        path, name = str(row["path"]), str(row["name"])
+
+        def work() -> Page:
+            selection = self.session.selection()
+            return kernel_page(
+                module_kernels(selection, path),
+                title=name,
+                base=selection.describe(),
+                empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
+            )
+
+        return lambda: self.session.cached(("module_kernels", path), work)
+
+    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
+        """A kernel's operators or modules."""
+        return member_page(row, kind) if page.id == "kernels" else None

@@ -1,0 +1,81 @@
+"""Operators: what the framework computed, on the host and on the GPU; inside, their kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.operators import operator_kernels, operators
+from tracetui.app.columns import Column
+from tracetui.app.views.kernels import inside_kernel, kernel_page, member_page
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+COLUMNS = (
+    Column("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
+    Column("device_self_ns", "GPU self", "time", priority=0, main=True, about="GPU work that its own calls launched"),
+    Column("percent", "%", "percent", width=5, priority=1, bar=True, main=True, about="share of all GPU time"),
+    Column("device_total_ns", "GPU total", "time", priority=2, about="with the operators it called"),
+    Column("host_self_ns", "CPU self", "time", priority=1, about="host time of its own, without what it called"),
+    Column("host_total_ns", "CPU total", "time", priority=3, about="host time with what it called"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+    Column("kernels", "GPU ops", "count", width=6, priority=4, about="kernels, copies and fills it launched itself"),
+    Column("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
+    Column("tensor_core_percent", "TC used", "percent", width=7, priority=7, about="of its GPU time, on tensor cores"),
+)
+
+NO_OPERATORS = (
+    "No operators in this trace.\n\n"
+    "The profiler did not record the CPU side: use\n"
+    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).\n"
+    "GPU kernels are in the Kernels tab (2)."
+)
+
+
+class OperatorsView(TableView):
+    """One row per operator name."""
+
+    TAB = "operators"
+
+    def root(self) -> Page:
+        """All operators in scope."""
+        selection = self.session.selection()
+        frame = self.session.cached("operators", lambda: operators(selection))
+        on_gpu = bool(frame["device_self_ns"].sum())
+        return Page(
+            id="operators",
+            title="Operators",
+            frame=frame,
+            columns=COLUMNS,
+            noun="operators",
+            note=f"{selection.describe()} · % of all GPU time",
+            empty=NO_OPERATORS,
+            sort=("device_self_ns" if on_gpu else "host_self_ns", True),
+            inside="kernels",
+            key="name",
+        )
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """An operator's kernels; a kernel's launches."""
+        if page.id == "kernels":
+            return inside_kernel(self.session, row)
+        if page.id != "operators":
+            return None
+        name = str(row["name"])
+
+        def work() -> Page:
+            selection = self.session.selection()
+            return kernel_page(
+                operator_kernels(selection, name),
+                title=name,
+                base=selection.describe(),
+                empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
+            )
+
+        return lambda: self.session.cached(("operator_kernels", name), work)
+
+    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
+        """A kernel's operators or modules."""
+        return member_page(row, kind) if page.id == "kernels" else None
