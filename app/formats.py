@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 UNKNOWN = "-"
@@ -10,6 +11,9 @@ UNKNOWN = "-"
 _ASCII_TWINS = str.maketrans(
     {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
 )
+_PYTHON_FRAME = re.compile(r"(?:.*/)?([^/]+\(\d+\): .+)")
+_BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (\S+) object at 0x[0-9a-f]+>")
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -33,6 +37,21 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     return text.translate(_ASCII_TWINS).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def short_function(name: str) -> str:
+    """A Python function as a person names it: the file without its folders, a built-in without its address.
+
+    ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``mamba_simple.py(119): forward``;
+    ``<built-in method reshape of Tensor object at 0x1e59b80>`` is ``Tensor.reshape (built-in)``. Other names stay.
+    """
+    if match := _PYTHON_FRAME.fullmatch(name):
+        return match[1]
+    if match := _BUILT_IN_METHOD.fullmatch(name):
+        return f"{match[2]}.{match[1]} (built-in)"
+    if match := _BUILT_IN.fullmatch(name):
+        return f"{match[1]} (built-in)"
+    return name
 
 
 def format_ns(value: float | None, *, ascii: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import format_bytes, format_count, format_number, format_percent, printable
+from tracetui.app.formats import format_bytes, format_count, format_number, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_tree
 from tracetui.app.text_diff import SIGNS, signed_time, verdict
 from tracetui.app.text_sections import CATEGORY_TITLES
@@ -155,7 +155,7 @@ def _host(rows: list[Json], page: Page) -> list[str]:
             page.time(row["total_us"]),
             format_count(row["calls"]),
             plain(row["kind"]),
-            code(row["name"]),
+            code(short_function(row["name"])),
         ]
         for row in rows[: page.limit]
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.formats import format_bytes, format_count, format_number, format_percent
+from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import merged_tree
 from tracetui.app.text_table import Column, Page
 
@@ -92,31 +92,28 @@ def _gpu(found: Json, page: Page) -> list[str]:
 def kernels(trace: Json, page: Page) -> list[str]:
     """The kernels that take most GPU time."""
     rows = trace["kernels"]
-    shown = rows[: page.limit]
     if not rows:
         return []
+    shown = rows[: page.limit]
+    launcher = "module" if any(row["module"] for row in shown) else "operator"
     columns = [
-        Column("time"), Column("share"), Column("calls"), Column("mean"), Column("kernel", right=False, share=3),
-        Column("module", right=False, share=2),
+        Column("time"), Column("share"), Column("calls"), Column("mean"), Column("occup."),
+        Column("kernel", right=False, share=3), Column(launcher, right=False, share=2),
     ]  # fmt: skip
-    if not any(row["module"] for row in shown):
-        columns[-1] = Column("operator", right=False, share=2)
-    launcher = columns[-1].title
     cells = [
         [
             page.time(row["total_us"]),
             format_percent(row["percent"]),
             format_count(row["calls"]),
             page.time(row["mean_us"]),
+            format_percent(row["occupancy_percent"]),
             row["short_name"] or row["name"],
-            row[launcher] or "-",
+            row[launcher] or UNKNOWN,
         ]
         for row in shown
     ]
-    return [
-        page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows)),
-        *page.table(columns, cells),
-    ]
+    title = page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows))
+    return [title, *page.table(columns, cells)]
 
 
 def operators(trace: Json, page: Page) -> list[str]:
@@ -178,7 +175,7 @@ def host_functions(trace: Json, page: Page) -> list[str]:
             page.time(row["total_us"]),
             format_count(row["calls"]),
             row["kind"],
-            row["name"],
+            short_function(row["name"]),
         ]
         for row in shown
     ]
@@ -274,6 +271,28 @@ def memory(trace: Json, page: Page) -> list[str]:
     return page.paragraph(f"{where} memory peak: {allocated} allocated, {reserved} reserved.")
 
 
+def communication(trace: Json, page: Page) -> list[str]:
+    """Collectives: how long they run, how much of that compute hides, and which they are."""
+    found = trace["communication"]
+    if not found["kernels"]:
+        return []
+    text = (
+        f"Communication: {page.time(found['communication_us'])} per step, {page.time(found['overlap_us'])} of it while "
+        f"compute kernels run ({format_percent(found['overlap_percent'])})."
+    )
+    columns = [Column("time"), Column("calls"), Column("mean"), Column("collective", right=False, share=1)]
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            row["short_name"] or row["name"],
+        ]
+        for row in found["kernels"][: page.limit]
+    ]
+    return [*page.paragraph(text), *page.table(columns, cells)]
+
+
 def notes(trace: Json, page: Page) -> list[str]:
     """What the reader skipped, repaired or missed."""
     lines: list[str] = []
@@ -307,6 +326,7 @@ def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
 SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {
     "overview": overview,
     "kernels": kernels,
+    "communication": communication,
     "host_functions": host_functions,
     "modules": modules,
     "operators": operators,

@@ -1,0 +1,233 @@
+"""The plain-text report: it fits 80 columns, begins with the verdict, and can be pasted anywhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tracetui.analysis.report import diff_report, report
+from tracetui.analysis.selection import select
+from tracetui.app.csv_report import diff_csv, report_csv
+from tracetui.app.formats import cell_width
+from tracetui.app.markdown_report import code, diff_markdown, plain, report_markdown
+from tracetui.app.module_tree import merged_tree
+from tracetui.app.text_diff import diff_text
+from tracetui.app.text_report import report_text
+from tracetui.app.text_table import Column, Page
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
+RESNET = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
+TWO_RANKS = "chrome/ddp_vit_small_2ranks"
+NASTY = "\x1b[31mevil|`name`\u202e\n日本"
+
+
+@pytest.fixture(scope="session")
+def reports(shared_data: Path) -> dict[str, Any]:
+    """The report of every recording, and of the folder of ranks."""
+    files = [path for path in (shared_data / "chrome").rglob("*.json.gz") if "2ranks" not in path.parent.name]
+    assert len(files) > 8
+    return {path.name: report(open_path(path, cache=False)) for path in [*sorted(files), shared_data / TWO_RANKS]}
+
+
+def test_no_line_is_wider_than_80_columns(reports: dict[str, Any]) -> None:
+    for name, found in reports.items():
+        for limit in (None, 10):
+            for line in report_text(found, limit=limit).splitlines():
+                assert cell_width(line) <= 80, f"{name}: {line}"
+                assert line.isprintable(), f"{name}: {line!r}"
+
+
+def test_ascii_is_ascii_and_as_narrow(reports: dict[str, Any]) -> None:
+    for name, found in reports.items():
+        text = report_text(found, limit=10, ascii=True)
+        assert text.isascii(), name
+        assert max(map(len, text.splitlines())) <= 80, name
+
+
+def test_the_verdict_stands_before_the_numbers(reports: dict[str, Any]) -> None:
+    found = reports[VIM.split("/")[1]]
+    text = report_text(found, limit=10)
+    sentence = found["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
+    assert "CPU, not the GPU" in sentence
+    assert " ".join(sentence.split()) in " ".join(text.split())
+    assert text.index("Waits for") < text.index("Average of 3 steps") < text.index("Kernels (")
+
+
+def test_a_newcomer_finds_kernel_module_and_host_function(reports: dict[str, Any]) -> None:
+    text = report_text(reports[VIM.split("/")[1]], limit=10)
+    kernels = text[text.index("Kernels (") : text.index("Host hot spots")]
+    assert re.search(r"selective_scan_fwd_kernel +Mamba ×48", kernels.splitlines()[2])
+    assert "10 of 20; --limit 0 for all" in kernels
+    assert "Mamba ×48" in text[text.index("Modules (") :]
+    assert text.index("Host hot spots") < text.index("Operators (")
+
+
+def test_what_a_recording_lacks_is_said(reports: dict[str, Any]) -> None:
+    text = report_text(reports["gpt_small_ctx256.trace.json.gz"])
+    missing = " ".join(text[text.index("Not in this recording") :].split())
+    assert "the whole file counts as one step" in missing
+    assert "with_stack=True" in missing
+    assert "profile_memory" not in missing
+    assert "Not in this recording" not in report_text(reports[VIM.split("/")[1]])
+
+
+def test_several_ranks_name_the_straggler(reports: dict[str, Any]) -> None:
+    text = report_text(reports["ddp_vit_small_2ranks"], limit=10)
+    assert "Rank 1 is the straggler" in text
+    assert "Below: rank 1" in text
+    assert text.index("Ranks (average per step)") < text.index("Below: rank 1") < text.index("Rank    1 of 2")
+
+
+def test_skipped_events_are_reported(shared_data: Path) -> None:
+    found = report(open_path(shared_data / "broken" / "truncated_mid_event.json", cache=False))
+    text = report_text(found)
+    assert "Skipped: 1 ×" in text
+    assert "21 of 22 events read" in text
+
+
+def test_an_empty_trace_has_a_report(shared_data: Path) -> None:
+    text = report_text(report(open_path(shared_data / "broken" / "empty_events.json", cache=False)))
+    assert "0 of 0 events read" in text
+    assert "Kernels (" not in text
+
+
+def _nasty(found: Any) -> Any:
+    """The same report with every name replaced by one that tries to get at the terminal."""
+    if isinstance(found, dict):
+        return {
+            key: NASTY
+            if isinstance(value, str) and key in {"name", "short_name", "path", "operator", "module", "class_name"}
+            else _nasty(value)
+            for key, value in found.items()
+        }
+    return [_nasty(item) for item in found] if isinstance(found, list) else found
+
+
+def test_no_name_gets_at_the_terminal(reports: dict[str, Any], recording: Callable[[str], Trace]) -> None:
+    found = _nasty(reports[VIM.split("/")[1]])
+    found["run"]["warnings"] = [NASTY]
+    found["run"]["other_runs"] = [{"name": NASTY, "paths": [NASTY]}]
+    diff = _nasty(diff_report(select(recording(VIM)), select(recording(VIM_FP16))))
+    texts = [
+        report_text(found),
+        report_text(found, ascii=True),
+        report_markdown(found),
+        diff_text(diff),
+        diff_markdown(diff),
+    ]
+    texts += [report_csv(found, section) for section in ("kernels", "modules", "host_functions")]
+    for text in texts:
+        assert "evil" in text
+        assert all(char.isprintable() or char in "\r\n" for char in text)
+    for text in (texts[0], texts[1], texts[3]):
+        assert all(cell_width(line) <= 80 for line in text.splitlines())
+
+
+def test_csv_has_one_line_a_row_and_bare_numbers(reports: dict[str, Any]) -> None:
+    found = reports[VIM.split("/")[1]]
+    table = list(csv.DictReader(io.StringIO(report_csv(found, "kernels"))))
+    rows = found["run"]["traces"][0]["kernels"]
+    assert [row["name"] for row in table] == [row["name"] for row in rows]
+    assert [float(row["total_us"]) for row in table] == [row["total_us"] for row in rows]
+    assert "modules" not in table[0]
+    steps = list(csv.DictReader(io.StringIO(report_csv(found, "overview"))))
+    assert [step["index"] for step in steps] == ["1", "2", "3"]
+    assert float(steps[0]["step_us"]) == pytest.approx(
+        sum(float(v) for k, v in steps[0].items() if k.endswith("_us")) / 2
+    )
+    assert len(list(csv.DictReader(io.StringIO(report_csv(found, "launches"))))) == 1
+
+
+def test_csv_of_several_ranks_says_whose_row_it_is(reports: dict[str, Any]) -> None:
+    table = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "kernels"))))
+    assert {row["rank"] for row in table} == {"0", "1"}
+    ranks = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "ranks"))))
+    assert [row["straggler"] for row in ranks] == ["false", "true"]
+
+
+def test_markdown_tables_are_whole(reports: dict[str, Any]) -> None:
+    for name, found in reports.items():
+        width = 0
+        for line in report_markdown(found, limit=10).splitlines():
+            if not line.startswith("|"):
+                width = 0
+                continue
+            cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+            assert width in (0, cells), f"{name}: {line}"
+            width = cells
+
+
+def test_markdown_takes_names_literally() -> None:
+    assert plain("a|b`c*_<d>") == r"a\|b\`c\*\_\<d\>"
+    assert code("gemm<float>|x") == r"`gemm<float>\|x`"
+    assert code("a`b``c") == "``` a`b``c ```"
+
+
+def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trace]) -> None:
+    found = diff_report(select(recording(VIM)), select(recording(VIM_FP16)))
+    for ascii in (False, True):
+        text = diff_text(found, limit=10, ascii=ascii)
+        assert all(cell_width(line) <= 80 for line in text.splitlines())
+        assert "+ added" in text
+        assert "- removed" in text
+    assert text.isascii()
+    assert "NOT COMPARABLE" not in text
+    table = list(csv.DictReader(io.StringIO(diff_csv(found, "operators"))))
+    assert len(table) == len(found["operators"])
+
+
+def test_a_diff_across_hardware_says_so(recording: Callable[[str], Trace]) -> None:
+    text = diff_text(diff_report(select(recording(VIM)), select(recording(RESNET))), limit=3)
+    assert "NOT COMPARABLE" in text
+    assert "Tesla V100" in text
+
+
+def test_long_columns_share_the_room_and_short_ones_keep_theirs() -> None:
+    columns = [Column("n"), Column("long", right=False, share=2), Column("other", right=False, share=1)]
+    lines = Page().table(columns, [["1,234", "x" * 100, "y" * 100], ["5", "short", "z"]])
+    assert [len(line) for line in lines[1:2]] == [80]
+    assert "1,234" in lines[1]
+    assert lines[1].count("…") == 2
+    roomy = Page().table(columns, [["1", "x" * 60, "y"]])
+    assert "x" * 60 in roomy[1]
+
+
+def test_merged_modules_are_a_tree_that_adds_up() -> None:
+    def row(path: str, device: float) -> dict[str, Any]:
+        name = path.split("/")[-1]
+        times = {"host_total_us": device, "device_self_us": 0.0, "device_total_us": device, "calls": 1}
+        return {"path": path, "name": name, "class_name": name.rpartition("_")[0], **times}
+
+    rows = [
+        row("Net_0", 10.0),
+        row("Net_0/Block_0", 4.0),
+        row("Net_0/Block_0/Linear_0", 3.0),
+        row("Net_0/Block_1", 5.0),
+        row("Net_0/Block_1/Linear_1", 1.0),
+        row("Net_0/Block_1/Norm_0", 0.5),
+        row("Net_0/Head_0", 1.0),
+    ]
+    tree = merged_tree(rows)
+    assert [(node.label, node.depth) for node in tree.shown] == [
+        ("Net", 0),
+        ("Block ×2", 1),
+        ("Linear ×2", 2),
+        ("Norm", 2),
+        ("Head", 1),
+    ]
+    assert tree.shown[1].device_total_us == 9.0
+    cut = merged_tree(rows, 3)
+    assert [node.label for node in cut.shown] == ["Net", "Block ×2", "Linear ×2"]
+    assert cut.whole == 5
