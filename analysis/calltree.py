@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+
 from tracetui.parsers import schema
 from tracetui.parsers.categories import encode
 from tracetui.parsers.links import lookup
@@ -18,6 +19,7 @@ from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from tracetui.analysis.intervals import Ints
 
     Bools = NDArray[np.bool_]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, add_up, call_tree, codes_of, count, dense
-from tracetui.analysis.operator_tree import scope_mask
+from tracetui.analysis.operator_tree import begun_in_steps, scope_mask
 from tracetui.analysis.steps import step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
@@ -23,11 +25,12 @@ CALLS = ("operator", "module", "python", "runtime", "driver", "overhead")
 
 
 def host_functions(sel: Selection) -> pl.DataFrame:
-    """One row per kind and name of call, the most own time first.
+    """One row per kind and name of call, the most own time first; calls that only wait come last.
 
     ``self_ns`` is the duration less that of calls directly inside on the same thread, whatever their kind: own times
     add up to the time that threads were in any call. ``total_ns`` is the whole duration, a call inside another of its
-    kind and name counting once. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps;
+    kind and name counting once. ``waits`` marks calls in which a thread stands still (for a lock, a file, the GPU)
+    rather than works. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps;
     without steps the whole file is one. Several busy threads can give more than 100 %.
     """
     host = sel.trace.host
@@ -39,7 +42,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     inside = scope_mask(sel)[tree.rows]
     called = np.where(inside, label, NONE)
     outermost = np.where(inside & tree.outermost(label), label, NONE)
-    in_step = np.where(inside & _begun_in_step(sel, tree.start), label, NONE)
+    in_step = np.where(inside & _in_steps(sel, tree.start), label, NONE)
     slots = step_slots(sel)
     step_time = int((slots.end - slots.start).sum())
     per_step = add_up(in_step, own, pairs.size)
@@ -52,22 +55,33 @@ def host_functions(sel: Selection) -> pl.DataFrame:
                 "self_ns": add_up(called, own, pairs.size),
                 "total_ns": add_up(outermost, tree.duration, pairs.size),
                 "self_per_step_ns": per_step / max(slots.start.size, 1),
-                "percent": pl.Series(100 * per_step / step_time if step_time else [None] * pairs.size, dtype=pl.Float64),
+                "percent": 100 * per_step / step_time
+                if step_time
+                else pl.Series([None] * pairs.size, dtype=pl.Float64),
             }
         )
         .filter(pl.col("calls") > 0)
-        .with_columns(pl.col("kind").cast(pl.String))
-        .sort("self_ns", "name", "kind", descending=[True, False, False])
+        .with_columns(
+            pl.col("kind").cast(pl.String),
+            pl.col("name").map_batches(lambda name: pl.Series(names.matching(name, _waits)), pl.Boolean).alias("waits"),
+        )
+        .sort("waits", "self_ns", "name", "kind", descending=[False, True, False, False])
     )
 
 
-def _begun_in_step(sel: Selection, start: Ints) -> Bools:
-    """Which of these times lie in the host time of a step in scope; all, where the trace has no steps."""
-    if not sel.trace.steps.height:
-        return np.ones(start.size, np.bool_)
-    begin = sel.steps["start"].to_numpy()
-    if not begin.size:
-        return np.zeros(start.size, np.bool_)
-    step = np.searchsorted(begin, start, side="right") - 1
-    end = begin + sel.steps["duration"].to_numpy()
-    return (step >= 0) & (start < end[step])
+def _in_steps(sel: Selection, start: Ints) -> Bools:
+    """Which calls began in a step; all did, where the trace has none."""
+    return begun_in_steps(sel, start) if sel.trace.steps.height else np.ones(start.size, np.bool_)
+
+
+_WAITS = re.compile(
+    r"<built-in method (acquire|poll|select|epoll|wait\w*|sleep|recv\w*|read|join|run_backward|_wait\w*)\b"
+    r"|(threading|queue|selectors|multiprocessing/(connection|queues|popen_fork)|concurrent/futures/_base)\.py\(\d+\): "
+    r"(wait|_wait\w*|get|select|join|acquire|_?recv\w*|_?poll|result)"
+    r"|^(cuda|hip|cu)\w*Synchronize|^cudaStreamWaitEvent$|^hsa_signal_wait"
+)
+
+
+def _waits(name: str) -> bool:
+    """Whether a call lets its thread stand still: for a lock, a file, another thread, or the GPU."""
+    return _WAITS.search(name) is not None

@@ -153,7 +153,7 @@ def _weighted(column: str) -> pl.Expr:
 
 
 def _size(column: str) -> pl.Expr:
-    """``4x384x1``"""
+    """``4x384x1`` instead of three numbers."""
     parts = [pl.col(column).arr.get(axis).cast(pl.String) for axis in range(3)]
     return pl.concat_str(parts, separator="x").alias(column)
 

@@ -79,7 +79,7 @@ def module_paths(trace: Trace) -> pl.DataFrame:
 
 def _roll_up(tree: ModuleTree, values: Ints) -> Ints:
     """Each path's own value and those of the paths below it."""
-    total = values.copy()
+    total: Ints = values.copy()
     for number in range(len(tree.paths) - 1, -1, -1):  # a parent's number is smaller than its children's
         parent = int(tree.parent[number])
         if parent >= 0:

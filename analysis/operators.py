@@ -106,7 +106,7 @@ def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
     if not left.height:
         return pl.DataFrame(schema=layout)
     spent = left["duration"].sum()
-    row = dict.fromkeys(layout, 0) | {"tensor_core_eligible": False}
+    row: dict[str, object] = dict.fromkeys(layout, 0) | {"tensor_core_eligible": False}
     row |= {"name": NOT_ATTRIBUTED, "device_self_ns": spent, "device_total_ns": spent, "kernels": left.height}
     if "input_shapes" in layout:
         row["input_shapes"] = None

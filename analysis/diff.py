@@ -1,0 +1,204 @@
+"""What changed from one run to another, per step: kernels, operators, modules, and where the GPU time went."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows
+from tracetui.analysis.modules import modules
+from tracetui.analysis.operator_tree import device_work
+from tracetui.analysis.operators import operators
+from tracetui.analysis.selection import select
+from tracetui.analysis.steps import step_slots
+from tracetui.parsers import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+NOISE_FACTOR = 2.0
+"""How many standard errors of the difference of two means still count as noise."""
+SAME_PERCENT = 1.0
+"""What counts as no change where the noise is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """Mean step time of both runs, ns."""
+
+    a_ns: float | None
+    b_ns: float | None
+    delta_ns: float | None
+    """Positive where B takes longer."""
+    delta_percent: float | None
+    noise_ns: float | None
+    """`NOISE_FACTOR` standard errors of the difference; None with fewer than two steps in either run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Differences of run B from run A; calls and times are per step."""
+
+    step: StepDifference
+    kernels: pl.DataFrame
+    """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
+    largest difference first."""
+    operators: pl.DataFrame
+    """The same by operator: own device time, or own host time where neither run has device time."""
+    modules: pl.DataFrame
+    """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
+    waterfall: pl.DataFrame
+    """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
+
+
+def diff(a: Selection, b: Selection) -> Diff:
+    """Compares two runs.
+
+    Kernels are aligned by name, operators by name, modules by path. Where a run has steps, only what was launched in
+    them counts. A kernel is the same where its calls per step are and its time differs by no more than the noise of
+    its per-step times; what has no noise, by no more than `SAME_PERCENT`.
+    """
+    a, b = _in_steps(a), _in_steps(b)
+    on_device = bool(device_work(a).height or device_work(b).height)
+    kernels = _aligned(_kernels(a), _kernels(b))
+    short = pl.Series("short_name", [kernel_names.short_name(name) for name in kernels["name"]], pl.String)
+    return Diff(
+        step=_step(a, b),
+        kernels=kernels.insert_column(1, short),
+        operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
+        modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
+        waterfall=_waterfall(a, b),
+    )
+
+
+def _in_steps(sel: Selection) -> Selection:
+    """The selection without what lies outside its steps; as it is where the trace has none."""
+    if sel.by_steps or not sel.steps.height:
+        return sel
+    index = sel.steps["index"]
+    return select(sel.trace, replace(sel.scope, steps=(index.min(), index.max())))  # type: ignore[arg-type]
+
+
+def _step(a: Selection, b: Selection) -> StepDifference:
+    times = []
+    for sel in (a, b):
+        slots = step_slots(sel)
+        times.append((slots.end - slots.start).astype(np.float64))
+    if not (times[0].size and times[1].size):
+        means = [float(t.mean()) if t.size else None for t in times]
+        return StepDifference(means[0], means[1], None, None, None)
+    before, after = float(times[0].mean()), float(times[1].mean())
+    noise = None
+    if min(t.size for t in times) > 1:
+        noise = NOISE_FACTOR * math.sqrt(sum(float(t.var(ddof=1)) / t.size for t in times))
+    percent = 100 * (after - before) / before if before else None
+    return StepDifference(before, after, after - before, percent, noise)
+
+
+def _kernels(sel: Selection) -> pl.DataFrame:
+    """Calls and time per step of each kernel, and the variance of its mean over the steps."""
+    steps = sel.step_count
+    per_step = (
+        kernel_rows(sel)
+        .group_by(pl.col("name").cast(pl.String), "step")
+        .agg(calls=pl.len(), ns=pl.col("duration").sum())
+    )
+    mean = pl.col("ns").sum() / steps
+    # steps without a single call count as 0
+    spread = ((pl.col("ns").cast(pl.Float64) ** 2).sum() - steps * mean**2).clip(lower_bound=0)
+    return per_step.group_by("name").agg(
+        calls=pl.col("calls").sum() / steps,
+        ns=mean,
+        variance=spread / (steps - 1) / steps if steps > 1 else pl.lit(None, pl.Float64),
+    )
+
+
+def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
+    column = "device_self_ns" if on_device else "host_self_ns"
+    return _per_step(operators(sel), sel, "name", pl.col(column))
+
+
+def _modules(sel: Selection, on_device: bool) -> pl.DataFrame:
+    device = pl.col("device_total_ns") + pl.col("backward_device_ns")
+    return _per_step(modules(sel), sel, "path", device if on_device else pl.col("host_total_ns"))
+
+
+def _per_step(table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr) -> pl.DataFrame:
+    steps = sel.step_count
+    return table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
+        pl.col(name).alias("name"),
+        calls=pl.col("calls") / steps,
+        ns=spent.fill_null(0) / steps,
+        variance=pl.lit(None, pl.Float64),
+    )
+
+
+def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Both runs' rows side by side, the largest difference first."""
+    both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
+        "name",
+        pl.col("calls").is_null().alias("new"),
+        pl.col("calls_b").is_null().alias("gone"),
+        a_calls=pl.col("calls").fill_null(0.0),
+        b_calls=pl.col("calls_b").fill_null(0.0),
+        a_ns=pl.col("ns").fill_null(0.0),
+        b_ns=pl.col("ns_b").fill_null(0.0),
+        noise_ns=NOISE_FACTOR * (pl.col("variance") + pl.col("variance_b")).sqrt(),
+    )
+    delta = pl.col("b_ns") - pl.col("a_ns")
+    allowed = pl.coalesce("noise_ns", SAME_PERCENT / 100 * pl.max_horizontal("a_ns", "b_ns"))
+    status = (
+        pl.when("new")
+        .then(pl.lit("added"))
+        .when("gone")
+        .then(pl.lit("removed"))
+        .when((pl.col("a_calls") == pl.col("b_calls")) & (delta.abs() <= allowed))
+        .then(pl.lit("same"))
+        .otherwise(pl.lit("changed"))
+    )
+    return (
+        both.with_columns(status=status, delta_ns=delta)
+        .select("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
+        .sort(pl.col("delta_ns").abs(), "name", descending=[True, False])
+    )
+
+
+def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
+    """The difference of GPU time by category, split into what more (or fewer) launches and longer ones cost.
+
+    More launches cost A's mean time each; what is left is that B's take longer. A category that A lacks is all count.
+    """
+    both = _categories(a).join(_categories(b), on="category", how="full", coalesce=True, suffix="_b").fill_null(0)
+    count_effect = (
+        pl.when(pl.col("calls") > 0)
+        .then((pl.col("calls_b") - pl.col("calls")) * pl.col("ns") / pl.col("calls"))
+        .otherwise(pl.col("ns_b"))
+    )
+    return (
+        both.with_columns(count_effect_ns=count_effect)
+        .with_columns(mean_effect_ns=pl.col("ns_b") - pl.col("ns") - pl.col("count_effect_ns"))
+        .sort((pl.col("ns_b") - pl.col("ns")).abs(), "category", descending=[True, False])
+        .select("category", "count_effect_ns", "mean_effect_ns")
+    )
+
+
+def _categories(sel: Selection) -> pl.DataFrame:
+    """Calls and GPU time per step of each kind of work."""
+    table = (
+        device_work(sel)
+        .group_by(pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String))
+        .agg(calls=pl.len(), ns=pl.col("duration").sum())
+    )
+    category = [
+        kernel_names.category(name) if kind in ("kernel", "graph") else kind
+        for kind, name in table.select("kind", "name").iter_rows()
+    ]
+    return (
+        table.with_columns(pl.Series("category", category, pl.String))
+        .group_by("category")
+        .agg(pl.col("calls").sum() / sel.step_count, pl.col("ns").sum() / sel.step_count)
+    )
