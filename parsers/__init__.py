@@ -1,7 +1,8 @@
 """Readers: a file or folder in, a Run of Traces out."""
 
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.run import Progress, open_path
+from tracetui.parsers.progress import Progress
+from tracetui.parsers.run import open_path
 from tracetui.parsers.trace import DeviceInfo, Note, Run, Source, Trace, TraceInfo
 
 __all__ = [

@@ -1,0 +1,168 @@
+"""Parsed traces kept in the user's cache directory, so that a second look doesn't parse again.
+
+An entry is a folder: the five frames as Arrow IPC and a JSON file with the context. It is written under a temporary
+name and renamed when complete, so two processes may write the same one. The oldest go when the whole grows too large.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.parsers import schema
+from tracetui.parsers.trace import FRAMES, DeviceInfo, Note, Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARSER_VERSION = 1
+"""To be raised whenever a reader gives another result for the same file."""
+MAX_BYTES = 4 << 30
+"""How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
+MIN_SOURCE_BYTES = 1 << 16
+"""Smaller files parse faster than their entry is found."""
+SAMPLES, SAMPLE_BYTES = 16, 1 << 16
+_CONTEXT = "context.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What the cache holds."""
+
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int
+
+
+def folder() -> Path:
+    """Where entries live: ``TRACETUI_CACHE_DIR``, else the platform's user cache directory."""
+    if chosen := os.environ.get("TRACETUI_CACHE_DIR"):
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tracetui", appauthor=False) / "traces"
+
+
+def limit() -> int:
+    """How many bytes the cache may hold."""
+    try:
+        return int(os.environ["TRACETUI_CACHE_MB"]) << 20
+    except (KeyError, ValueError):
+        return MAX_BYTES
+
+
+def key_of(path: Path) -> str:
+    """The name of a file's entry: its size, time of change, samples of its content, and the parser's version."""
+    digest = hashlib.blake2b(digest_size=20)
+    stat = path.stat()
+    layout = [(frame, str(columns)) for frame, columns in zip(FRAMES, _layouts(), strict=True)]
+    digest.update(repr((PARSER_VERSION, pl.__version__, layout, stat.st_size, stat.st_mtime_ns)).encode())
+    with path.open("rb") as file:
+        for number in range(SAMPLES):
+            file.seek(max(0, (stat.st_size - SAMPLE_BYTES) * number // (SAMPLES - 1)))
+            digest.update(file.read(SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _layouts() -> tuple[dict[str, pl.DataType], ...]:
+    return schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS
+
+
+def load(key: str, path: Path) -> Trace | None:
+    """The trace kept under this key, as read from `path`; None where there is none or it can't be used."""
+    entry = folder() / key
+    try:
+        context = json.loads((entry / _CONTEXT).read_bytes())
+        frames = {name: pl.read_ipc(entry / f"{name}.arrow") for name in FRAMES}
+        trace = Trace(
+            **frames,
+            info=_info(context["info"]),
+            source=Source(**{**context["source"], "path": path}),
+            notes=tuple(Note(**note) for note in context["notes"]),
+        )
+        os.utime(entry)  # the least recently used go first
+    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+        return None
+    return trace
+
+
+def store(key: str, trace: Trace) -> None:
+    """Keeps a trace; a full disk or a read-only home means no cache, nothing worse."""
+    if trace.source.bytes < MIN_SOURCE_BYTES or limit() <= 0:
+        return
+    target = folder() / key
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+    except OSError:
+        return
+    try:
+        for name in FRAMES:
+            getattr(trace, name).write_ipc(scratch / f"{name}.arrow", compression="lz4")
+        source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
+        context = {"info": asdict(trace.info), "source": source, "notes": [asdict(note) for note in trace.notes]}
+        (scratch / _CONTEXT).write_text(json.dumps(context))
+        if not target.exists():
+            scratch.rename(target)
+    except (OSError, pl.exceptions.PolarsError):
+        pass
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    _trim(limit(), keep=target)
+
+
+def info() -> CacheInfo:
+    """How much the cache holds."""
+    entries = list(_entries())
+    return CacheInfo(folder(), len(entries), sum(size for _, _, size in entries), limit())
+
+
+def clear() -> CacheInfo:
+    """Empties the cache; returns what it held."""
+    before = info()
+    for _, entry, _ in _entries():
+        shutil.rmtree(entry, ignore_errors=True)
+    return before
+
+
+def _entries() -> Iterator[tuple[float, Path, int]]:
+    """(last use, folder, bytes) of each entry, unfinished ones included."""
+    try:
+        found = list(folder().iterdir())
+    except OSError:
+        return
+    for entry in found:
+        try:
+            yield entry.stat().st_mtime, entry, sum(file.stat().st_size for file in entry.iterdir())
+        except OSError:  # another process took it away
+            continue
+
+
+def _trim(allowed: int, keep: Path) -> None:
+    entries = sorted(_entries())
+    held = sum(size for _, _, size in entries)
+    for _, entry, size in entries:
+        if held <= allowed:
+            return
+        if entry != keep and not entry.name.startswith(".writing-"):
+            shutil.rmtree(entry, ignore_errors=True)
+            held -= size
+
+
+def _info(values: dict[str, Any]) -> TraceInfo:
+    """A TraceInfo from JSON, where tuples have become lists."""
+    values["devices"] = tuple(DeviceInfo(**device) for device in values["devices"])
+    for name in ("captured", "processes", "threads"):
+        values[name] = tuple(tuple(entry) for entry in values[name])
+    if values["window"] is not None:
+        values["window"] = tuple(values["window"])
+    return TraceInfo(**values)
