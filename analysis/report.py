@@ -22,7 +22,7 @@ SECTIONS = (*report_sections.SECTIONS, "ranks")
 RANK_COLUMNS = (
     "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
 )  # fmt: skip
-DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns")
+DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
 WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
 
 
@@ -103,7 +103,9 @@ def diff_report(a: Selection, b: Selection, limit: int | None = None) -> Json:
             "noise_us": us(found.step.noise_ns),
         },
         "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
-        **{name: rows(frame, DIFF_COLUMNS, limit) for name, frame in lists.items()},
+        "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS), limit),
+        "operators": rows(found.operators, DIFF_COLUMNS, limit),
+        "modules": rows(found.modules, DIFF_COLUMNS, limit),
         "findings": [],
         "counts": {name: frame.height for name, frame in lists.items()},
     }

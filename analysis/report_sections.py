@@ -48,7 +48,7 @@ MODULE_COLUMNS = (
     "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
     "device_total_ns", "backward_device_ns", "kernels",
 )  # fmt: skip
-HOST_COLUMNS = ("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent")
+HOST_COLUMNS = ("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits")
 API_COLUMNS = ("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent")
 RANGE_COLUMNS = (
     "name", "domain", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "gpu_ops", "by_category",

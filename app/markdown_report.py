@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import format_bytes, format_count, format_number, format_percent, printable, short_function
-from tracetui.app.module_tree import merged_tree
-from tracetui.app.text_diff import SIGNS, signed_time, verdict
+from tracetui.app.formats import format_bytes, format_count, format_percent, printable, short_function
+from tracetui.app.module_tree import merged_changes, merged_tree
+from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
 from tracetui.app.text_sections import CATEGORY_TITLES
 from tracetui.app.text_table import Page
 
@@ -45,20 +45,20 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
         matters = " **(matters)**" if row["matters"] else ""
         lines += [f"- differs: {plain(row['field'])}: {plain(str(row['a']))} → {plain(str(row['b']))}{matters}"]
     for name in ("kernels", "operators", "modules"):
-        changed = [row for row in found[name] if row["status"] != "same"]
+        everything = merged_changes(found[name]) if name == "modules" else found[name]
+        changed = [row for row in everything if row["status"] != "same"]
         rows = [
             [
                 signed_time(row["delta_us"], page),
                 page.time(row["a_us"]),
                 page.time(row["b_us"]),
-                format_number(row["a_calls"]),
-                format_number(row["b_calls"]),
+                calls(row),
                 f"{SIGNS[row['status']]} {row['status']}",
-                code(row["name"]),
+                code(row.get("short_name") or row["name"]),
             ]
             for row in changed[: page.limit]
         ]
-        titles = ("difference", "A", "B", "calls A", "calls B", "", name[:-1])
+        titles = ("difference", "A", "B", "calls", "", name[:-1])
         lines += _section(name.capitalize(), titles, rows, len(changed), text=2)
     return "\n".join(lines).rstrip("\n") + "\n"
 

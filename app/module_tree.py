@@ -58,6 +58,26 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
     return MergedTree(tuple(nodes[n] for n in sorted(ranked[:limit])), len(nodes))
 
 
+def merged_changes(rows: Iterable[Json]) -> list[Json]:
+    """The diff's module rows, the instances of one class under the same classes merged.
+
+    Each is named by its last two classes (``Mixer/Mamba ×48``); the largest difference comes first.
+    """
+    merged: dict[tuple[str, ...], list[Json]] = {}
+    for row in rows:
+        merged.setdefault(tuple(_class_name(part) for part in row["name"].split("/")), []).append(row)
+    found = []
+    for key, same in merged.items():
+        statuses = {row["status"] for row in same}
+        numbers = {
+            name: sum(row[name] or 0 for row in same) for name in ("a_calls", "b_calls", "a_us", "b_us", "delta_us")
+        }
+        count = f" ×{len(same)}" if len(same) > 1 else ""
+        status = statuses.pop() if len(statuses) == 1 else "changed"
+        found.append({"name": "/".join(key[-2:]) + count, "status": status, **numbers})
+    return sorted(found, key=lambda row: (-abs(row["delta_us"]), row["name"]))
+
+
 def _class_name(part: str) -> str:
     """``Mamba`` of ``Mamba_3``: Kineto numbers the instances of a class."""
     name, _, number = part.rpartition("_")

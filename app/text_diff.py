@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import format_number, format_percent
+from tracetui.app.formats import format_percent
+from tracetui.app.module_tree import merged_changes
 from tracetui.app.text_report import finish, title
 from tracetui.app.text_table import Column, Page
 
@@ -31,7 +32,9 @@ def diff_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> 
         page.paragraph(verdict(found, page)),
         *([comparable_lines(found, page)] if found["comparable"]["differences"] else []),
         _waterfall(found["waterfall"], page),
-        *(changes(name, found[name], page) for name in ("kernels", "operators", "modules")),
+        changes("kernels", found["kernels"], page),
+        changes("operators", found["operators"], page),
+        changes("modules", merged_changes(found["modules"]), page),
     ]
     lines: list[str] = []
     for block in blocks:
@@ -52,11 +55,11 @@ def verdict(found: Json, page: Page) -> str:
     times = f"{page.time(step['a_us'])} in A, {page.time(step['b_us'])} in B"
     noise = step["noise_us"]
     if noise is None:
-        sure = "How much steps vary by themselves is unknown, so this may be chance."
+        sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
     elif abs(step["delta_us"]) <= noise:
-        sure = f"Steps vary by {page.time(noise)} by themselves: no change can be told from that."
+        sure = f"That is within the ±{page.time(noise)} by which steps vary by themselves: no proof of a change."
     else:
-        sure = f"Steps vary by {page.time(noise)} by themselves, so this is a change."
+        sure = f"That is more than the ±{page.time(noise)} by which steps vary by themselves."
     return f"The step {change} ({times}). {sure}"
 
 
@@ -82,22 +85,27 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
     )
     heading = page.heading(f"{name.capitalize()}: {counts}", "", len(shown), len(changed))
     columns = [
-        Column("difference"), Column("A"), Column("B"), Column("calls A"), Column("calls B"),
-        Column("", right=False), Column(name[:-1], right=False, share=1),
+        Column("difference"), Column("A"), Column("B"), Column("calls"), Column("", right=False),
+        Column(name[:-1], right=False, share=1),
     ]  # fmt: skip
     cells = [
         [
             signed_time(row["delta_us"], page),
             page.time(row["a_us"]),
             page.time(row["b_us"]),
-            format_number(row["a_calls"]),
-            format_number(row["b_calls"]),
+            calls(row),
             f"{SIGNS[row['status']]} {row['status']}",
-            row["name"],
+            row.get("short_name") or row["name"],
         ]
         for row in shown
     ]
     return [heading, *page.table(columns, cells)] if cells else [heading]
+
+
+def calls(row: Json) -> str:
+    """Calls per step: ``48``, or ``48→96`` where they changed."""
+    a, b = (f"{row[key]:,.2f}".removesuffix(".00") for key in ("a_calls", "b_calls"))
+    return a if a == b else f"{a}→{b}"
 
 
 def signed_time(us: float | None, page: Page) -> str:

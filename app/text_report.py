@@ -51,7 +51,7 @@ def rank_lines(ranks: list[Json], page: Page) -> list[str]:
     """The table of ranks and the straggler by name."""
     columns = [
         Column("rank"), Column("step"), Column("compute"), Column("communication"), Column("idle"),
-        Column("compute vs median"), Column("", right=False),
+        Column("vs. median"), Column("", right=False),
     ]  # fmt: skip
     cells = [
         [
@@ -62,7 +62,7 @@ def rank_lines(ranks: list[Json], page: Page) -> list[str]:
         ]
         for row in ranks
     ]
-    lines = ["Ranks (average per step)", *page.table(columns, cells)]
+    lines = ["Ranks (average per step; own compute against the median rank)", *page.table(columns, cells)]
     for row in ranks:
         if row["straggler"]:
             text = (

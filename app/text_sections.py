@@ -103,10 +103,10 @@ def kernels(trace: Json, page: Page) -> list[str]:
     cells = [
         [
             page.time(row["total_us"]),
-            format_percent(row["percent"]),
+            _tight(row["percent"]),
             format_count(row["calls"]),
             page.time(row["mean_us"]),
-            format_percent(row["occupancy_percent"]),
+            _tight(row["occupancy_percent"]),
             row["short_name"] or row["name"],
             row[launcher] or UNKNOWN,
         ]
@@ -114,6 +114,11 @@ def kernels(trace: Json, page: Page) -> list[str]:
     ]
     title = page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
+
+
+def _tight(percent: float | None) -> str:
+    """A share without its space: the columns it saves are a kernel's name."""
+    return format_percent(percent).replace(" ", "")
 
 
 def operators(trace: Json, page: Page) -> list[str]:

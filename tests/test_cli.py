@@ -215,7 +215,7 @@ def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixtur
     a, b = str(shared_data / VIM), str(shared_data / VIM_FP16)
     cli.main(["diff", a, b, "--format", "json"])
     percent = json.loads(capsys.readouterr().out)["step"]["delta_percent"]
-    slow, fast = (b, a) if percent < 0 else (a, b)
+    slow, fast = (a, b) if percent < 0 else (b, a)
     assert cli.main(["diff", slow, fast, "--fail-on", "regression:0%"]) == DONE
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:0%"]) == CONDITION_HOLDS
     assert "regression: step" in capsys.readouterr().err

@@ -168,6 +168,7 @@ TRACE: dict[str, Any] = {
             "total_us": REAL,
             "self_per_step_us": REAL,
             "percent": MAYBE_REAL,
+            "waits": FLAG,
         }
     ],
     "api": [{"name": TEXT, "calls": WHOLE, **TIMES, "percent": MAYBE_REAL}],
@@ -218,6 +219,7 @@ CHANGE = {
     "a_us": MAYBE_REAL,
     "b_us": MAYBE_REAL,
     "delta_us": REAL,
+    "noise_us": MAYBE_REAL,
 }
 SIDE = {"path": TEXT, "rank": MAYBE_WHOLE, "base": TEXT}
 DIFF: dict[str, Any] = {
@@ -233,7 +235,7 @@ DIFF: dict[str, Any] = {
         "noise_us": MAYBE_REAL,
     },
     "waterfall": [{"category": TEXT, "count_effect_us": REAL, "mean_effect_us": REAL}],
-    "kernels": [CHANGE],
+    "kernels": [{"short_name": TEXT, **CHANGE}],
     "operators": [CHANGE],
     "modules": [CHANGE],
     "findings": [{}],
@@ -400,8 +402,13 @@ def test_every_key_of_the_diff(recording: Callable[[str], Trace]) -> None:
     assert json.loads(to_json(found)) == found
     assert {row["status"] for row in found["kernels"]} >= {"added", "removed"}
     effects = sum(row["count_effect_us"] + row["mean_effect_us"] for row in found["waterfall"])
-    gpu = sum(row["delta_us"] for row in found["kernels"])
-    assert effects == pytest.approx(gpu, abs=1e-6)
+    assert effects == pytest.approx(_gpu_us(recording(VIM_FP16)) - _gpu_us(recording(VIM)), abs=1e-6)
+
+
+def _gpu_us(trace: Trace) -> float:
+    """GPU time per step."""
+    work = trace.device.filter(trace.device["step"].is_not_null() & (trace.device["kind"] != "annotation"))
+    return int(work["duration"].sum()) / 1000 / trace.steps.height
 
 
 def test_a_run_compared_with_itself_has_not_changed(recording: Callable[[str], Trace]) -> None:
