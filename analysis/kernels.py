@@ -79,6 +79,13 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     ).sort("total_ns", "name", descending=[True, False])  # fmt: skip
 
 
+def operator_kernels(sel: Selection, name: str) -> pl.DataFrame:
+    """The kernels that calls of an operator launched themselves; as in `kernels`."""
+    rows = kernel_rows(sel)
+    operator = sel.trace.host["name"].gather(rows["operator"]).cast(pl.String)
+    return summarize(sel, rows.filter(operator.is_null() if name == NOT_ATTRIBUTED else operator == name))
+
+
 def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
     """Every launch of one kernel, in order.
 
