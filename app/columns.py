@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tracetui.app import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Kind = Literal["text", "time", "delta", "percent", "count", "bytes", "number", "flag", "status"]
 
@@ -35,6 +35,8 @@ class Column:
     """Frame column with the short form of a name."""
     main: bool = False
     """The column that ``>100us`` or ``>5%`` or ``>10`` in a filter speaks of, for its kind."""
+    tail: bool = False
+    """Of a text too long, the end is kept: for paths."""
     hidden: bool = False
     """Only shown once chosen."""
     about: str = ""
@@ -82,14 +84,15 @@ def place(
     """
     gap = 1 if narrow else 2
 
-    def least(column: Column) -> int:
+    def least(column: Column, share: float = 0.0) -> int:
         title = len(column.label) + 1
         if column.flex:
-            return column.width
+            # a wide terminal is for readable names first, and then for more columns
+            return max(column.width, min(int(available * share), content.get(column.name, 0)))
         return max(min(content.get(column.name, column.width), 24), title) if column.kind != "text" else column.width
 
     shown = list(columns)
-    while len(shown) > 1 and sum(map(least, shown)) + gap * (len(shown) - 1) > available:
+    while len(shown) > 1 and _wanted(shown, least, available) + gap * (len(shown) - 1) > available:
         worst = max(shown, key=lambda column: (column.priority, shown.index(column)))
         if worst.priority == 0:
             break
@@ -121,6 +124,17 @@ def place(
             bars[name] += grown
             left -= grown
     return [Placed(column, widths[column.name], bars.get(column.name, 0)) for column in shown], gap
+
+
+def _wanted(shown: Sequence[Column], least: Callable[..., int], available: int) -> int:
+    """Cells that these columns need to be read with ease."""
+    total = 0
+    shares = iter((0.32, 0.16, 0.1))
+    for column in shown:
+        total += least(column, next(shares, 0.0)) if column.flex else least(column)
+        if column.bar and available >= 96:
+            total += MIN_BAR + 3
+    return total
 
 
 def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:

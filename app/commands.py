@@ -49,7 +49,7 @@ class Command:
 
 
 def _go(number: int, tab: str, title: str) -> Command:
-    return Command(f"tab.{tab}", str(number), str(number), f"Go to {title}", "Go", f"tab('{tab}')", "app")
+    return Command(f"tab.{tab}", str(number), str(number), f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
 
 
 _MODULES = frozenset({"modules"})
@@ -79,7 +79,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("move.page_up", "pageup,ctrl+b", "PgUp", "A page up", "Move", "page(-1)", "table", TABLES, palette=False),
     Command("move.home", "home,g", "g Home", "First row", "Move", "goto(0)", "table", TABLES, palette=False),
     Command("move.end", "end,G", "G End", "Last row", "Move", "goto(-1)", "table", TABLES, palette=False),
-    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", _OVERVIEW, palette=False),
+    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", _OVERVIEW, rank=5,
+            palette=False),
     Command("page.up", "up,k", "k ↑", "Scroll up", "Move", "scroll_up", "overview", _OVERVIEW, palette=False),
     Command("page.home", "home,g", "g Home", "To the top", "Move", "scroll_home", "overview", _OVERVIEW,
             palette=False),
@@ -109,14 +110,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy.row", "y", "y", "Copy the row", "Copy and save", "copy_row", "view", TABLES),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
-            "view", footer="save", rank=45),
+            "view", TABLES, footer="save", rank=45),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "compare('kernels')", "diff", _DIFF),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "compare('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "compare('modules')", "diff", _DIFF),
     Command("diff.next", "v", "v", "Next comparison: kernels, operators, modules, waterfall", "Diff",
             "compare_next", "diff", _DIFF, footer="kernels/operators/modules", rank=11),
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
-    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare with",
+    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app"),
     Command("load.stop", "escape", "Esc", "While a trace is being read: keep what was read so far", "Runs",

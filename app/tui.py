@@ -195,6 +195,14 @@ class TracetuiApp(App[None]):
             self._loading[event.side] = self._progress_line(event.progress)
             self.refresh_lines()
 
+    def failure(self, side: Side) -> str:
+        """Why a run could not be opened; empty where nothing failed."""
+        return self._failure.get(side, "")
+
+    def is_loading(self, side: Side) -> bool:
+        """Whether a run is being read."""
+        return side in self._loading
+
     def _progress_line(self, progress: Progress) -> str:
         parts = [progress.stage.capitalize()]
         if progress.path is not None:
@@ -383,7 +391,7 @@ class TracetuiApp(App[None]):
                 parts.append("PARTIAL")
             notes = len(self.session.trace().notes) + len(self.session.runs["a"].warnings)
             if notes:
-                parts.append(f"{notes} note{'s' if notes > 1 else ''}")
+                parts.append(f"{notes} note{'s' if notes > 1 else ''} (N)")
         return Text(self.own(" · ".join(parts) + " "), "bold" if self.session.partial else "")
 
     # --- actions

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from tracetui.analysis.host import host_functions
 from tracetui.app.columns import Column
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
 COLUMNS = (
-    Column("name", "Function", width=24, priority=0, flex=True, about="operator, Python function, module or API call"),
+    Column("name", "Function", width=24, priority=0, flex=True, short="short_name", about="operator, Python function, module or API call"),
     Column("kind", "Kind", width=8, priority=2, about="what it is"),
     Column("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="own time, share of step time"),
     Column("self_ns", "Self", "time", priority=3, about="own time in scope, without what it called"),
     Column("total_ns", "Total", "time", priority=1, about="with what it called; recursion counted once"),
     Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+    Column("waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU"),
 )
 
 NO_HOST = (
@@ -25,6 +28,18 @@ NO_HOST = (
 )
 
 
+def with_short_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds `short_name`: Python functions without their folder, built-ins without their address."""
+    short = (
+        pl.col("name")
+        .cast(pl.String)
+        .str.replace(r"^.*/([^/]+\.pyx?\(\d+\): )", "$1")
+        .str.replace(r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$", "$1 of $2")
+        .str.replace(r" of $", " (built-in)")
+    )
+    return frame.with_columns(short.alias("short_name"))
+
+
 class HostView(TableView):
     """One row per host function."""
 
@@ -33,15 +48,14 @@ class HostView(TableView):
     def root(self) -> Page:
         """All host functions in scope."""
         selection = self.session.selection()
-        frame = self.session.cached("host", lambda: host_functions(selection))
+        frame = with_short_names(self.session.cached("host", lambda: host_functions(selection)))
         return Page(
             id="host",
             title="Host",
-            frame=frame,
+            frame=frame.sort("waits", "self_per_step_ns", descending=[False, True], maintain_order=True),
             columns=COLUMNS,
             noun="functions",
-            note=f"{selection.describe()} · own time, % of step time",
+            note=f"{selection.describe()} · own time, % of step time · calls that only wait come last",
             empty=NO_HOST,
-            sort=("self_ns", True),
             key="name",
         )

@@ -46,7 +46,7 @@ LAUNCHES = (
     Column("grid", "Grid", width=10, priority=2, about="blocks in the grid, x × y × z"),
     Column("block", "Block", width=8, priority=3, about="threads in a block"),
     Column("delay_ns", "Delay", "time", priority=3, about="from the end of the launch call to the kernel's start"),
-    Column("module", "Module", width=14, priority=1, flex=True, about="path of the nn.Module call around the launch"),
+    Column("module", "Module", width=14, priority=1, flex=True, tail=True, about="path of the nn.Module call around the launch"),
     Column("operator", "Operator", width=14, priority=5, flex=True, about="innermost operator around the launch"),
     Column("device", "GPU", "number", width=3, priority=6, about="device id"),
     Column("registers", "Regs", "number", width=4, priority=7, about="registers per thread"),
@@ -56,7 +56,7 @@ LAUNCHES = (
 )
 
 MODULES = (
-    Column("path", "Module", width=30, priority=0, flex=True, about="path in the tree of nn.Modules"),
+    Column("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules"),
     Column("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of this kernel's time"),
     Column("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),

@@ -47,7 +47,8 @@ class ModulesView(TableView):
         frame = self.session.cached("modules", lambda: modules(selection))
         own_row = frame["path"].is_in(["", "(not attributed)"])
         called = frame.filter(~own_row)
-        total = int(frame["device_self_ns"].sum()) + int(frame["backward_device_ns"].filter(frame["depth"] == 0).sum())
+        work = selection.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+        total = int(work["duration"].sum())
         if not called.height:
             frame = frame.clear()
         share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)

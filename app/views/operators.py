@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.operators import operator_kernels, operators
+from tracetui.analysis.kernels import operator_kernels
+from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_kernel, kernel_page, member_page
 from tracetui.app.views.page import Page

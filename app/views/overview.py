@@ -14,6 +14,7 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
 from tracetui.app import commands
 from tracetui.app.views.base import View
+from tracetui.app.views.host import with_short_names
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class OverviewView(View):
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
-            host=host.head(TOP_HOST),
+            host=with_short_names(host.head(TOP_HOST)) if host.height else host,
             ranks=ranks,
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
@@ -88,6 +89,7 @@ class OverviewView(View):
             styles = {key: self.get_component_rich_style(f"overview--{key}", partial=True) for key in self.STYLES}
             text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
             self.query_one("#text", Static).update(text)
+            self.call_after_refresh(self.tui.refresh_lines)
 
     def focus_content(self) -> None:
         """The page scrolls by key."""
@@ -95,4 +97,8 @@ class OverviewView(View):
 
     def footer_labels(self) -> dict[str, str]:
         """The tabs where the page's lines lead."""
-        return {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}
+        labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}
+        page = self.query_one("#page")
+        if page.max_scroll_y:
+            labels["page.down"] = "scroll"
+        return labels

@@ -108,13 +108,17 @@ def overview_text(
     sections = [_verdict(writer, data), _step_and_gpu(writer, data)]
     if data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
-    if data.kernels.height:
-        sections.append(_top_kernels(writer, data))
-    if data.host.height:
-        sections.append(_host(writer, data))
-    if data.notes:
-        sections.append([_notes(writer, data.notes)])
+    kernels = _top_kernels(writer, data) if data.kernels.height else []
+    host = _host(writer, data) if data.host.height else []
+    over = sum(map(len, sections)) + len(kernels) + len(host) - height
+    if over > 0 and writer.width >= SIDE_BY_SIDE:
+        kernels = kernels[: max(len(kernels) - over, 4)]
+    sections += [section for section in (kernels, host) if section]
     used = sum(map(len, sections))
+    # the header counts the notes too, so here they only stand where there is room
+    if data.notes and used < height:
+        sections.append([_notes(writer, data.notes)])
+        used += 1
     room = height - used - len(sections)
     if data.overview.per_step.height > 1 and room >= 4:
         steps = _steps(writer, data.overview, room - 2)
@@ -128,6 +132,8 @@ def overview_text(
             lines.append(Text())
             spare -= 1
         lines.extend(section)
+    for line in lines:
+        line.truncate(width, overflow="crop" if ascii else "ellipsis")
     return Text("\n").join(lines)
 
 
@@ -159,7 +165,7 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
 
 
 def _step(writer: _Writer, overview: Overview) -> list[Text]:
-    count = f"mean of {overview.steps} steps" if overview.steps > 1 else overview.base
+    count = f"mean of {overview.steps} steps" if overview.steps > 1 else overview.base if overview.steps else "no steps"
     what = "Average step" if overview.steps else "Whole file"
     lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}", count)]
     width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
@@ -202,14 +208,13 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
         causes = whole.row(0, named=True)
-        lines.append(writer.head("Idle because"))
-        lines[-1].append(f"  of {writer.time(causes['idle_ns'])}", writer.style("muted"))
         for label, key in (
-            ("not launched yet", "host_wait_percent"),
-            ("between kernels", "kernel_wait_percent"),
-            ("other", "other_percent"),
+            ("idle: not launched", "host_wait_percent"),
+            ("idle: kernel gaps", "kernel_wait_percent"),
+            ("idle: other", "other_percent"),
         ):
-            lines.append(Text(f"  {label:<18}{formats.format_percent(causes[key]):>8}"))
+            if causes[key]:
+                lines.append(Text(f"  {label:<18}{formats.format_percent(causes[key]):>8} of idle"))
     if data.overview.overlap_percent is not None:
         lines.append(Text(f"  comm. overlapped  {formats.format_percent(data.overview.overlap_percent):>8}"))
     return lines
@@ -231,9 +236,8 @@ def _top_kernels(writer: _Writer, data: OverviewData) -> list[Text]:
     more = data.kernel_count - TOP_KERNELS
     rest = f", {more} more in tab 2" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
-    module_width = 16 if writer.width >= 70 else 0
-    if writer.width >= 110:
-        module_width = 30
+    modules = data.kernels["module"].fill_null("").head(TOP_KERNELS).to_list()
+    module_width = min(max(map(len, modules)), 16 if writer.width < 110 else 40) if writer.width >= 70 else 0
     bar = 10 if writer.width >= 76 else 0
     name_width = max(writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2, 12)
     for row in data.kernels.head(TOP_KERNELS).iter_rows(named=True):
@@ -253,7 +257,7 @@ def _host(writer: _Writer, data: OverviewData) -> list[Text]:
     lines = [writer.head("Top host functions", "self time per step, share of the step")]
     name_width = max(writer.width - 2 - 10 - 9 - 10 - 2, 12)
     for row in data.host.head(TOP_HOST).iter_rows(named=True):
-        line = Text(f"  {writer.name(str(row['name']), name_width)} ")
+        line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
         line.append(f"{writer.time(row['self_per_step_ns']):>10} {formats.format_percent(row['percent']):>8}")
         lines.append(line)

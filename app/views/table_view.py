@@ -144,7 +144,9 @@ class TableView(View):
         width = max((self.size.width - 30) // len(crumbs), 16)
         crumb = " › ".join(formats.fit(c, width) for c in crumbs)
         own = self.tui.own
-        left = Text(f" {own(crumb)}", "bold")
+        # with two runs open, the tabs of one say whose numbers they are
+        side = "A: " if "b" in self.session.runs and self.TAB != "diff" else ""
+        left = Text(f" {side}{own(crumb)}", "bold")
         if state.page.note:
             left.append(own(f"  {state.page.note}"), "not bold")
         rows = self.table.height_of_view
@@ -176,7 +178,11 @@ class TableView(View):
         """Enter and Esc say what they do here."""
         state = self.state
         labels: dict[str, str] = {}
-        if state is not None:
+        if self.has_class("-blank"):
+            labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
+            if len(self._stack) > 1:
+                labels["go.back"] = "back"
+        elif state is not None:
             labels["go.in"] = state.page.inside or "details"
             if state.page.inside == "":
                 labels["table.detail"] = ""
@@ -384,8 +390,10 @@ class TableView(View):
     def action_copy_name(self) -> None:
         """Copies the full name of the row."""
         row = self.table.current
-        if row is not None and self.table.columns:
-            self._copy(str(row.get(self.table.columns[0].name) or ""), "the name")
+        texts = [column.name for column in self.table.columns if column.kind == "text"]
+        if row is not None and texts:
+            name = "name" if "name" in row else texts[0]
+            self._copy(str(row.get(name) or ""), "the name")
 
     def action_copy_row(self) -> None:
         """Copies the row, tab-separated."""

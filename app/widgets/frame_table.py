@@ -332,12 +332,20 @@ class FrameTable(Widget, can_focus=True):
                 cells.append((" " * self._gap, ""))
             column = placed.column
             text, key = self._cell(position, placed, value)
-            text = formats.fit(text, placed.width, ascii=self.ascii)
+            text = self._fit(text, placed)
             cells.append((formats.pad(text, placed.width, right=column.right), key))
             if placed.bar:
                 share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
                 cells.append((" " + formats.bar(share, placed.bar, ascii=self.ascii), "bar"))
         return tuple(cells)
+
+    def _fit(self, text: str, placed: Placed) -> str:
+        if placed.column.tail and formats.cell_width(text) > placed.width:
+            mark = "..." if self.ascii else "…"
+            while text and formats.cell_width(text) > placed.width - len(mark):
+                text = text[max(formats.cell_width(text) - placed.width, 1) :]
+            return mark + text
+        return formats.fit(text, placed.width, ascii=self.ascii)
 
     def _cell(self, position: int, placed: Placed, value: object) -> tuple[str, str]:
         """Text and style key of one cell, not yet padded."""

@@ -79,18 +79,17 @@ class TabBar(Widget):
     def render(self) -> Text:
         """The bar, tighter where the terminal is narrow."""
         wide = self.size.width >= sum(len(title) + 5 for _, title in commands.TABS)
-        gap = " " if wide else ""
         text = Text(no_wrap=True)
         self._spans.clear()
         for number, (tab, title) in enumerate(commands.TABS, 1):
-            label = f"[{number} {title}]" if tab == self.active else f" {number} {title} "
+            pad = " " if wide else ""
+            label = f"[{number} {title}]" if tab == self.active else f"{pad}{number} {title}{pad}"
             style = self.get_component_rich_style("tabbar--active" if tab == self.active else "tabbar--tab")
             begin = text.cell_len
             text.append(label, style)
             self._spans.append((begin, text.cell_len, tab))
-            text.append(gap)
-        if not wide:
-            text.truncate(self.size.width)
+            text.append(" ")
+        text.truncate(self.size.width)
         return text
 
     def on_click(self, event: Click) -> None:

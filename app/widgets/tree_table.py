@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from tracetui.app.columns import Column, Placed
 
-FIRST_ROWS = 18
-"""How many rows the tree opens to at first, if whole levels fit into that."""
+FIRST_ROWS = 40
+"""How many rows the tree opens to at first, if whole levels fit into that; the roots always open."""
 
 
 class TreeTable(FrameTable):
@@ -63,7 +63,7 @@ class TreeTable(FrameTable):
         rows = 0
         for level in range(deepest + 1):
             rows += sum(depth == level for depth in self._depth)
-            if rows > FIRST_ROWS and level > 0:
+            if rows > FIRST_ROWS and level > 1:
                 return
             yield from (row for row, depth in enumerate(self._depth) if depth == level - 1)
 

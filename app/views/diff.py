@@ -1,0 +1,123 @@
+"""Diff: two runs per step, by impact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.diff import diff
+from tracetui.app import commands
+from tracetui.app.columns import Column
+from tracetui.app.formats import format_ns, format_percent, printable
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+if TYPE_CHECKING:
+    from tracetui.analysis.diff import Diff
+
+KINDS = ("kernels", "operators", "modules", "waterfall")
+COLUMNS = (
+    Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name between A and B"),
+    Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
+    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step; + is slower in B"),
+    Column("delta_percent", "%", "percent", width=6, priority=2, about="difference, share of A's time"),
+    Column("a_ns", "A", "time", priority=1, about="GPU time per step in A"),
+    Column("b_ns", "B", "time", priority=1, about="GPU time per step in B"),
+    Column("a_calls", "A calls", "count", width=7, priority=3, main=True, about="calls per step in A"),
+    Column("b_calls", "B calls", "count", width=7, priority=3, about="calls per step in B"),
+)
+MODULES = (replace(COLUMNS[0], tail=True), *COLUMNS[1:])
+WATERFALL = (
+    Column("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
+    Column("count_effect_ns", "By count", "delta", width=9, priority=0, about="from more or fewer calls"),
+    Column("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
+    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
+)
+ABOUT_SAME = "These runs have no {kind} to compare."
+
+
+class DiffView(TableView):
+    """Kernels, operators, modules and the waterfall of two runs."""
+
+    TAB = "diff"
+    BINDINGS = commands.bindings("diff")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kind = "kernels"
+
+    def reload(self) -> None:
+        """Computes the difference, or says how to open a second run."""
+        if "b" in self.session.runs:
+            super().reload()
+            return
+        self._computing = ""
+        self._stack.clear()
+        problem = self.tui.failure("b")
+        name = printable(self.session.runs["a"].name) if "a" in self.session.runs else "this run"
+        self.blank(
+            (f"{printable(problem)}\n\n" if problem else "")
+            + f"There is no second run to compare {name} with.\n\n"
+            "o                  chooses one from the folder of this run, or takes a path\n"
+            "tracetui open A B  opens both at once"
+            if not self.tui.is_loading("b")
+            else "Reading the second run …"
+        )
+        self.tui.refresh_lines()
+        self.call_after_refresh(self.take_focus)
+
+    def root(self) -> Page:
+        """One of the comparisons."""
+        session = self.session
+        result = session.cached("diff", lambda: diff(session.selection("a"), session.selection("b")))
+        kind = self._kind
+        if kind == "waterfall":
+            frame = result.waterfall.with_columns(
+                (pl.col("count_effect_ns") + pl.col("mean_effect_ns")).alias("delta_ns")
+            )
+        else:
+            frame = {"kernels": result.kernels, "operators": result.operators, "modules": result.modules}[kind]
+            frame = frame.with_columns(
+                pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_percent")
+            )
+        return Page(
+            id=f"diff_{kind}",
+            title=kind.capitalize(),
+            frame=frame,
+            columns=WATERFALL if kind == "waterfall" else MODULES if kind == "modules" else COLUMNS,
+            noun="categories" if kind == "waterfall" else kind,
+            note=_step_line(result),
+            empty=ABOUT_SAME.format(kind=kind),
+            key="category" if kind == "waterfall" else "name",
+        )
+
+    def footer_labels(self) -> dict[str, str]:
+        """The comparison that comes next."""
+        labels = super().footer_labels()
+        if "b" not in self.session.runs:
+            return {**labels, "run.open": "choose a run", "diff.next": "", "diff.swap": ""}
+        labels["run.open"] = ""
+        labels["diff.next"] = KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)]
+        return labels
+
+    def action_compare(self, kind: str) -> None:
+        """Shows another comparison."""
+        if "b" in self.session.runs:
+            self._kind = kind
+            self.reload()
+
+    def action_compare_next(self) -> None:
+        """Shows the comparison that comes next."""
+        self.action_compare(KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)])
+
+
+def _step_line(result: Diff) -> str:
+    step = result.step
+    line = f"step: A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
+    if step.delta_percent is not None:
+        line += f"  {format_percent(step.delta_percent, signed=True)}"
+    if step.noise_ns is not None:
+        line += f"  noise ±{format_ns(step.noise_ns)}"
+    return line
