@@ -60,12 +60,12 @@ def cache_command(*, clear: bool) -> int:
     """Shows or empties the cache of parsed traces."""
     from tracetui.parsers import cache
 
+    held = cache.clear() if clear else cache.info()
+    content = f"{held.entries} parsed trace{'' if held.entries == 1 else 's'}, {format_bytes(held.bytes)}"
     if clear:
-        removed = cache.clear()
-        print(f"removed {format_bytes(removed)} from {printable(str(cache.folder()))}")
-        return DONE
-    size, count = cache.size()
-    print(f"{printable(str(cache.folder()))}: {count} parsed traces, {format_bytes(size)}")
+        print(f"removed {content} from {printable(str(held.folder))}")
+    else:
+        print(f"{printable(str(held.folder))}: {content} of at most {format_bytes(held.limit)}")
     return DONE
 
 

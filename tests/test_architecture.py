@@ -84,3 +84,15 @@ def test_one_section_imports_only_its_own_analysis() -> None:
         "print([name for name in others if 'tracetui.analysis.' + name in sys.modules])"
     )
     assert python(script, str(SAMPLE)) == "[]"
+
+
+def test_the_shell_is_painted_before_polars_is_imported() -> None:
+    script = (
+        "import pathlib, sys\n"
+        "from tracetui.app.tui import TracetuiApp\n"
+        # what is called after the first paint, to load the trace
+        "TracetuiApp._start = lambda app: app.exit()\n"
+        "TracetuiApp([pathlib.Path(sys.argv[1])]).run(headless=True)\n"
+        "print([name for name in ('polars', 'numpy') if name in sys.modules])"
+    )
+    assert python(script, str(SAMPLE)).splitlines()[-1] == "[]"

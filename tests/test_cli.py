@@ -14,11 +14,20 @@ from tracetui.app import cli
 from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
 TWO_RANKS = "chrome/ddp_vit_small_2ranks"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of this module's own, for the processes it starts too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACETUI_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -220,3 +229,22 @@ def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:0%"]) == CONDITION_HOLDS
     assert "regression: step" in capsys.readouterr().err
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%"]) == DONE
+
+
+def test_the_cache_can_be_seen_and_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRACETUI_CACHE_DIR", str(tmp_path))
+    assert cli.main(["cache"]) == DONE
+    assert f"{tmp_path}: 0 parsed traces" in capsys.readouterr().out
+    cli.main(["report", "--sample", "--section", "overview"])
+    first = capsys.readouterr().out
+    cli.main(["cache", "info"])
+    assert "1 parsed trace," in capsys.readouterr().out
+    cli.main(["report", "--sample", "--section", "overview"])
+    assert capsys.readouterr().out == first
+    assert cli.main(["cache", "clear"]) == DONE
+    assert "removed 1 parsed trace," in capsys.readouterr().out
+    cli.main(["report", "--sample", "--section", "overview", "--no-cache"])
+    cli.main(["cache"])
+    assert "0 parsed traces" in capsys.readouterr().out
