@@ -55,7 +55,8 @@ class Activities:
         """Only the chosen rows."""
         return Activities(
             self.frame.filter(pl.Series(chosen)),
-            *(part[chosen] for part in (self.start, self.end)),
+            self.start[chosen],
+            self.end[chosen],
             *(part[chosen] for part in (self.kernel, self.compute, self.communication, self.memcpy, self.memset)),
         )
 

@@ -65,7 +65,7 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
             f" which it is {idle_percent:.1f} % of the time ({base}).",
         )
     whole = idle.filter(pl.col("stream").is_null())
-    idle_ns = whole["idle_ns"].sum()
+    idle_ns = int(whole["idle_ns"].sum())
     waits = {
         cause: float((whole["idle_ns"] * whole[f"{cause}_percent"].fill_null(0)).sum()) / idle_ns if idle_ns else 0.0
         for cause in ("host_wait", "kernel_wait", "other")
@@ -78,7 +78,7 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
         )
     return Bound(
         "unknown",
-        f"The GPU is idle {idle_percent:.1f} % of the average step though its work is mostly launched in time: host"
-        f" wait {waits['host_wait']:.1f} %, kernel wait {waits['kernel_wait']:.1f} %, other {waits['other']:.1f} % of the"
-        f" idle time ({base}).",
+        f"The GPU is idle {idle_percent:.1f} % of the average step though its work is mostly launched in time:"
+        f" host wait {waits['host_wait']:.1f} %, kernel wait {waits['kernel_wait']:.1f} %,"
+        f" other {waits['other']:.1f} % of the idle time ({base}).",
     )

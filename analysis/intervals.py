@@ -90,7 +90,8 @@ def length(a: Intervals) -> int:
 
 def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     """How much of each stretch from `start` to `end` lies in `a`, ns; stretches may overlap."""
-    return np.maximum(_before(a, end) - _before(a, start), 0)
+    inside: Ints = np.maximum(_before(a, end) - _before(a, start), 0)
+    return inside
 
 
 def _before(a: Intervals, time: Ints) -> Ints:
@@ -100,4 +101,5 @@ def _before(a: Intervals, time: Ints) -> Ints:
     cut = np.zeros(time.shape, np.int64)
     inside = begun > 0
     cut[inside] = np.maximum(a[1][begun[inside] - 1] - time[inside], 0)
-    return sums[begun] - cut
+    before: Ints = sums[begun] - cut
+    return before

@@ -18,7 +18,7 @@ _PLACES = {
     "U": "Unified",
 }
 _COPY = re.compile(r"(?:hip)?Memcpy ?([A-Z])to([A-Z])", re.IGNORECASE)
-_WORDS = re.compile(r"\b(Host|Device)To(Host|Device)\b", re.IGNORECASE)
+_WORDS = re.compile(r"(Host|Device)To(Host|Device)")
 
 
 def memops(sel: Selection) -> pl.DataFrame:

@@ -24,4 +24,5 @@ def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.b
     limit = int(wanted.max()) + 1
     table = np.zeros(limit + 1, np.bool_)
     table[wanted] = True
-    return table[np.minimum(codes.fill_null(limit).to_numpy(), limit)]
+    found: NDArray[np.bool_] = table[np.minimum(codes.fill_null(limit).to_numpy(), limit)]
+    return found

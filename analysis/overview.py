@@ -69,7 +69,7 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     idle_frame = shares(gaps_of(sel.trace, work, window, conventions))
     gpu = gpu_metrics(sel.trace, work, window, conventions)
     collective = int(per_step["collective_ns"].sum())
-    base = sel.describe()
+    base = _base(sel, slots)
     return Overview(
         steps=len(slots.index) if slots.marked else 0,
         base=base,
@@ -81,6 +81,15 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         overlap_percent=100 * int(per_step["overlap_ns"].sum()) / collective if collective else None,
         verdict=find_bound(average, idle_frame, gpu, base),
     )
+
+
+def _base(sel: Selection, slots: StepSlots) -> str:
+    """`Selection.describe`, with the steps that a marked range cuts."""
+    if sel.scope.window is None or not slots.marked:
+        return sel.describe()
+    first, last = (slots.index[0], slots.index[-1]) if slots.index else (None, None)
+    steps = "no step" if first is None else f"step {first}" if first == last else f"steps {first}-{last}"
+    return ", ".join([steps, *sel.describe().split(", ")[1:]])
 
 
 def _join(first: Intervals | None, second: Intervals) -> Intervals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -41,14 +41,14 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
         idle_ns (nothing runs between the first step's start and the last one's end), all per step; behind_percent (own
         compute over the median of the ranks), straggler. Empty for a run of fewer than two ranks.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for trace in run.traces:
         if trace.info.rank is None:
             continue
         found = overview(select(trace, scope or Scope()))
         steps = max(found.per_step.height, 1)
         compute, collective, both = (
-            found.per_step[f"{name}_ns"].sum() / steps for name in ("computation", "collective", "overlap")
+            int(found.per_step[f"{name}_ns"].sum()) / steps for name in ("computation", "collective", "overlap")
         )
         whole = found.idle.filter(pl.col("stream").is_null())
         rows.append(
@@ -59,7 +59,7 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
                 "kernel_ns": compute + collective - both,
                 "compute_ns": compute,
                 "communication_ns": collective,
-                "idle_ns": whole["idle_ns"].sum() / steps if whole.height else None,
+                "idle_ns": int(whole["idle_ns"].sum()) / steps if whole.height else None,
             }
         )
     if len(rows) < 2:

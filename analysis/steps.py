@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,11 @@ import polars as pl
 
 from tracetui.analysis.activities import WORK
 from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
-    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
 _NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -46,7 +46,7 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     As in torch-tb-profiler (`_update_steps_duration`): a step lasts until its own last device activity ends, if that
     is later than its host annotation, and the next one begins there. The first begins after the device work that was
     launched before it, as far as that ended before its own began. Unlike there, a step's work is what was launched in
-    its host time by any API call, an activity without a launch belongs to the step it runs in, and no step is dropped.
+    its host time by any API call, and no step is dropped. Where no launch is known, it is what began to run in it.
 
     A trace without steps is one step from its first event to its last.
     """
@@ -54,7 +54,8 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
-        wanted = sel.steps["index"].implode()
+        # a window cuts the steps as they are here, not as the host saw them
+        wanted = Selection(sel.trace, replace(sel.scope, window=None)).steps["index"].implode()
         chosen &= pl.Series(whole.index, dtype=pl.Int64).is_in(wanted).to_numpy()
     if sel.scope.window is not None:
         start, end = np.maximum(start, sel.scope.window[0]), np.minimum(end, sel.scope.window[1])
@@ -72,6 +73,9 @@ def _steps(trace: Trace) -> StepSlots:
     begins = trace.device["start"].to_numpy()[work]
     ends = begins + trace.device["duration"].to_numpy()[work]
     step = trace.device["step"].cast(pl.Int64).fill_null(-1).to_numpy()[work]
+    launched = trace.device["launch"].is_not_null().to_numpy()[work]
+    if launched.any():  # what was launched before the recording belongs to an earlier step than the one it runs in
+        step = np.where(launched, step, -1)
     start, end, _ = _extend(start, end, step, begins, ends)
     return StepSlots(tuple(trace.steps["index"].to_list()), tuple(trace.steps["name"].to_list()), start, end, True)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,3 +37,34 @@ def _open(path: Path) -> Trace:
 def recording(shared_data: Path) -> Callable[[str], Trace]:
     """Opens one recording by its path under ``shared/data``, once per session."""
     return lambda name: _open(shared_data / name)
+
+
+@pytest.fixture
+def handmade(tmp_path: Path) -> Callable[..., Trace]:
+    """Makes a trace of a few events; times in microseconds.
+
+    ``operator``, ``annotation``, ``call`` and ``driver`` stand on thread 1 (or `thread`), ``kernel``, ``memcpy`` and
+    ``projected`` (an annotation on the GPU) on stream 7 (or `stream`) of device 0. The number that a call and its
+    kernel share is their correlation.
+    """
+    categories = {
+        "operator": "cpu_op", "annotation": "user_annotation", "call": "cuda_runtime", "driver": "cuda_driver",
+        "kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset", "projected": "gpu_user_annotation",
+    }  # fmt: skip
+
+    def make(*events: tuple[str, str, float, float] | tuple[str, str, float, float, dict[str, Any]]) -> Trace:
+        rows = []
+        for kind, name, start, end, *more in events:
+            args = dict(more[0]) if more else {}
+            on_device = kind in ("kernel", "memcpy", "memset", "projected")
+            stream, device = args.pop("stream", 7), args.pop("device", 0)
+            lane = {"pid": device, "tid": stream} if on_device else {"pid": 1, "tid": args.pop("thread", 1)}
+            if on_device and kind != "projected":
+                args |= {"stream": stream, "device": device}
+            row = {"ph": "X", "cat": categories[kind], "name": name, "ts": start, "dur": round(end - start, 3), **lane}
+            rows.append(row | {"args": args})
+        path = tmp_path / "handmade.json"
+        path.write_text(json.dumps({"traceEvents": rows}))
+        return open_path(path, cache=False).traces[0]
+
+    return make

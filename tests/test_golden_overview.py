@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -28,6 +27,9 @@ from tracetui.analysis.queue import queue_depth
 from tracetui.analysis.selection import Selection, select
 from tracetui.analysis.statistics import by_name
 from tracetui.parsers import Trace, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
@@ -67,6 +69,9 @@ class Value:
     expected: float
     actual: float | None
     tolerance: float
+    unit: str
+    rounded: bool
+    """The reference prints it with fewer digits than it knows."""
 
     @property
     def difference(self) -> float:
@@ -78,19 +83,32 @@ class Value:
 
 
 class Comparison(list[Value]):
-    def add(self, section: str, what: str, expected: Any, actual: Any, tolerance: float = 0.0) -> None:
+    """The values of one golden file."""
+
+    def add(
+        self,
+        section: str,
+        what: str,
+        expected: Any,
+        actual: Any,
+        tolerance: float = 0.0,
+        unit: str = "",
+        rounded: bool = False,
+    ) -> None:
         if expected is None and actual is None:
-            self.append(Value(section, what, 0.0, 0.0, 0.0))
-            return
+            expected = actual = 0.0
         missing = math.nan if expected is None else float(expected)
-        self.append(Value(section, what, missing, None if actual is None else float(actual), tolerance))
+        found = None if actual is None else float(actual)
+        self.append(Value(section, what, missing, found, tolerance, unit, rounded))
 
+    def time(self, section: str, what: str, expected: Any, actual: Any, tolerance: float) -> None:
+        self.add(section, what, expected, actual, tolerance, "us")
 
-def printed(value: float, most: int = 6) -> float:
-    """Half a unit of a printed number's last decimal; pandas prints up to six."""
-    text = repr(float(value))
-    decimals = 0 if text.endswith(".0") else len(text.partition(".")[2])
-    return 0.5 * 10.0 ** -min(decimals, most) * 1.0001
+    def share(self, section: str, what: str, expected: Any, actual: Any, tolerance: float) -> None:
+        self.add(section, what, expected, actual, tolerance, "%")
+
+    def shown(self, section: str, what: str, expected: Any, actual: Any, half_unit: float) -> None:
+        self.add(section, what, expected, actual, half_unit, rounded=True)
 
 
 @lru_cache(maxsize=4)
@@ -116,21 +134,21 @@ def compare_tb(name: str) -> Comparison:
     values.add("steps", "count", len(expected["steps"]), len(steps))
     for row, step in zip(steps, expected["steps"], strict=True):
         values.add("steps", "index", int(step["name"]), row["index"])
-        values.add("steps", f"{step['name']} Total", step["Total"], row["duration_ns"] / 1000, STEP_US)
+        values.time("steps", f"{step['name']} Total", step["Total"], row["duration_ns"] / 1000, STEP_US)
         for category, role in TB_ROLES.items():
-            values.add("steps", f"{step['name']} {role}", step[role], row[f"{category}_ns"] / 1000, STEP_US)
+            values.time("steps", f"{step['name']} {role}", step[role], row[f"{category}_ns"] / 1000, STEP_US)
     average = dict(found.average.select("category", "ns").iter_rows())
-    values.add("average", "Total", expected["avg"]["Total"], found.average_step_ns / 1000, STEP_US)
+    values.time("average", "Total", expected["avg"]["Total"], found.average_step_ns / 1000, STEP_US)
     for category, role in TB_ROLES.items():
-        values.add("average", role, expected["avg"][role], average[category] / 1000, STEP_US)
+        values.time("average", role, expected["avg"][role], average[category] / 1000, STEP_US)
     shown = {"CPU Exec": "cpu_exec", **{role: category for category, role in TB_ROLES.items()}}
     percent = dict(found.average.select("category", "percent").iter_rows())
     summary = expected["performance"][0]
-    values.add("summary", summary["name"], summary["value"], found.average_step_ns / 1000, 0.5 + STEP_US)
+    values.shown("summary", summary["name"], summary["value"], found.average_step_ns / 1000, 0.5 + STEP_US)
     for row in summary["children"]:
         category = shown[row["name"]]
-        values.add("summary", row["name"], row["value"], average[category] / 1000, 0.5 + STEP_US)
-        values.add("summary", f"{row['name']} %", row["extra"], percent[category], 0.00501)
+        values.shown("summary", row["name"], row["value"], average[category] / 1000, 0.5 + STEP_US)
+        values.shown("summary", f"{row['name']} %", row["extra"], percent[category], 0.00501)
     compare_tb_gpu(values, expected, found.gpu, sel, trace)
     compare_tb_communication(values, expected, steps)
     for place, text in ((expected.get("memory") or {}).get("peaks") or {}).items():
@@ -139,7 +157,7 @@ def compare_tb(name: str) -> Comparison:
         peaks = memory(sel).peaks.filter(pl.col("device_type") == kind)
         if device is not None:
             peaks = peaks.filter(pl.col("device") == device)
-        values.add("memory", place, kilobytes, peaks["allocated"][0] / 1024, 0.5)
+        values.shown("memory", place, kilobytes, peaks["allocated"][0] / 1024, 0.5)
     return values
 
 
@@ -159,16 +177,16 @@ def compare_tb_gpu(
         device = str(row["device"])
         for key, column, scale, title in columns:
             value = metrics[key].get(device)
-            values.add("GPU", key, None if value is None else scale * value, row[column], 0.001)
+            values.share("GPU", key, None if value is None else scale * value, row[column], 0.001)
             if title in shown:
-                values.add("GPU", title, float(shown[title].removesuffix(" %")), row[column], 0.006)
+                values.shown("GPU", title, float(shown[title].removesuffix(" %")), row[column], 0.006)
     if metrics["util_buckets"] and trace.info.window:
         begin, length = trace.info.window
         for number, buckets in zip(metrics["gpu_ids"], metrics["util_buckets"], strict=True):
             timeline = utilization_timeline(activities(sel), number, (begin, begin + length))
             for (at, share), (start, busy) in zip(buckets, timeline.iter_rows(), strict=False):
-                values.add("utilization timeline", "time", at, start / 1000, CLOCK_US)
-                values.add("utilization timeline", "share", 100 * share, busy, 0.01)
+                values.time("utilization timeline", "time", at, start / 1000, CLOCK_US)
+                values.share("utilization timeline", "share", 100 * share, busy, 0.01)
 
 
 def compare_tb_communication(values: Comparison, expected: dict[str, Any], steps: list[dict[str, Any]]) -> None:
@@ -178,7 +196,7 @@ def compare_tb_communication(values: Comparison, expected: dict[str, Any], steps
         computation, collective, both = (row[f"{k}_ns"] / 1000 for k in ("computation", "collective", "overlap"))
         other = row["duration_ns"] / 1000 + both - computation - collective
         for key, actual in zip(keys, (computation, collective, both, other), strict=True):
-            values.add("communication", f"{step['name']} {key}", split[key], actual, STEP_US)
+            values.time("communication", f"{step['name']} {key}", split[key], actual, STEP_US)
         rows[step["name"]] = [computation - both, both, collective - both, other]
     if not expected["distributed"]:
         return
@@ -186,9 +204,10 @@ def compare_tb_communication(values: Comparison, expected: dict[str, Any], steps
     for name, by_worker in expected["distributed"]["overlap"].items():
         for bars in by_worker.values():
             for bar, actual in zip(bars, rows[name], strict=True):
-                # it cuts the means to whole microseconds
-                values.add("communication", f"bar {name}", bar + (name == "all") / 2, actual,
-                           STEP_US + (name == "all") / 2)  # fmt: skip
+                if name == "all":  # it cuts the means to whole microseconds
+                    values.shown("communication", "bar all", bar + 0.5, actual, 0.5 + STEP_US)
+                else:
+                    values.time("communication", f"bar {name}", bar, actual, STEP_US)
 
 
 @cache
@@ -218,11 +237,11 @@ def compare_hta_time(values: Comparison, expected: dict[str, Any], sel: Selectio
         ("idle_time", found.idle_ns), ("compute_time", found.compute_ns), ("non_compute_time", found.other_ns),
         ("kernel_time", found.span_ns),
     ):  # fmt: skip
-        values.add("temporal", key, temporal[f"{key}(us)"], actual / 1000, CLOCK_US)
+        values.time("temporal", key, temporal[f"{key}(us)"], actual / 1000, CLOCK_US)
         if f"{key}_pctg" in temporal:
-            values.add("temporal", f"{key} %", temporal[f"{key}_pctg"], 100 * actual / found.span_ns, 0.00501)
+            values.shown("temporal", f"{key} %", temporal[f"{key}_pctg"], 100 * actual / found.span_ns, 0.00501)
     overlap = expected["comm_comp_overlap"][0]["comp_comm_overlap_pctg"]
-    values.add("overlap", "comp_comm_overlap", overlap, overlap_percent(sel, HTA), 0.00501)
+    values.shown("overlap", "comp_comm_overlap", overlap, overlap_percent(sel, HTA), 0.00501)
     rows = {row["kinds"]: row for row in concurrency(sel, HTA).iter_rows(named=True)}
     whole = sum(row["whole_us"] for row in rows.values())
     length, running = stretches(sel, HTA)
@@ -235,8 +254,8 @@ def compare_hta_time(values: Comparison, expected: dict[str, Any], sel: Selectio
         bits = sum(1 << SORTS.index(kind) for kind in kinds)
         ours = rows["+".join(kinds)]["whole_us"]
         slack = 0 if length[0] % 1000 == 0 else int((doubtful & (running == bits)).sum())
-        values.add("kernel types", row["kernel_type"], row["sum"], ours, slack)
-        values.add("kernel types", f"{row['kernel_type']} %", row["percentage"], 100 * ours / whole, 0.0501)
+        values.shown("kernel types", row["kernel_type"], row["sum"], ours, slack)
+        values.shown("kernel types", f"{row['kernel_type']} %", row["percentage"], 100 * ours / whole, 0.0501)
 
 
 def compare_hta_idle(values: Comparison, expected: dict[str, Any], sel: Selection) -> None:
@@ -248,21 +267,21 @@ def compare_hta_idle(values: Comparison, expected: dict[str, Any], sel: Selectio
         mine = stream.filter(pl.col("cause") == row["idle_category"])["us"]
         what = f"stream {row['stream']} {row['idle_category']}"
         total = stream["us"].sum()
-        values.add("idle", what, row["idle_time"], mine.sum(), 0.00501 + CLOCK_US)
-        values.add("idle", f"{what} ratio", row["idle_time_ratio"], mine.sum() / total, 0.00501)
+        values.shown("idle", what, row["idle_time"], mine.sum(), 0.00501 + CLOCK_US)
+        values.shown("idle", f"{what} ratio", row["idle_time_ratio"], mine.sum() / total, 0.00501)
         assert stats["idle_category"] == row["idle_category"]
-        describe(values, "idle", what, stats, mine, 0.00501 + CLOCK_US)
+        describe(values.shown, "idle", what, stats, mine, 0.00501 + CLOCK_US)
 
 
 def describe(
-    values: Comparison, section: str, what: str, stats: dict[str, Any], found: pl.Series, tolerance: float
+    add: Callable[..., None], section: str, what: str, stats: dict[str, Any], found: pl.Series, tolerance: float
 ) -> None:
-    values.add(section, f"{what} count", stats["count"], len(found))
+    add(section, f"{what} count", stats["count"], len(found), 0.0)
     for key, actual in (
         ("mean", found.mean()), ("std", found.std()), ("min", found.min()), ("25%", found.quantile(0.25, "linear")),
         ("50%", found.median()), ("75%", found.quantile(0.75, "linear")), ("max", found.max()),
     ):  # fmt: skip
-        values.add(section, f"{what} {key}", stats[key], actual, tolerance)
+        add(section, f"{what} {key}", stats[key], actual, tolerance)
 
 
 def compare_timings(values: Comparison, section: str, listed: list[dict[str, Any]], found: pl.DataFrame) -> None:
@@ -273,7 +292,7 @@ def compare_timings(values: Comparison, section: str, listed: list[dict[str, Any
             ("stddev", "std_ns"),
         ):  # fmt: skip
             mine = rows.get(row["name"], {}).get(column)
-            values.add(section, row["name"], row[key], None if mine is None else mine / 1000, 0.51e-6)
+            values.time(section, row["name"], row[key], None if mine is None else mine / 1000, 0.51e-6)
 
 
 def compare_hta_launches(values: Comparison, expected: dict[str, Any], sel: Selection) -> None:
@@ -287,11 +306,11 @@ def compare_hta_launches(values: Comparison, expected: dict[str, Any], sel: Sele
     for theirs, ours in (("cpu_duration", "cpu_ns"), ("gpu_duration", "gpu_ns"), ("launch_delay", "delay_ns")):
         values_of = {index: row[theirs] for index, row in by_index.items()}
         tolerance = CLOCK_US if theirs == "launch_delay" else 0.51e-6
-        describe(values, "launches", theirs, values_of, found.frame[ours] / 1000, tolerance)
+        describe(values.time, "launches", theirs, values_of, found.frame[ours] / 1000, tolerance)
     for row, pair in zip(stats["head"], found.frame.iter_rows(named=True), strict=False):
-        values.add("launches", "head cpu", row["cpu_duration"], pair["cpu_ns"] / 1000, 0.51e-6)
-        values.add("launches", "head gpu", row["gpu_duration"], pair["gpu_ns"] / 1000, 0.51e-6)
-        values.add("launches", "head delay", row["launch_delay"], pair["delay_ns"] / 1000, CLOCK_US)
+        values.time("launches", "head cpu", row["cpu_duration"], pair["cpu_ns"] / 1000, 0.51e-6)
+        values.time("launches", "head gpu", row["gpu_duration"], pair["gpu_ns"] / 1000, 0.51e-6)
+        values.time("launches", "head delay", row["launch_delay"], pair["delay_ns"] / 1000, CLOCK_US)
 
 
 def compare_hta_queue(values: Comparison, expected: dict[str, Any], sel: Selection) -> None:
@@ -301,7 +320,8 @@ def compare_hta_queue(values: Comparison, expected: dict[str, Any], sel: Selecti
         # its sort leaves the order of changes at one time to chance
         ties = mine.height - mine["time"].n_unique()
         stats = {key.removeprefix("queue_length_"): value for key, value in row.items()}
-        describe(values, "queue", f"stream {row['stream']}", stats, mine["depth"], 0.51e-6 + 2 * ties / mine.height)
+        slack = 0.51e-6 + 2 * ties / mine.height
+        describe(values.shown, "queue", f"stream {row['stream']}", stats, mine["depth"], slack)
 
 
 COMPARE: dict[str, tuple[tuple[str, ...], Callable[[str], Comparison]]] = {
@@ -335,36 +355,20 @@ def test_matches_hta(name: str, record_property: Callable[[str, object], None]) 
 def table() -> str:
     """The Markdown table of docs/metrics.md."""
     lines = [
-        "| reference | recording | values | steps, µs | GPU metrics, % points | other times, µs | shares, % points |"
+        "| reference | recording | values | of them rounded there | largest other difference, µs | percent points |",
+        "|---|---|--:|--:|--:|--:|",
     ]
-    lines.append("|---|---|--:|--:|--:|--:|--:|")
-    groups = (
-        {"steps", "average", "communication"},
-        {"GPU", "utilization timeline"},
-        {"temporal", "idle", "kernels", "annotations (CPU)", "annotations (GPU)", "launches"},
-    )
-    total = 0
+    total = rounded = 0
     for tool, (names, compare) in COMPARE.items():
         for name in names:
             values = compare(name)
-            total += len(values)
-            cells = []
-            for group in groups:
-                chosen = [v.difference for v in values if v.section in group and not is_share(v) and not is_cut(v)]
-                cells.append(f"{max(chosen):.2g}" if chosen else "")
-            chosen = [v.difference for v in values if is_share(v)]
-            cells.append(f"{max(chosen):.2g}" if chosen else "")
-            lines.append(f"| {tool} | {name} | {len(values)} | {' | '.join(cells)} |")
-    lines.append(f"| | **all** | **{total}** | | | | |")
+            shown = sum(v.rounded for v in values)
+            total, rounded = total + len(values), rounded + shown
+            largest = [max((v.difference for v in values if v.unit == unit), default=None) for unit in ("us", "%")]
+            cells = ["" if v is None else "0" if v == 0 else "< 1e-6" if v < 1e-6 else f"{v:.2g}" for v in largest]
+            lines.append(f"| {tool} | {name} | {len(values)} | {shown} | {' | '.join(cells)} |")
+    lines.append(f"| | **all** | **{total}** | **{rounded}** | | |")
     return "\n".join(lines)
-
-
-def is_share(value: Value) -> bool:
-    return value.what.endswith((" %", " ratio")) or value.section == "overlap"
-
-
-def is_cut(value: Value) -> bool:
-    return value.what == "bar all"
 
 
 @pytest.mark.usefixtures("shared_data")

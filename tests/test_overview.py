@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.bound import find_bound
+from tracetui.analysis.conventions import CATEGORIES
+from tracetui.analysis.idle import gaps, idle
+from tracetui.analysis.overview import overview
+from tracetui.analysis.ranks import rank_table
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
+from tracetui.parsers import Trace, open_path
+
+Handmade: TypeAlias = Callable[..., Trace]
+Recording: TypeAlias = Callable[[str], Trace]
+
+RECORDINGS = (
+    "vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "gpt_small_ctx256.trace.json.gz",
+    "cudagraph_replay.trace.json.gz",
+    "ddp_vit_small_2ranks/rank1.pt.trace.json.gz",
+    "hta_trace_diff/test.json.gz",
+    "kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "forms/amd_mi250_rocm.json.gz",
+    "forms/cpu_only_rank34.json.gz",
+    "forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
+)
+
+
+@pytest.fixture
+def two_steps(handmade: Handmade) -> Trace:
+    """Two steps; the first one's kernel ends within the second's host time."""
+    return handmade(
+        ("annotation", "ProfilerStep#3", 0, 100),
+        ("annotation", "ProfilerStep#4", 110, 200),
+        ("operator", "aten::mm", 10, 60, {"External id": 1}),
+        ("call", "cudaLaunchKernel", 20, 30, {"correlation": 1}),
+        ("call", "cudaLaunchKernel", 115, 120, {"correlation": 2}),
+        ("call", "cudaMemcpyAsync", 150, 155, {"correlation": 3}),
+        ("kernel", "gemm", 50, 130, {"correlation": 1, "blocks per SM": 0.5, "est. achieved occupancy %": 40}),
+        ("kernel", "ncclDevKernel_AllReduce", 140, 160, {"correlation": 2, "stream": 8}),
+        ("memcpy", "Memcpy HtoD (Pinned -> Device)", 150, 180, {"correlation": 3, "bytes": 60_000}),
+    )
+
+
+def test_a_step_lasts_until_its_own_work_ends(two_steps: Trace) -> None:
+    steps = overview(select(two_steps)).per_step
+    assert steps.select("index", "start", "duration_ns").rows() == [(3, 0, 130_000), (4, 130_000, 70_000)]
+
+
+def test_time_belongs_to_the_first_category_that_claims_it(two_steps: Trace) -> None:
+    steps = overview(select(two_steps)).per_step
+    first, second = ({name: row[f"{name}_ns"] // 1000 for name in CATEGORIES} for row in steps.iter_rows(named=True))
+    assert first == {
+        "kernel": 80, "communication": 0, "memcpy": 0, "memset": 0, "runtime": 10, "dataloader": 0, "cpu_exec": 30,
+        "other": 10,
+    }  # fmt: skip
+    assert second == {
+        "kernel": 0, "communication": 20, "memcpy": 20, "memset": 0, "runtime": 0, "dataloader": 0, "cpu_exec": 0,
+        "other": 30,
+    }  # fmt: skip
+
+
+def test_gpu_metrics(two_steps: Trace) -> None:
+    row = overview(select(two_steps)).gpu.row(0, named=True)
+    assert row["busy_percent"] == pytest.approx(100 * 120 / 200)
+    assert row["utilization_percent"] == pytest.approx(100 * 100 / 200)
+    assert row["sm_efficiency_percent"] == pytest.approx(100 * 0.5 * 80 / 200)
+    assert row["occupancy_percent"] == pytest.approx(40)
+    assert row["tensor_core_percent"] == 0
+
+
+def test_causes_of_idle_time(two_steps: Trace) -> None:
+    found = gaps(select(two_steps)).filter(pl.col("stream").is_null())
+    assert found.select(
+        pl.col("start") // 1000, pl.col("duration_ns") // 1000, pl.col("cause").cast(pl.String)
+    ).rows() == [
+        (0, 50, "host_wait"),  # launched at 20
+        (130, 10, "kernel_wait"),  # launched at 115
+        (180, 20, "host_wait"),  # nothing follows
+    ]
+    row = idle(select(two_steps)).row(0, named=True)
+    assert (row["idle_ns"], row["other_percent"]) == (80_000, 0)
+    assert row["host_wait_percent"] == pytest.approx(100 * 70 / 80)
+
+
+def test_no_gap_is_kernel_wait_once_it_is_long(handmade: Handmade) -> None:
+    trace = handmade(
+        ("operator", "aten::mm", 0, 200),
+        ("call", "cudaLaunchKernel", 1, 2, {"correlation": 1}),
+        ("call", "cudaLaunchKernel", 2, 3, {"correlation": 2}),
+        ("kernel", "a", 10, 20, {"correlation": 1}),
+        ("kernel", "b", 50, 200, {"correlation": 2}),
+    )
+    found = gaps(select(trace)).filter(pl.col("stream").is_null())
+    assert found["cause"].to_list() == ["host_wait", "other"]
+
+
+def test_concurrent_blocks_fill_an_sm_at_most_once(handmade: Handmade) -> None:
+    trace = handmade(
+        ("operator", "aten::mm", 0, 100),
+        ("kernel", "a", 0, 60, {"blocks per SM": 0.7}),
+        ("kernel", "b", 40, 80, {"blocks per SM": 0.6, "stream": 8}),
+    )
+    row = overview(select(trace)).gpu.row(0, named=True)
+    assert row["sm_efficiency_percent"] == pytest.approx(40 * 0.7 + 20 * 1.0 + 20 * 0.6)
+    assert row["occupancy_percent"] is None
+
+
+def test_work_launched_before_the_first_step_is_not_its_own(handmade: Handmade) -> None:
+    trace = handmade(
+        ("annotation", "ProfilerStep#1", 100, 200),
+        ("call", "cudaLaunchKernel", 150, 155, {"correlation": 2}),
+        ("kernel", "before", 90, 120, {"correlation": 1}),
+        ("kernel", "own", 160, 230, {"correlation": 2}),
+    )
+    step = overview(select(trace)).per_step.row(0, named=True)
+    assert (step["start"], step["duration_ns"]) == (120_000, 110_000)
+
+
+def test_scope_of_steps(two_steps: Trace) -> None:
+    every, one = overview(select(two_steps)), overview(select(two_steps, Scope(steps=(4, 4))))
+    assert one.per_step.rows() == every.per_step.rows()[1:]
+    assert (one.steps, one.base) == (1, "step 4")
+    assert one.average_step_ns == 70_000
+    assert overview(select(two_steps, Scope(skip_steps=1))).per_step.rows() == one.per_step.rows()
+
+
+def test_scope_of_time(two_steps: Trace) -> None:
+    found = overview(select(two_steps, Scope(window=(120_000, 150_000))))
+    assert found.per_step["duration_ns"].to_list() == [10_000, 20_000]
+    assert found.gpu["utilization_percent"][0] == pytest.approx(100 * 20 / 30)
+    assert found.base == "steps 3-4, marked range"
+    nothing = overview(select(two_steps, Scope(window=(500_000, 600_000))))
+    assert (nothing.per_step.height, nothing.gpu.height, nothing.verdict.kind) == (0, 0, "unknown")
+
+
+def test_scope_of_devices(handmade: Handmade) -> None:
+    trace = handmade(
+        ("operator", "aten::mm", 0, 100),
+        ("kernel", "a", 0, 60),
+        ("kernel", "b", 50, 70, {"device": 1}),
+    )
+    assert overview(select(trace)).gpu["device"].to_list() == [0, 1]
+    assert overview(select(trace)).per_step["kernel_ns"].to_list() == [70_000]
+    only = overview(select(trace, Scope(devices=frozenset({1}))))
+    assert only.gpu["device"].to_list() == [1]
+    assert only.per_step["kernel_ns"].to_list() == [20_000]
+
+
+def test_overlap_of_communication(handmade: Handmade) -> None:
+    trace = handmade(
+        ("operator", "aten::mm", 0, 100),
+        ("kernel", "gemm", 0, 50),
+        ("kernel", "ncclDevKernel_AllGather", 30, 70, {"stream": 8}),
+    )
+    found = overview(select(trace))
+    assert found.overlap_percent == pytest.approx(50)
+    assert found.per_step.select("computation_ns", "collective_ns", "overlap_ns").row(0) == (50_000, 40_000, 20_000)
+    assert found.per_step["communication_ns"][0] == 20_000
+
+
+def test_a_trace_without_steps_is_one(handmade: Handmade) -> None:
+    found = overview(select(handmade(("operator", "aten::mm", 5, 25), ("kernel", "gemm", 20, 40))))
+    assert (found.steps, found.per_step.height, found.average_step_ns) == (0, 1, 35_000)
+    assert found.base == "whole file (no steps)"
+
+
+def test_an_empty_trace(handmade: Handmade) -> None:
+    found = overview(select(handmade()))
+    assert (found.steps, found.per_step.height, found.average_step_ns) == (0, 0, 0)
+    assert (found.average["ns"].sum(), found.overlap_percent, found.verdict.kind) == (0, None, "unknown")
+    assert found.average["category"].to_list() == list(CATEGORIES)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
+    found = overview(select(recording(f"chrome/{name}")))
+    steps = found.per_step
+    total = steps.select(pl.sum_horizontal(f"{category}_ns" for category in CATEGORIES)).to_series()
+    assert total.to_list() == steps["duration_ns"].to_list()
+    assert found.average["percent"].sum() == pytest.approx(100)
+    for row in found.idle.iter_rows(named=True):
+        assert row["host_wait_percent"] + row["kernel_wait_percent"] + row["other_percent"] == pytest.approx(100)
+    for row in found.gpu.iter_rows(named=True):
+        whole = found.idle.filter((pl.col("device") == row["device"]) & pl.col("stream").is_null())
+        window = steps["start"][-1] + steps["duration_ns"][-1] - steps["start"][0]
+        assert 100 * whole["idle_ns"][0] / window + row["busy_percent"] == pytest.approx(100)
+        assert row["utilization_percent"] <= row["busy_percent"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "numbers"),
+    [
+        ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("97.0 %", "99.5 %", "steps 1-3")),
+        ("kineto_samples/resnet50_num_workers_0.pt.trace.json.gz", "dataloader", ("33.4 %", "steps 5-10")),
+        ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "gpu", ("72.6 %", "steps 5-10")),
+        ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "communication", ("%", "steps 1-3")),
+        ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("%", "steps 1-3")),
+        ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
+    ],
+)
+def test_verdicts(recording: Recording, name: str, kind: str, numbers: tuple[str, ...]) -> None:
+    verdict = overview(select(recording(f"chrome/{name}"))).verdict
+    assert verdict.kind == kind
+    assert all(number in verdict.sentence for number in numbers), verdict.sentence
+
+
+def test_vim_waits_for_the_cpu_and_not_the_gpu(recording: Recording) -> None:
+    sentence = overview(select(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))).verdict.sentence
+    assert sentence.startswith("Waits for the CPU, not the GPU")
+
+
+def test_late_launches_are_not_blamed_when_they_were_in_time() -> None:
+    shares = {"kernel": 20.0, "cpu_exec": 80.0}
+    average = pl.DataFrame({"category": CATEGORIES, "percent": [shares.get(name, 0.0) for name in CATEGORIES]})
+    causes = {"host_wait_percent": [10.0], "kernel_wait_percent": [70.0], "other_percent": [20.0]}
+    waits = pl.DataFrame(
+        {"device": [0], "stream": [None], "idle_ns": [80], **causes}, schema_overrides={"stream": pl.Int64}
+    )
+    verdict = find_bound(average, waits, pl.DataFrame({"busy_percent": [20.0]}), "steps 1-3")
+    assert verdict.kind == "unknown"
+    assert "kernel wait 70.0 %" in verdict.sentence
+
+
+def test_the_straggler_is_who_computes_longest(recording: Recording, shared_data: object) -> None:
+    table = rank_table(open_path(f"{shared_data}/chrome/ddp_vit_small_2ranks", cache=False))
+    assert table["rank"].to_list() == [0, 1]
+    assert table["straggler"].to_list() == [False, True]
+    fast, slow = table.iter_rows(named=True)
+    assert fast["communication_ns"] > 50 * slow["communication_ns"]
+    assert slow["behind_percent"] == pytest.approx(-fast["behind_percent"])
+
+
+def test_one_rank_has_nobody_to_wait_for(shared_data: object) -> None:
+    run = open_path(f"{shared_data}/chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", cache=False)
+    assert rank_table(run).height == 0
