@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import cache as trace_cache
-from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
@@ -96,14 +95,21 @@ def _open_all(files: list[Path], watch: Watch, use_cache: bool, warnings: list[s
     return traces
 
 
+def _read(path: Path, watch: Watch) -> Trace:
+    # the reader's tables take as long to import as a cached trace takes to open
+    from tracetui.parsers.chrome.reader import read_chrome
+
+    return read_chrome(path, watch)
+
+
 def _open(path: Path, watch: Watch, use_cache: bool) -> Trace:
     if not use_cache:
-        return read_chrome(path, watch)
+        return _read(path, watch)
     key = trace_cache.key_of(path)
     if (cached := trace_cache.load(key, path)) is not None:
         watch.report(Progress("cached", cached.source.bytes, cached.source.bytes, cached.source.events_parsed, path))
         return cached
-    trace = read_chrome(path, watch)
+    trace = _read(path, watch)
     if not trace.source.partial:
         trace_cache.store(key, trace)
     return trace
