@@ -12,12 +12,20 @@ import pytest
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tracetui.parsers import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps tests out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACETUI_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,8 @@ class ChunkReader:
     last: bytes = b""
     """The piece after the last separator, up to the end of the events: one event, or what is left of it."""
     last_position: int = 0
+    is_kineto: bool = True
+    """The file is laid out as Kineto writes it, blanks included."""
     closed: bool = False
     """The events array and the object around it end as JSON should."""
 
@@ -68,6 +70,7 @@ class ChunkReader:
             buffer[filled:] = SPACE
             if form is None:
                 form = layout.sniff(bytes(buffer[: layout.SNIFF_BYTES]))
+            self.is_kineto &= form == layout.KINETO
             at_end = filled < held + CHUNK_BYTES
             cut = _last(buffer, filled, form.separator) if form else -1
             if cut < 0 and form and held > RESNIFF_BYTES:  # the file has changed its layout

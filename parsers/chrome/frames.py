@@ -24,6 +24,7 @@ OPERATOR, MODULE, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("oper
 DATALOADER = schema.HOST_KINDS.index("dataloader")
 RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("driver")
 STEP_PREFIX = "ProfilerStep#"
+TASK_PREFIX = "autograd::engine::evaluate_function: "
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
@@ -140,7 +141,10 @@ def _steps(host: Columns) -> pl.DataFrame:
 
 
 def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Columns) -> Ints:
-    """For each operator that a forward/backward flow ends in, the operator it began in; -1 elsewhere."""
+    """For each operator that a forward/backward flow ends in, the operator it began in; -1 elsewhere.
+
+    The engine's task around a backward operator has the same forward operator.
+    """
     forward = np.full(host["start"].size, NONE, np.int64)
     lane = _thread_lanes(threads, flows["process"], flows["thread"])
     at = nearest(nesting.parent, host["kind"] == OPERATOR, nesting.innermost_at(lane, flows["time"]))
@@ -148,7 +152,15 @@ def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Co
     finishes = np.flatnonzero(~flows["begins"] & (at >= 0))
     source = links.lookup(flows["id"][begins], flows["id"][finishes])
     matched = source >= 0
-    forward[at[finishes[matched]]] = at[begins[source[matched]]]
+    backward = at[finishes[matched]]
+    forward[backward] = at[begins[source[matched]]]
+
+    # autograd's engine does part of a node's work around it: it sums a gradient to its shape and adds branches up
+    around = nesting.parent[backward]
+    backward, around = backward[around >= 0], around[around >= 0]
+    tasks = [code for code, text in categories.texts(host["name"][around]).items() if text.startswith(TASK_PREFIX)]
+    inside = np.isin(host["name"][around], np.array(tasks, np.uint32))
+    forward[around[inside]] = forward[backward[inside]]
     return forward
 
 

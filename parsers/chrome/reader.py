@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from tracetui.parsers.chrome.columns import Columns
 
 ESCAPABLE = {"name", "stack"}
-"""Columns of plain strings; the others hold JSON text as it stands."""
+"""Columns of plain strings."""
+JSON_TEXTS = ("input_shapes", "input_types")
+"""Columns of JSON text as it stands."""
 THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -87,6 +89,8 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     for name, group in collector.finish().items():
         parts[name].append(group)
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
+    if not reader.is_kineto:
+        _respace(groups["host"])
     parsed += collector.parsed
     total = parsed + tally.skipped_events
     return Events(groups, collector.metadata, reader.header, collector.window, total, parsed, partial)
@@ -129,4 +133,17 @@ def _unescape(groups: dict[str, Columns]) -> None:
                     plain = json.loads(f'"{text}"', strict=False)
                 except ValueError:  # an escape that JSON doesn't know stays as it is
                     continue
+                codes[codes == code] = categories.encode([plain])[0]
+
+
+def _respace(host: Columns) -> None:
+    """Writes shapes and types as Kineto would, so that the same shape is the same text in every file."""
+    for column in JSON_TEXTS:
+        codes = host[column]
+        for code, text in categories.texts(codes).items():
+            try:
+                plain = json.dumps(json.loads(text, strict=False), ensure_ascii=False)
+            except ValueError:
+                continue
+            if plain != text:
                 codes[codes == code] = categories.encode([plain])[0]

@@ -1,0 +1,247 @@
+"""The columnar reader against the plain json reader, on every recording and every way of writing the same events."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import json_reader
+import polars as pl
+import pytest
+
+from tracetui.parsers import open_path
+from tracetui.parsers.chrome import chunks, reader
+from tracetui.parsers.chrome.reader import read_chrome
+from tracetui.parsers.trace import FRAMES
+
+RECORDINGS = (
+    "chrome/cudagraph_replay.trace.json.gz",
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/forms/amd_mi250_rocm.json.gz",
+    "chrome/forms/cpu_only_rank34.json.gz",
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/hta_trace_diff/control.json.gz",
+    "chrome/hta_trace_diff/test.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "jax/h200.trace.json.gz",
+    "ops/ops.trace.json.gz",
+)
+
+
+def assert_same(left, right, without=("offset",)):
+    for name in FRAMES:
+        a, b = getattr(left, name).drop(without, strict=False), getattr(right, name).drop(without, strict=False)
+        assert a.schema == b.schema, name
+        assert a.height == b.height, name
+        for column in a.columns:
+            text = a[column].dtype == pl.Categorical
+            x, y = (s.cast(pl.String) if text else s for s in (a[column], b[column]))
+            differing = x.ne_missing(y).arg_true()
+            assert not len(differing), (name, column, differing[0], x[differing[0]], y[differing[0]])
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_frames_are_those_of_the_json_reader(shared_data, recording, name):
+    judged = json_reader.read_trace(shared_data / name)
+    assert_same(recording(name), judged)
+    assert recording(name).info == judged.info
+    assert recording(name).source.events_total == judged.source.events_total
+
+
+@pytest.fixture(scope="module")
+def document(shared_data):
+    raw = gzip.decompress((shared_data / "ops" / "ops.trace.json.gz").read_bytes())
+    return raw, json.loads(raw, parse_float=lambda text: text)
+
+
+class Number(float):
+    """A float that json writes with the digits it was read with."""
+
+    def __new__(cls, text):
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __repr__(self):
+        return self.text
+
+
+def rewritten(raw, **how):
+    return json.dumps(json.loads(raw, parse_float=Number), **how).encode()
+
+
+FORMS = {
+    "minified": lambda raw: rewritten(raw, separators=(",", ":")),
+    "json.dump": rewritten,
+    "indented by 2": lambda raw: rewritten(raw, indent=2),
+    "indented by a tab": lambda raw: rewritten(raw, indent="\t"),
+    "blank before colons": lambda raw: rewritten(raw, separators=(" , ", " : ")),
+    "CRLF": lambda raw: raw.replace(b"\n", b"\r\n"),
+    "keys sorted": lambda raw: rewritten(raw, sort_keys=True),
+    "byte order mark": lambda raw: b"\xef\xbb\xbf" + raw,
+    "gzip": gzip.compress,
+    "gzip in two members": lambda raw: gzip.compress(raw[:5000]) + gzip.compress(raw[5000:]),
+    "top-level keys after the events": lambda raw: rewritten(raw[:-2] + b"}").replace(b"traceEvents", b"traceEvents"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("chunk", [None, 20_000])
+def test_any_layout_gives_the_same_frames(tmp_path, monkeypatch, recording, document, form, chunk):
+    if chunk:
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
+    path = tmp_path / "trace"  # no suffix: told by content
+    path.write_bytes(FORMS[form](document[0]))
+    trace = read_chrome(path)
+    assert_same(trace, recording("ops/ops.trace.json.gz"))
+    assert trace.info == recording("ops/ops.trace.json.gz").info
+
+
+def test_metadata_and_header_may_stand_at_either_end(tmp_path, recording, document):
+    content = json.loads(document[0], parse_float=Number)
+    events = content.pop("traceEvents")
+    events.sort(key=lambda event: event["ph"] != "M")
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events, **content}))
+    trace = read_chrome(path)
+    assert_same(trace, recording("ops/ops.trace.json.gz"))
+    assert trace.info == recording("ops/ops.trace.json.gz").info
+
+
+def test_small_chunks_and_one_thread_change_nothing(monkeypatch, shared_data, recording):
+    name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
+    monkeypatch.setattr(reader, "THREADS", 1)
+    assert_same(read_chrome(shared_data / name), recording(name), without=())
+
+
+def test_offset_is_where_the_event_stands(shared_data, recording):
+    name = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
+    raw = gzip.decompress((shared_data / name).read_bytes()).decode()
+    decoder = json.JSONDecoder()
+    for event, offset in recording(name).host.select("name", "offset").sample(50, seed=1).iter_rows():
+        decoded, _ = decoder.raw_decode(raw, raw.index("{", offset))
+        assert decoded["name"] == event
+
+
+def write(path, *events, **top):
+    path.write_text(json.dumps({"schemaVersion": 1, **top, "traceEvents": list(events)}))
+    return path
+
+
+def kernel(ts=1, dur=1, **changes):
+    args = {"device": 0, "stream": 7, "correlation": 5, **changes.pop("args", {})}
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args, **changes}
+
+
+def test_names_keep_what_json_escapes(tmp_path):
+    names = ['a"b', "back\\slash", "tab\there", "\x1b[31mred", "µ–日本", "emoji 🚀", "a" * 5_000, ""]
+    path = write(tmp_path / "t.json", *(kernel(ts=n, name=name) for n, name in enumerate(names)))
+    trace = read_chrome(path)
+    assert trace.device["name"].cast(pl.String).to_list() == names
+
+
+def test_a_list_of_2020(tmp_path):
+    """Kineto's first files: a bare list, capitalised categories, string thread ids, lower-case external id."""
+    events = [
+        {"ph": "M", "name": "process_name", "pid": 25738, "tid": 0, "ts": 0, "args": {"name": "python3"}},
+        {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 25738, "tid": "25738", "ts": 10, "dur": 20, "args": {"external id": 3}},
+        {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 25738, "tid": "25738", "ts": 12, "dur": 5, "args": {"external id": 3, "correlation": 77}},
+        {"ph": "X", "cat": "Kernel", "name": "sgemm", "pid": 0, "tid": "stream 7", "ts": 30, "dur": 8, "args": {"external id": 3, "correlation": 77, "warps per SM": 2}},
+        {"ph": "s", "cat": "async", "name": "launch", "id": 77, "pid": 25738, "tid": "25738", "ts": 12},
+    ]  # fmt: skip
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(events))
+    trace = read_chrome(path)
+    row = trace.device.row(0, named=True)
+    assert (row["stream"], row["start"], row["duration"]) == (7, 30_000, 8_000)
+    assert trace.host["name"].cast(pl.String)[row["operator"]] == "aten::mm"
+    assert trace.host["name"].cast(pl.String)[row["launch"]] == "cudaLaunchKernel"
+    assert trace.source.events_parsed == trace.source.events_total == 5
+
+
+def test_ids_beyond_63_bits_stay_equal(tmp_path):
+    huge = 10159970886766084423
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 0, "dur": 1,
+              "args": {"correlation": huge}}  # fmt: skip
+    trace = read_chrome(write(tmp_path / "t.json", launch, kernel(args={"correlation": huge})))
+    assert trace.device["launch"].to_list() == [0]
+    assert any("64" in note.reason for note in trace.notes)
+
+
+def test_an_argument_called_like_a_field_is_not_the_field(tmp_path):
+    event = kernel(ts=5, dur=2, args={"name": "not me", "ts": 99, "dur": 98, "cat": "cpu_op"})
+    shuffled = {"args": event["args"], **{k: v for k, v in event.items() if k != "args"}}
+    trace = read_chrome(write(tmp_path / "t.json", event, shuffled))
+    assert trace.device.select("name", "start", "duration").cast({"name": pl.String}).rows() == [("k", 5000, 2000)] * 2
+
+
+def test_numbers_in_unusual_clothes(tmp_path):
+    trace = read_chrome(
+        write(
+            tmp_path / "t.json",
+            kernel(ts="1.5", dur="2.25"),
+            kernel(ts=4, dur=1e-3),
+            kernel(ts=2.5e1, dur=3, args={"stream": "0x1f", "registers per thread": "64"}),
+            kernel(ts=30, dur=1, args={"blocks per SM": "inf", "grid": [1, 2, 3], "block": None}),
+        )
+    )
+    assert trace.device["start"].to_list() == [1500, 4000, 25000, 30000]
+    assert trace.device["duration"].to_list() == [2250, 1, 3000, 1000]
+    assert trace.device["stream"].to_list() == [7, 7, 31, 7]
+    assert trace.device["registers"].to_list() == [None, None, 64, None]
+    assert trace.device["grid"].to_list() == [None, None, None, [1, 2, 3]]
+    assert trace.device["blocks_per_sm"].to_list() == [None] * 4
+
+
+def test_begin_and_end_events_become_one(tmp_path):
+    def mark(phase, name, ts, **more):
+        return {"ph": phase, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, **more}
+
+    events = [mark("B", "outer", 1), mark("B", "inner", 2), mark("E", "inner", 3.5), mark("E", "outer", 9),
+              mark("E", "alone", 10), mark("B", "open", 11)]  # fmt: skip
+    trace = read_chrome(write(tmp_path / "t.json", *events))
+    assert trace.host.select("name", "start", "duration").cast({"name": pl.String}).rows() == [
+        ("outer", 1000, 8000),
+        ("inner", 2000, 1500),
+    ]
+    assert trace.host["parent"].to_list() == [None, 0]
+    assert (trace.source.events_parsed, trace.source.events_total) == (4, 6)
+
+
+def test_counters_are_kept(tmp_path):
+    event = {"ph": "C", "name": "GPU 0 Utilization", "pid": "GPU 0 Counters", "ts": 3, "args": {"busy": 0.5, "note": "x"}}
+    trace = read_chrome(write(tmp_path / "t.json", kernel(), event))
+    assert trace.counters.select("time", "value").rows() == [(3000, 0.5)]
+
+
+def test_environment_variables_are_not_kept(tmp_path):
+    path = write(tmp_path / "t.json", kernel(), PT_PROFILER_JOB_NAME="hunter2", host_name="secret-host")
+    trace = read_chrome(path)
+    assert "hunter2" not in repr(trace.info)
+    assert "secret-host" not in repr(trace.info)
+
+
+def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch, shared_data):
+    import threading
+
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1_000_000)
+    path = shared_data / "chrome" / "gpt_small_ctx256.trace.json.gz"
+    seen, cancel = [], threading.Event()
+
+    def watch(progress):
+        seen.append(progress)
+        if progress.events > 10_000:
+            cancel.set()
+
+    trace = open_path(path, progress=watch, cancel=cancel, cache=False).traces[0]
+    assert trace.source.partial
+    assert 10_000 < trace.source.events_parsed < 47_129
+    assert [p.events for p in seen] == sorted(p.events for p in seen)
+    assert all(p.done <= p.total for p in seen)
+    whole = open_path(path, cache=False).traces[0]
+    assert not whole.source.partial
+    assert whole.source.events_parsed == 47_129

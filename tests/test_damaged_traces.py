@@ -1,0 +1,173 @@
+"""Damaged and odd files: every intact event is recovered, and what was skipped is counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import polars as pl
+import pytest
+
+from tracetui.parsers import TraceError, open_path
+from tracetui.parsers.chrome import chunks
+from tracetui.parsers.chrome.reader import read_chrome
+
+INTACT = {
+    "Infinity_NaN.json": 33, "args_null.json": 33, "bad_utf8_in_name.json": 33, "begin_end_BE_events.json": 33,
+    "bom.json": 33, "control_char_newline_in_name.json": 33, "duplicate_key.json": 33, "empty_events.json": 0,
+    "event_without_name.json": 32, "gzip_two_members.json.gz": 33, "inf_bare.json": 33, "inf_quoted_string.json": 33,
+    "invalid_backslash_escape.json": 33, "missing_cat.json": 33, "missing_dur.json": 33, "na_unquoted.json": 33,
+    "negative_dur.json": 33, "not_gzip_named.json.gz": 33, "ok.json": 33, "only_metadata_events.json": 1,
+    "overlapping_same_thread.json": 33, "stream_hex_string.json": 33, "tid_strings.json": 33, "top_level_list.json": 33,
+    "trailing_comma.json": 33, "truncated_gzip.json.gz": 18, "truncated_mid_event.json": 21,
+    "truncated_no_closing.json": 33, "ts_dur_strings.json": 33, "uint64_overflow_id.json": 33,
+    "unescaped_quote_in_name.json": 32,
+}  # fmt: skip
+"""Intact events by file, from the table in shared/data/README.md."""
+
+
+def test_the_table_is_that_of_the_recordings(shared_data):
+    assert sorted(path.name for path in (shared_data / "broken").iterdir()) == sorted(INTACT)
+
+
+@pytest.mark.parametrize("name", INTACT)
+def test_every_intact_event_is_recovered(shared_data, name):
+    trace = read_chrome(shared_data / "broken" / name)
+    skipped = sum(note.count for note in trace.notes if note.kind == "skipped")
+    assert trace.source.events_parsed >= INTACT[name]
+    assert trace.source.events_parsed + skipped == trace.source.events_total
+    assert all(note.example for note in trace.notes if note.kind == "skipped")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("bad_utf8_in_name.json", "repaired", "UTF-8"),
+        ("inf_bare.json", "repaired", "JSON"),
+        ("inf_quoted_string.json", "repaired", "blocks per SM"),
+        ("missing_dur.json", "repaired", "duration"),
+        ("negative_dur.json", "repaired", "negative"),
+        ("overlapping_same_thread.json", "repaired", "outlived"),
+        ("truncated_gzip.json.gz", "missing", "compressed stream"),
+        ("truncated_mid_event.json", "skipped", "cut off"),
+        ("truncated_no_closing.json", "missing", "closing bracket"),
+        ("unescaped_quote_in_name.json", "skipped", "JSON"),
+    ],
+)
+def test_what_was_wrong_is_said(shared_data, name, kind, words):
+    notes = read_chrome(shared_data / "broken" / name).notes
+    assert any(note.kind == kind and words in note.reason for note in notes), notes
+
+
+def test_an_undamaged_file_has_nothing_to_say(shared_data):
+    assert read_chrome(shared_data / "broken" / "ok.json").notes == ()
+
+
+def test_the_last_of_a_duplicate_key_wins(shared_data):
+    path = shared_data / "broken" / "duplicate_key.json"
+    expected = {e["name"] for e in json.loads(path.read_text())["traceEvents"]}
+    trace = read_chrome(path)
+    names = set(trace.host["name"].cast(pl.String)) | set(trace.device["name"].cast(pl.String))
+    assert names <= expected
+
+
+@pytest.fixture(scope="module")
+def intact(shared_data):
+    return json.loads((shared_data / "broken" / "ok.json").read_bytes())
+
+
+WRITINGS = {
+    "kineto": None,
+    "minified": {"separators": (",", ":")},
+    "indented": {"indent": 1},
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+@pytest.mark.parametrize("chunk", [None, 1_500])
+def test_truncated_at_any_byte(tmp_path, monkeypatch, shared_data, intact, writing, chunk):
+    if chunk:
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
+    how = WRITINGS[writing]
+    text = (shared_data / "broken" / "ok.json").read_text() if how is None else json.dumps(intact, **how)
+    begin = text.index("[", text.index('"traceEvents"')) + 1
+    ends, at, decoder = [], begin, json.JSONDecoder()
+    while text[(at := at + len(re.match(r"[\s,]*", text[at:]).group()))] != "]":
+        _, at = decoder.raw_decode(text, at)
+        ends.append(at)
+    path = tmp_path / "cut.json"
+    for cut in sorted({*range(begin + 1, len(text), 61), *ends, *(end - 1 for end in ends)}):
+        path.write_text(text[:cut])
+        trace = read_chrome(path)
+        whole = sum(end <= cut for end in ends)
+        assert trace.source.events_parsed == whole, cut
+        assert trace.source.events_total - whole in (0, 1), cut
+
+
+def test_gzip_cut_at_any_byte(tmp_path, shared_data):
+    raw = (shared_data / "broken" / "ok.json").read_bytes()
+    packed = gzip.compress(raw)
+    path, before = tmp_path / "cut.json.gz", 0
+    for cut in range(400, len(packed), 97):
+        path.write_bytes(packed[:cut])
+        parsed = read_chrome(path).source.events_parsed
+        assert parsed >= before, cut
+        before = parsed
+    assert before > 25
+
+
+def test_a_damaged_gzip_block_keeps_what_stands_before_it(tmp_path, shared_data):
+    name = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
+    packed = bytearray((shared_data / name).read_bytes())
+    middle = len(packed) // 2
+    packed[middle : middle + 64] = bytes(64)
+    path = tmp_path / "damaged.json.gz"
+    path.write_bytes(packed)
+    trace = read_chrome(path)
+    assert 1_000 < trace.source.events_parsed < 4_609
+    assert any(note.kind == "missing" for note in trace.notes)
+
+
+def test_garbage_between_events_costs_only_its_neighbour(tmp_path, shared_data):
+    text = (shared_data / "broken" / "ok.json").read_text()
+    middle = text.index('"ph"', len(text) // 2)
+    path = tmp_path / "garbage.json"
+    path.write_text(text[:middle] + "\x00\x01{{{ [[[" + text[middle:])
+    trace = read_chrome(path)
+    assert trace.source.events_parsed >= 31
+    assert trace.source.events_total == 33
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.json", b"", "empty"),
+        ("notes.txt", b"hello there", "not a trace"),
+        ("other.json", b'{"a": 1}', "no traceEvents"),
+        ("x.pftrace", b"\x0a\x10\x08", "Perfetto"),
+        ("h.xplane.pb", b"\x0a\x10\x08", ".trace.json.gz"),
+        ("r.ncu-repz", b"\x28\xb5\x2f\xfd", "Nsight Compute"),
+        ("r.nsys-rep", b"NVTX", "Nsight Systems"),
+        ("e.sqlite", b"SQLite format 3\x00" + bytes(100), "SQLite"),
+        ("lfs.json.gz", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+        ("cut.json.gz", b"\x1f\x8b\x08\x00", "damaged"),
+    ],
+)
+def test_what_is_no_trace_gets_one_line(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(TraceError) as caught:
+        open_path(path)
+    line = str(caught.value)
+    assert words in line
+    assert name in line
+    assert "\n" not in line
+
+
+def test_terminal_escapes_in_names_stay_data(tmp_path):
+    """The frames hold what the file says; what prints them makes it harmless (see test_formats)."""
+    event = {"ph": "X", "cat": "kernel", "name": "\x1b]0;owned\x07k", "pid": 0, "tid": 7, "ts": 1, "dur": 1}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    assert read_chrome(path).device["name"].cast(pl.String).to_list() == ["\x1b]0;owned\x07k"]

@@ -1,0 +1,169 @@
+"""Folders, runs and ranks; and what the cache keeps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+import pytest
+
+from tracetui.parsers import TraceError, cache, open_path
+from tracetui.parsers.trace import FRAMES
+
+
+def trace_file(path, rank=None, world=None, name="k", count=1):
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": n, "dur": 1, "args": {"stream": 7}}
+        for n in range(count)
+    ]
+    top = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schemaVersion": 1, **top, "traceEvents": events}))
+    return path
+
+
+def test_ranks_of_one_world_are_one_run(shared_data):
+    run = open_path(shared_data / "chrome" / "ddp_vit_small_2ranks", cache=False)
+    assert run.ranks == (0, 1)
+    assert run.others == ()
+    assert [trace.info.world_size for trace in run.traces] == [2, 2]
+
+
+def test_a_repeated_rank_begins_another_run(tmp_path):
+    for stamp in (1_700_000_000_000_000_001, 1_700_000_000_000_000_002):
+        for rank in (0, 1):
+            trace_file(tmp_path / f"w{rank}.{stamp}.pt.trace.json", rank, 2)
+    run = open_path(tmp_path, cache=False)
+    assert run.ranks == (0, 1)
+    assert all("0002.pt" in trace.source.path.name for trace in run.traces)  # the newest
+    assert [len(files) for _, files in run.others] == [2]
+
+
+def test_several_runs_in_a_folder_are_listed(tmp_path):
+    trace_file(tmp_path / "worker.1700000000000000000.pt.trace.json", name="old")
+    trace_file(tmp_path / "worker.1800000000000000000.pt.trace.json", name="new")
+    run = open_path(tmp_path, cache=False)
+    assert run.traces[0].device["name"].cast(pl.String).to_list() == ["new"]
+    assert [name for name, _ in run.others] == ["worker.1700000000000000000.pt.trace.json"]
+
+
+def test_a_bad_file_among_good_ones_is_a_warning(tmp_path):
+    trace_file(tmp_path / "a.trace.json")
+    (tmp_path / "b.trace.json").write_text("no json at all")
+    (tmp_path / "config.json").write_text('{"not": "a trace"}')
+    run = open_path(tmp_path, cache=False)
+    assert len(run.traces) == 1
+    assert [warning for warning in run.warnings if "b.trace.json" in warning]
+    assert not [warning for warning in run.warnings if "config.json" in warning]
+
+
+def test_traces_below_subfolders_are_found(tmp_path):
+    trace_file(tmp_path / "plugins" / "profile" / "2026_01_01" / "host.trace.json")
+    assert len(open_path(tmp_path, cache=False).traces) == 1
+
+
+def test_an_empty_folder_says_so(tmp_path):
+    with pytest.raises(TraceError, match="no trace in this folder"):
+        open_path(tmp_path)
+
+
+def test_a_missing_path_says_so(tmp_path):
+    with pytest.raises(TraceError, match="no such file"):
+        open_path(tmp_path / "nothing.json")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TRACETUI_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
+    return folder
+
+
+@pytest.fixture
+def stages():
+    seen = []
+    return seen, lambda progress: seen.append(progress.stage)
+
+
+def test_the_second_look_comes_from_the_cache_and_is_the_same(shared_data, store, stages):
+    seen, watch = stages
+    path = shared_data / "chrome" / "ddp_vit_small_2ranks" / "rank0.pt.trace.json.gz"
+    first = open_path(path).traces[0]
+    second = open_path(path, progress=watch).traces[0]
+    assert seen == ["cached"]
+    for name in FRAMES:
+        assert getattr(first, name).equals(getattr(second, name)), name
+        assert getattr(first, name).schema == getattr(second, name).schema, name
+    assert (first.info, first.source, first.notes) == (second.info, second.source, second.notes)
+
+
+def test_a_changed_file_is_read_again(tmp_path, store, stages):
+    seen, watch = stages
+    path = trace_file(tmp_path / "t.json", name="one")
+    open_path(path)
+    trace_file(path, name="two")
+    assert open_path(path, progress=watch).traces[0].device["name"].cast(pl.String).to_list() == ["two"]
+    assert "cached" not in seen
+
+
+def test_no_cache_writes_nothing(tmp_path, store):
+    open_path(trace_file(tmp_path / "t.json"), cache=False)
+    assert not store.exists()
+
+
+def test_nothing_is_written_beside_the_input(tmp_path, store):
+    folder = tmp_path / "in"
+    open_path(trace_file(folder / "t.json"))
+    assert [path.name for path in folder.iterdir()] == ["t.json"]
+    assert cache.info().entries == 1
+
+
+def test_a_damaged_entry_is_read_again(tmp_path, store):
+    path = trace_file(tmp_path / "t.json")
+    open_path(path)
+    next(store.glob("*/device.arrow")).write_bytes(b"rubbish")
+    assert open_path(path).traces[0].device.height == 1
+
+
+def test_an_entry_holds_no_string_of_another_trace(tmp_path, store):
+    open_path(trace_file(tmp_path / "a.json", name="secret_kernel_of_a"))
+    shutil.rmtree(store)
+    open_path(trace_file(tmp_path / "b.json", name="kernel_of_b"))
+    held = b"".join(path.read_bytes() for path in store.rglob("*") if path.is_file())
+    assert b"kernel_of_b" in held
+    assert b"secret_kernel_of_a" not in held
+
+
+def test_many_writers_leave_one_whole_entry(tmp_path, store):
+    path = trace_file(tmp_path / "t.json", count=500)
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: open_path(path), range(16)))
+    assert {run.traces[0].device.height for run in runs} == {500}
+    assert cache.info().entries == 1
+    assert not list(store.glob(".writing-*"))
+
+
+def test_the_oldest_go_when_the_cache_is_full(tmp_path, store, monkeypatch):
+    import os
+
+    for n in range(4):
+        open_path(trace_file(tmp_path / f"{n}.json", name=f"k{n}"))
+        for entry in store.iterdir():
+            os.utime(entry, (n - 10, n - 10) if entry.stat().st_mtime > 10 else None)
+    size = cache.info().bytes // 4
+    monkeypatch.setattr(cache, "limit", lambda: 2 * size + size // 2)
+    open_path(trace_file(tmp_path / "new.json", name="new"))
+    assert cache.info().entries == 2
+    cache.clear()
+    assert cache.info().entries == 0
+
+
+def test_an_unwritable_cache_is_no_error(tmp_path, monkeypatch):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("TRACETUI_CACHE_DIR", str(blocked / "below"))
+    monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
+    assert open_path(trace_file(tmp_path / "t.json")).traces[0].device.height == 1
