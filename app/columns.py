@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Kind = Literal["text", "time", "delta", "percent", "count", "bytes", "number", "flag", "status"]
 
 MIN_BAR, MAX_BAR = 6, 16
+MIN_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def place(
     shown = list(columns)
     while len(shown) > 1 and _wanted(shown, least, available) + gap * (len(shown) - 1) > available:
         worst = max(shown, key=lambda column: (column.priority, shown.index(column)))
-        if worst.priority == 0:
+        if worst.priority == 0 and (len(shown) <= MIN_COLUMNS or worst is shown[0]):
             break
         shown.remove(worst)
     widths = {column.name: least(column) for column in shown}

@@ -60,7 +60,7 @@ COMMANDS: tuple[Command, ...] = (
     *(_go(number, tab, title) for number, (tab, title) in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
-    Command("go.in", "enter", "Enter", "Go into the row; where there is nothing inside, show its details", "Go",
+    Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
             "drill", "view", TABLES, footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
             palette=False),

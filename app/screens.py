@@ -89,8 +89,13 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> T
     first = [group for group in ("Table", "Tree", "Diff") if group in groups]
     for group in [*first, *(group for group in groups if group not in first)]:
         text.append(f"{group}\n", "bold")
+        digits = [command.shown for command in groups[group] if command.shown.isdigit()]
+        if digits:
+            names = ", ".join(title for _, title in commands.TABS)
+            text.append(f"  {f'{digits[0]} to {digits[-1]}':<14} {names}\n")
         for command in groups[group]:
-            text.append(f"  {own(command.shown):<14} {own(command.title)}\n")
+            if not command.shown.isdigit():
+                text.append(f"  {own(command.shown):<14} {own(command.title)}\n")
     if tab in commands.TABLES:
         text.append("What / understands\n", "bold")
         for example, meaning in FILTER_HELP:
@@ -132,6 +137,8 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
 
     def _label(self, name: str, files: tuple[Path, ...]) -> Text:
         shown = pad(fit(printable(name, ascii=self._ascii), 56, ascii=self._ascii), 56)
+        if any(file.is_dir() for file in files):
+            return Text(f"{shown}     folder")
         size = sum(file.stat().st_size for file in files if file.exists())
         many = f"  {len(files)} files" if len(files) > 1 else ""
         return Text(f"{shown} {format_bytes(size):>10}{many}")

@@ -34,6 +34,8 @@ class Session:
     runs: dict[Side, Run] = field(default_factory=dict)
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns switched off, by page id."""
+    pinned: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Columns asked for, by page id: they go before others where room is short."""
     _results: dict[Hashable, object] = field(default_factory=dict, repr=False)
     _locks: dict[Hashable, Lock] = field(default_factory=dict, repr=False)
     _guard: Lock = field(default_factory=Lock, repr=False)

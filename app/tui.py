@@ -283,7 +283,8 @@ class TracetuiApp(App[None]):
 
     def _reload_views(self) -> None:
         for view in self._views():
-            view.reload()
+            if view.is_mounted:
+                view.reload()
 
     # --- tabs
 
@@ -292,12 +293,14 @@ class TracetuiApp(App[None]):
 
         yield from self.screen_stack[0].query(View).results(View)
 
+    def _made(self, tab: str) -> View | None:
+        return next((view for view in self._views() if tab == view.TAB), None)
+
     @property
     def view(self) -> View | None:
-        """The view in sight."""
-        if "a" not in self.session.runs:
-            return None
-        return next((view for view in self._views() if self.tab == view.TAB), None)
+        """The view in sight; null until it has its widgets."""
+        view = self._made(self.tab) if "a" in self.session.runs else None
+        return view if view is not None and view.is_mounted else None
 
     def show_tab(self, tab: str) -> None:
         """Brings a tab into view; it is made on the first visit."""
@@ -308,17 +311,16 @@ class TracetuiApp(App[None]):
 
             for view in self._views():
                 view.display = tab == view.TAB
-            if self.view is None:
-                fresh = make_view(tab)
-                self.screen_stack[0].query_one("#body").mount(fresh)
+            if self._made(tab) is None:
+                self.screen_stack[0].query_one("#body").mount(make_view(tab))
                 self.call_after_refresh(self._focus_view)
-            else:
+            elif self.view is not None:
                 self.view.revisit()
                 self._focus_view()
         self.refresh_lines()
 
     def _focus_view(self) -> None:
-        if self.view is not None and self.view.is_mounted:
+        if self.view is not None:
             self.view.take_focus()
         self.refresh_lines()
 
@@ -340,7 +342,7 @@ class TracetuiApp(App[None]):
             loading.update(self.own(self._loading_text()))
         filter_line = screen.query_one("#filter-line", Line)
         words = view.filter_line if view is not None else ""
-        if not words and self.session.filter and view is not None and not view.own_filter:
+        if not words and self.session.filter and view is not None and not view.own_filter and not view.footer_hints():
             words = f"/ {printable(self.session.filter)}   filters the tables of all tabs"
         filter_line.display = bool(words)
         filter_line.show(Text(f" {self.own(words)}"))
@@ -351,6 +353,8 @@ class TracetuiApp(App[None]):
             if not self.session.trace().notes:
                 labels.pop("app.notes", None)
             hints = commands.footer(self.tab, screen.size.width - 1, labels=labels)
+            if view is not None:
+                hints = view.footer_hints() or hints
         screen.query_one(Footer).show(hints)
 
     def _loading_text(self) -> str:
@@ -421,7 +425,7 @@ class TracetuiApp(App[None]):
     def go_to(self, tab: str, name: str) -> None:
         """Goes to a tab and to the row of this name."""
         self.show_tab(tab)
-        view = self.view
+        view = self._made(tab)
         if view is not None:
             view.go_to(name)
 

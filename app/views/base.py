@@ -123,6 +123,10 @@ class View(Vertical, can_focus=True):
         """Other words for commands in the footer, by id."""
         return {}
 
+    def footer_hints(self) -> list[tuple[str, str]] | None:
+        """Keys that take the whole footer for a while."""
+        return None
+
     @property
     def filter_line(self) -> str:
         """The filter in force here with what it keeps, or nothing."""

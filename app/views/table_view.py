@@ -130,6 +130,7 @@ class TableView(View):
             sort=state.sort,
             filter=state.parsed,
             hidden=self.session.hidden.get(page.id),
+            pinned=self.session.pinned.get(page.id, ()),
             cursor=state.cursor,
         )
         self._show_title()
@@ -178,6 +179,7 @@ class TableView(View):
         """Enter and Esc say what they do here."""
         state = self.state
         labels: dict[str, str] = {}
+        self.table.empty_text = f"No {state.page.noun} match the filter: Esc clears it" if state is not None else ""
         if self.has_class("-blank"):
             labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
             if len(self._stack) > 1:
@@ -191,6 +193,14 @@ class TableView(View):
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
+
+    def footer_hints(self) -> list[tuple[str, str]] | None:
+        """While a line is being typed, what its keys do."""
+        if self.prompt.purpose == "filter":
+            return [("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", "")]
+        if self.prompt.purpose:
+            return [("Enter", "write"), ("Esc", "cancel")]
+        return None
 
     # --- in and out
 
@@ -295,7 +305,7 @@ class TableView(View):
     def filter_line(self) -> str:
         """The filter of the page in view and what it keeps."""
         state = self.state
-        if state is None or not state.filter:
+        if state is None or not state.filter or self.prompt.purpose:
             return ""
         count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
         return f"/ {formats.printable(state.filter)}   {count}   Esc clears"
@@ -340,13 +350,16 @@ class TableView(View):
         if state is None:
             return
 
-        def done(hidden: frozenset[str] | None) -> None:
-            if hidden is not None:
-                self.session.hidden[state.page.id] = hidden
-                self.table.set_hidden(hidden)
+        def done(choice: tuple[frozenset[str], frozenset[str]] | None) -> None:
+            if choice is not None:
+                self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
+                self.table.choose_columns(hidden=choice[0], pinned=choice[1])
 
-        shown = {column.name for column in self.table.shown}
-        self.app.push_screen(ColumnChooser(self.table.columns, self.table.hidden, shown), done)
+        table = self.table
+        shown = {column.name for column in table.shown}
+        self.app.push_screen(
+            ColumnChooser(table.columns, hidden=table.hidden, pinned=table.pinned, shown=shown), done
+        )
 
     def action_names(self) -> None:
         """Switches between short and full names, in all tabs."""

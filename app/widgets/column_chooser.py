@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from tracetui.app.columns import Column
 
 
-class ColumnChooser(ModalScreen[frozenset[str] | None]):
-    """Space or Enter switches a column, Esc closes; the result is the set of hidden columns."""
+class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
+    """Space or Enter shows or hides a column, Esc closes.
+
+    The result is the hidden columns, and those that were asked for and so go before others where room is short.
+    """
 
     BINDINGS: ClassVar[list[Binding]] = [
         Binding("escape,q,c", "done", show=False),
@@ -29,24 +32,28 @@ class ColumnChooser(ModalScreen[frozenset[str] | None]):
         Binding("k", "cursor(-1)", show=False),
     ]
 
-    def __init__(self, columns: Sequence[Column], hidden: Collection[str], shown: Collection[str]) -> None:
+    def __init__(
+        self, columns: Sequence[Column], *, hidden: Collection[str], pinned: Collection[str], shown: Collection[str]
+    ) -> None:
         super().__init__()
         self._columns = columns
         self._hidden = set(hidden)
-        self._shown = shown
+        self._pinned = set(pinned)
+        self._crowded = {column.name for column in columns} - set(shown) - self._hidden
+        """Those that would be shown, had they room."""
 
     def compose(self) -> ComposeResult:
         """A title and the list."""
         with Vertical(id="dialog"):
-            yield Static("Columns: Space switches, Esc closes", markup=False, id="dialog-title")
+            yield Static("Columns: Space shows or hides, Esc closes", markup=False, id="dialog-title")
             yield OptionList(*(Option(self._label(column), id=column.name) for column in self._columns), markup=False)
 
     def _label(self, column: Column) -> Text:
-        on = column.name not in self._hidden
-        text = Text(f"[{'x' if on else ' '}] {column.label:<16}")
-        if on and column.name not in self._shown:
-            text.append("no room  ")
-        text.append(column.about, "dim")
+        mark = " " if column.name in self._hidden else "-" if column.name in self._crowded else "x"
+        remark = "no room; " if mark == "-" else ""
+        text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)
+        text.append(remark + column.about, "dim")
+        text.truncate(70, overflow="crop")
         return text
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -55,7 +62,14 @@ class ColumnChooser(ModalScreen[frozenset[str] | None]):
         column = self._columns[event.option_index]
         if event.option_index == 0:
             return
-        self._hidden.symmetric_difference_update({column.name})
+        name = column.name
+        if name in self._hidden or name in self._crowded:
+            self._hidden.discard(name)
+            self._crowded.discard(name)
+            self._pinned.add(name)
+        else:
+            self._hidden.add(name)
+            self._pinned.discard(name)
         self.query_one(OptionList).replace_option_prompt_at_index(event.option_index, self._label(column))
 
     def action_switch(self) -> None:
@@ -72,4 +86,4 @@ class ColumnChooser(ModalScreen[frozenset[str] | None]):
 
     def action_done(self) -> None:
         """Hands the choice back."""
-        self.dismiss(frozenset(self._hidden))
+        self.dismiss((frozenset(self._hidden), frozenset(self._pinned)))

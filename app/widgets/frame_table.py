@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 import polars as pl
@@ -62,6 +63,9 @@ class FrameTable(Widget, can_focus=True):
         self.frame = pl.DataFrame()
         self.columns: tuple[Column, ...] = ()
         self.hidden: frozenset[str] = frozenset()
+        self.pinned: frozenset[str] = frozenset()
+        self.empty_text = ""
+        """What stands in place of rows where the filter keeps none."""
         self.full_names = False
         self.ascii = False
         self.jump = False
@@ -88,6 +92,7 @@ class FrameTable(Widget, can_focus=True):
         sort: tuple[str, bool] | None = None,
         filter: Filter | None = None,
         hidden: Iterable[str] | None = None,
+        pinned: Iterable[str] = (),
         cursor: int = 0,
     ) -> None:
         """Shows another frame.
@@ -98,11 +103,13 @@ class FrameTable(Widget, can_focus=True):
             sort: column and whether the largest comes first.
             filter: rows to keep.
             hidden: columns switched off; by default those that say so.
+            pinned: columns that go before others where room is short.
             cursor: row in view to stand on.
         """
         self.frame = frame
         self.columns = tuple(column for column in columns if column.name in frame.columns)
         self.hidden = frozenset(c.name for c in self.columns if c.hidden) if hidden is None else frozenset(hidden)
+        self.pinned = frozenset(pinned)
         self.sort = sort
         self.filter = filter or Filter()
         self._content = self._measure()
@@ -165,9 +172,9 @@ class FrameTable(Widget, can_focus=True):
         self.cursor = self.top = 0
         self.changed()
 
-    def set_hidden(self, hidden: Iterable[str]) -> None:
-        """Switches columns off."""
-        self.hidden = frozenset(hidden)
+    def choose_columns(self, *, hidden: Iterable[str], pinned: Iterable[str] = ()) -> None:
+        """Switches columns off, and gives some the first claim on the room there is."""
+        self.hidden, self.pinned = frozenset(hidden), frozenset(pinned)
         self.changed()
 
     def set_full_names(self, full: bool) -> None:
@@ -253,8 +260,9 @@ class FrameTable(Widget, can_focus=True):
     def _lay_out(self) -> None:
         width = self._laid_out = self.size.width
         if width:
+            wanted = [replace(c, priority=0) if c.name in self.pinned else c for c in self.chosen]
             self._placed, self._gap = column_specs.place(
-                self.chosen, width - 2, content=self._content, narrow=width < 72
+                wanted, width - 2, content=self._content, narrow=width < 72
             )
 
     def on_resize(self, event: Resize) -> None:
@@ -274,6 +282,8 @@ class FrameTable(Widget, can_focus=True):
             return self._header(width)
         position = self.top + y - 1
         if position >= self.height_of_view:
+            if y == 1 and self.frame.height and self.empty_text:
+                return Strip([Segment(f" {self.empty_text}", self.rich_style)]).adjust_cell_length(width)
             return Strip.blank(width, self.rich_style)
         cursor = position == self.cursor
         base = self.get_component_rich_style("table--cursor") if cursor else self.rich_style

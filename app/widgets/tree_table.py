@@ -118,7 +118,7 @@ class TreeTable(FrameTable):
     # --- painting
 
     def _cell(self, position: int, placed: Placed, value: object) -> tuple[str, str]:
-        if not self.folds or placed.column is not self.columns[0]:
+        if not self.folds or placed.column.name != self.columns[0].name:
             return super()._cell(position, placed, value)
         row = self.row_number(position)
         depth = self._depth[row] if row is not None else 0
@@ -136,7 +136,7 @@ class TreeTable(FrameTable):
 
     def _widest(self, column: Column) -> int:
         widest = super()._widest(column)
-        if self.folds and self.columns and column is self.columns[0]:
+        if self.folds and self.columns and column.name == self.columns[0].name:
             widest += 2 * max(self._depth, default=0) + 2
         return widest
 
