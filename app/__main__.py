@@ -1,8 +1,6 @@
 """`python -m tracetui.app`."""
 
-import sys
-
-from tracetui.app.cli import main
+from tracetui.app.cli import script
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

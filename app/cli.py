@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -56,6 +57,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _explain(error)
     return code
+
+
+def script() -> NoReturn:
+    """The console script: runs the command and leaves at once.
+
+    Taking a large trace apart would take as long as opening it from the cache; the process ends anyway.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def build_parser() -> argparse.ArgumentParser:
