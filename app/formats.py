@@ -11,7 +11,7 @@ UNKNOWN = "-"
 _ASCII_TWINS = str.maketrans(
     {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
 )
-_PYTHON_FRAME = re.compile(r"(?:.*/)?([^/]+\(\d+\): .+)")
+_PYTHON_FRAME = re.compile(r"(?:.*/)?([^/]+)\((\d+)\): (.+)")
 _BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (\S+) object at 0x[0-9a-f]+>")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -40,13 +40,13 @@ def to_ascii(text: str) -> str:
 
 
 def short_function(name: str) -> str:
-    """A Python function as a person names it: the file without its folders, a built-in without its address.
+    """A Python function with its own name first; the file loses its folders, a built-in its address.
 
-    ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``mamba_simple.py(119): forward``;
+    ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``forward (mamba_simple.py:119)``;
     ``<built-in method reshape of Tensor object at 0x1e59b80>`` is ``Tensor.reshape (built-in)``. Other names stay.
     """
     if match := _PYTHON_FRAME.fullmatch(name):
-        return match[1]
+        return f"{match[3]} ({match[1]}:{match[2]})"
     if match := _BUILT_IN_METHOD.fullmatch(name):
         return f"{match[2]}.{match[1]} (built-in)"
     if match := _BUILT_IN.fullmatch(name):

@@ -16,6 +16,7 @@ from tracetui.app.formats import (
     format_us,
     pad,
     printable,
+    short_function,
     to_ascii,
 )
 
@@ -140,3 +141,18 @@ def test_fitting_never_exceeds_the_width_and_marks_the_cut() -> None:
 def test_padding_counts_columns_not_characters() -> None:
     assert cell_width(pad("日本", 8)) == 8
     assert pad("7", 3, right=True) == "  7"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("mamba_ssm/modules/mamba_simple.py(119): forward", "forward (mamba_simple.py:119)"),
+        ("C:/code/train.py(7): <module>", "<module> (train.py:7)"),
+        ("<built-in method reshape of Tensor object at 0x1e59b80>", "Tensor.reshape (built-in)"),
+        ("<built-in function linear>", "linear (built-in)"),
+        ("aten::mm", "aten::mm"),
+        ("nn.Module: Mamba_3", "nn.Module: Mamba_3"),
+    ],
+)
+def test_python_functions_are_named_as_a_person_would(name: str, short: str) -> None:
+    assert short_function(name) == short
