@@ -1,0 +1,174 @@
+"""The kernel table, launches of one kernel, and who launched them."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.conventions import TORCH_TB
+from tracetui.analysis.kernels import (
+    NOT_ATTRIBUTED,
+    kernel_configurations,
+    kernel_launches,
+    kernels,
+    operator_kernels,
+)
+from tracetui.analysis.selection import Scope, select
+from tracetui.parsers import Source, Trace, TraceInfo, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Recording = Callable[[str], Trace]
+
+VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+VIM_HALF = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
+GPT = "chrome/gpt_small_ctx256.trace.json.gz"
+SMALL_VIT = Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="module")
+def training() -> Trace:
+    """Two training steps of a small ViT with stacks, recorded on an H200."""
+    return open_path(SMALL_VIT, cache=False).traces[0]
+
+
+def test_the_dominant_kernel_of_vim_tiny(recording: Recording) -> None:
+    row = kernels(select(recording(VIM))).row(0, named=True)
+    assert (row["short_name"], row["category"], row["calls"]) == ("selective_scan_fwd_kernel", "scan", 144)
+    assert (row["module"], row["operator"], row["tensor_cores"]) == ("Mamba ×48", "MambaInnerFn", False)
+    assert row["total_ns"] == 2_308_127
+    assert row["in_steps_ns"] == row["total_ns"]
+    assert len(row["modules"]) == 48
+    assert {entry["calls"] for entry in row["modules"]} == {3}
+    assert sum(entry["ns"] for entry in row["modules"]) == row["total_ns"]
+    assert row["modules"][0]["path"].startswith("VisionMamba_0/Block_")
+    assert row["operators"] == [{"name": "MambaInnerFn", "calls": 144, "ns": row["total_ns"]}]
+
+
+@pytest.mark.parametrize("path", [VIM, VIM_HALF])
+def test_all_kernels_of_vim_tiny_belong_to_modules(recording: Recording, path: str) -> None:
+    frame = kernels(select(recording(path)))
+    assert frame["module"].null_count() == 0
+    assert not any(entry["path"] == NOT_ATTRIBUTED for entries in frame["modules"] for entry in entries)
+
+
+def test_statistics_of_one_kernel(recording: Recording) -> None:
+    trace = recording(VIM)
+    row = kernels(select(trace)).row(1, named=True)
+    rows = trace.device.filter(pl.col("name").cast(pl.String) == row["name"])
+    spent = rows["duration"].to_list()
+    assert row["mean_ns"] == pytest.approx(statistics.mean(spent))
+    assert row["median_ns"] == statistics.median(spent)
+    assert row["std_ns"] == pytest.approx(statistics.stdev(spent))
+    assert (row["min_ns"], row["max_ns"]) == (min(spent), max(spent))
+    weighted = sum(o * d for o, d in rows.select("occupancy_percent", "duration").iter_rows()) / sum(spent)
+    assert row["occupancy_percent"] == pytest.approx(weighted)
+
+
+def test_shares_and_order(recording: Recording) -> None:
+    frame = kernels(select(recording(GPT)))
+    assert frame["percent"].sum() == pytest.approx(100)
+    assert frame["total_ns"].to_list() == sorted(frame["total_ns"], reverse=True)
+    assert frame["in_steps_ns"].null_count() == frame.height  # no steps in this recording
+    once = frame.filter(pl.col("calls") == 1)
+    assert once["std_ns"].to_list() == [0.0] * once.height
+
+
+def test_labels_of_modules(recording: Recording) -> None:
+    labels = dict(kernels(select(recording(VIM))).select("short_name", "module").iter_rows())
+    assert labels["_layer_norm_fwd_1pass_kernel"] == "Block ×24 +1 class"
+    assert labels["index: flip"] == "Mixer ×24"
+    assert labels["nll_loss_forward_reduce_cuda_kernel_2d"] == "CrossEntropyLoss_0"
+
+
+def test_launches_of_one_kernel(recording: Recording) -> None:
+    sel = select(recording(VIM))
+    row = kernels(sel).row(0, named=True)
+    frame = kernel_launches(sel, row["name"])
+    assert (frame.height, frame["duration_ns"].sum()) == (row["calls"], row["total_ns"])
+    assert frame["start"].is_sorted()
+    assert set(frame["step"]) == {1, 2, 3}
+    assert set(frame.select("grid", "block").unique().row(0)) == {"4x384x1", "32x1x1"}
+    assert frame["delay_ns"].min() == 0  # type: ignore[comparison-overlap]
+    device, host = sel.trace.device, sel.trace.host
+    for number, delay in frame.select("row", "delay_ns").head(20).iter_rows():
+        launch = host.row(device["launch"][number], named=True)
+        assert delay == max(0, device["start"][number] - launch["start"] - launch["duration"])
+    assert frame["module"][0] == "VisionMamba_0/Block_0/Mixer_0/Mamba_0"
+    assert kernel_launches(sel, "no such kernel").is_empty()
+
+
+def test_steps_restrict_the_table(recording: Recording) -> None:
+    trace = recording(VIM)
+    one = kernels(select(trace, Scope(steps=(3, 3)))).row(0, named=True)
+    assert (one["calls"], one["percent"]) == (48, pytest.approx(24.7, abs=0.1))
+
+
+def test_kernels_of_an_operator(recording: Recording) -> None:
+    sel = select(recording(VIM))
+    frame = operator_kernels(sel, "aten::mm")
+    assert frame["total_ns"].sum() == 5_082_859  # the operator's own device time
+    assert frame["percent"].sum() == pytest.approx(100)
+    assert set(frame["operator"]) == {"aten::mm"}
+    assert operator_kernels(sel, "aten::no_such").is_empty()
+    assert operator_kernels(sel, NOT_ATTRIBUTED).is_empty()
+
+
+def test_backward_kernels_count_for_the_module_of_their_forward(training: Trace) -> None:
+    frame = kernels(select(training)).filter(pl.col("short_name").str.contains("layer_norm_grad|GammaBetaBackward"))
+    assert frame.height
+    assert frame["module"].str.contains(r"^LayerNorm ×\d+$").all()
+
+
+def test_configurations_split_kernels(recording: Recording) -> None:
+    sel = select(recording(VIM))
+    table, split = kernels(sel), kernel_configurations(sel)
+    assert split["total_ns"].sum() == table["total_ns"].sum()
+    assert split.height > table.height
+    by_name = split.group_by("name").agg(pl.col("calls").sum()).sort("name")
+    assert by_name["calls"].to_list() == table.sort("name")["calls"].to_list()
+
+
+def test_plain_fp32_products_are_no_tensor_core_kernels(recording: Recording) -> None:
+    """vim_tiny in fp32 uses no tensor core; torch-tb-profiler gives 43 % of its kernel time to them."""
+    ours, theirs = (kernels(select(recording(VIM)), *conventions) for conventions in ((), (TORCH_TB,)))
+    shares = [frame.filter("tensor_cores")["percent"].sum() for frame in (ours, theirs)]
+    assert shares == [0, pytest.approx(43.11, abs=0.01)]
+
+
+def test_todays_tensor_core_kernels_are_seen(recording: Recording) -> None:
+    """In fp16 the products run as `tensorop` kernels and `nvjet`; torch-tb-profiler sees none of them."""
+    ours, theirs = (kernels(select(recording(VIM_HALF)), *conventions) for conventions in ((), (TORCH_TB,)))
+    shares = [frame.filter("tensor_cores")["percent"].sum() for frame in (ours, theirs)]
+    assert shares == [pytest.approx(35.19, abs=0.01), 0]
+    used = ours.filter("tensor_cores")["short_name"].to_list()
+    assert any("tensorop" in name for name in used)
+
+
+def test_traces_without_kernels(recording: Recording, tmp_path: Path) -> None:
+    nothing = Trace.empty(TraceInfo("chrome", "made"), Source(tmp_path, 0))
+    for trace in (nothing, recording("chrome/forms/cpu_only_rank34.json.gz")):
+        sel = select(trace)
+        assert kernels(sel).is_empty()
+        assert kernels(sel).columns == kernels(select(recording(VIM))).columns
+        assert kernel_launches(sel, "any").is_empty()
+        assert kernel_configurations(sel).is_empty()
+
+
+def test_kernels_without_any_owner_or_occupancy(recording: Recording) -> None:
+    trace = recording(VIM)
+    nobody = [pl.lit(None, pl.UInt32).alias(name) for name in ("launch", "operator", "module", "forward_module")]
+    unknown = [pl.lit(None, pl.Float64).alias(name) for name in ("occupancy_percent", "blocks_per_sm")]
+    bare = replace(trace, device=trace.device.with_columns(*nobody, *unknown))
+    frame = kernels(select(bare))
+    for column in ("operator", "module", "occupancy_percent", "blocks_per_sm"):
+        assert frame[column].null_count() == frame.height
+    assert [entry["name"] for entry in frame["operators"][0]] == [NOT_ATTRIBUTED]
+    assert [entry["path"] for entry in frame["modules"][0]] == [NOT_ATTRIBUTED]
+    assert kernel_launches(select(bare), frame["name"][0])["delay_ns"].null_count() == frame["calls"][0]

@@ -1,0 +1,229 @@
+"""Kernel, operator and module tables against what torch-tb-profiler's last source printed.
+
+The functions behind our own views, run under its conventions. A rounded value may differ by half a unit of its last
+digit. Run this file with ``-s`` to see how many values were compared and how far off the worst was.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.conventions import TORCH_TB
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_configurations, kernels
+from tracetui.analysis.modules import modules
+from tracetui.analysis.operators import operators, tensor_core_eligible_percent
+from tracetui.analysis.selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+GOLDENS = {
+    "vim_tiny_fp32_bs4": "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "vim_tiny_fp16_bs4": "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz",
+    "gpt_small_ctx256": "chrome/gpt_small_ctx256.trace.json.gz",
+    "deit_small_train_bf16_bs32": "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "ddp_rank0": "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
+    "ddp_rank1": "chrome/ddp_vit_small_2ranks/rank1.pt.trace.json.gz",
+    "resnet50_nw0_steps5-10": "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "resnet50_nw4_steps5-10": "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
+    "hta_trace_diff_control": "chrome/hta_trace_diff/control.json.gz",
+    "hta_trace_diff_test": "chrome/hta_trace_diff/test.json.gz",
+    "torch213_cpu_mlp": "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
+}
+ONLY_OURS = {"torch213_cpu_mlp": (6, 7)}
+"""Operators (and operators by input) that it loses: where a trace has modules, it takes all backward operators out of
+the tree and puts back those whose forward operator ran in a module. The loss of this run is a function: its
+``NllLossBackward0``, ``LogSoftmaxBackward0``, the two ``evaluate_function`` around them, ``aten::nll_loss_backward``,
+``aten::_log_softmax_backward_data`` and one shape of ``aten::zero_`` inside them are gone.
+"""
+ROUNDED = 0.5 + 1e-6
+"""µs: the golden's times are whole."""
+FLOAT_RATIO = 3e-6
+"""Its kernel times are differences of float64 times of day in µs, 1 ns coarse."""
+TWO_DIGITS = 0.005 + 1e-6
+
+
+@dataclass
+class Tally:
+    """Values compared so far."""
+
+    name: str
+    values: int = 0
+    worst: float = 0.0
+    misses: list[str] = field(default_factory=list)
+
+    def same(self, what: str, ours: object, golden: object) -> None:
+        self.values += 1
+        if ours != golden:
+            self.misses.append(f"{what}: {ours!r}, golden {golden!r}")
+
+    def close(self, what: str, ours: float | None, golden: float, tolerance: float) -> None:
+        self.values += 1
+        off = abs((ours or 0.0) - golden)
+        self.worst = max(self.worst, off)
+        if off > tolerance:
+            self.misses.append(f"{what}: {ours!r}, golden {golden!r}")
+
+    def settle(self) -> None:
+        print(f"\n{self.name}: {self.values} values, largest difference {self.worst:.4f}")
+        assert self.values
+        assert not self.misses, f"{len(self.misses)} of {self.values} differ: " + "; ".join(self.misses[:8])
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    trace: Trace
+    golden: dict[str, Any]
+
+
+@pytest.fixture(params=GOLDENS, ids=str)
+def case(request: pytest.FixtureRequest, shared_data: Path, recording: Callable[[str], Trace]) -> Case:
+    golden = json.loads((shared_data / "golden" / "tb_plugin" / f"{request.param}.tb.json").read_text())
+    return Case(request.param, recording(GOLDENS[request.param]), golden)
+
+
+def yes(value: bool) -> str:
+    return "Yes" if value else "No"
+
+
+def us(ns: float | None) -> float:
+    return (ns or 0) / 1000
+
+
+def test_kernel_table(case: Case) -> None:
+    tally = Tally(f"{case.name} kernels")
+    frame = kernels(select(case.trace), TORCH_TB)
+    tally.same("rows", frame.height, case.golden["kernel_table_n"])
+    tally.same("calls", frame["calls"].sum(), case.golden["kernel_table_total_calls"])
+    ours = {row["name"]: row for row in frame.iter_rows(named=True)}
+    for name, tensor, calls, total, mean, longest, shortest, blocks, occupancy in (
+        case.golden["kernel_table_top20"] or ()
+    ):
+        row = ours[name]
+        tally.same(name, (yes(row["tensor_cores"]), row["calls"]), (tensor, calls))
+        for column, value in (("total", total), ("mean", mean), ("max", longest), ("min", shortest)):
+            tally.close(f"{column} of {name}", us(row[f"{column}_ns"]), value, ROUNDED)
+        tally.close(f"blocks of {name}", row["blocks_per_sm"], blocks, TWO_DIGITS)
+        tally.close(f"occupancy of {name}", row["occupancy_percent"], occupancy, TWO_DIGITS)
+    if case.golden["gpu"]["tc_used_ratio"] is not None:
+        used = frame.filter("tensor_cores")["total_ns"].sum() / frame["total_ns"].sum()
+        tally.close("tensor-core share", used, case.golden["gpu"]["tc_used_ratio"], 1e-9)
+    tally.settle()
+
+
+def test_kernels_by_operator_and_configuration(case: Case) -> None:
+    tally = Tally(f"{case.name} kernels by operator")
+    frame = configurations(case.trace)
+    ours = {
+        (row["name"], row["operator"], row["grid"], row["block"], row["registers"] or 0, row["shared_memory"] or 0): row
+        for row in frame.iter_rows(named=True)
+    }
+    for name, operator, grid, block, registers, shared, tensor, eligible, calls, *times in golden_configurations(case):
+        row = ours.get((name, operator, grid, block, registers, shared))
+        tally.same(f"{name} by {operator}", row is not None, True)
+        if row is None:
+            continue
+        tally.same(
+            f"{name} by {operator}",
+            (yes(row["tensor_cores"]), yes(row["tensor_core_eligible"]), row["calls"]),
+            (tensor, eligible, calls),
+        )
+        for column, value in zip(("total", "mean", "max", "min"), times, strict=False):
+            tally.close(f"{column} of {name} by {operator}", us(row[f"{column}_ns"]), value, ROUNDED)
+        tally.close(f"blocks of {name}", row["blocks_per_sm"], times[4], TWO_DIGITS)
+        tally.close(f"occupancy of {name}", row["occupancy_percent"], times[5], TWO_DIGITS)
+    tally.same("rows", len(ours), case.golden["kernel_op_table_n"])
+    tally.settle()
+
+
+def golden_configurations(case: Case) -> Iterator[tuple[Any, ...]]:
+    for name, operator, grid, block, registers, shared, *rest in case.golden["kernel_op_table_top20"] or ():
+        sizes = ("x".join(map(str, json.loads(size))) for size in (grid, block))
+        yield (name, operator, *sizes, int(registers), int(shared), *rest)
+
+
+def configurations(trace: Trace) -> pl.DataFrame:
+    """Its rows: kernels of operators, and those without a runtime call, which it hangs on the root of a thread that
+    has steps; a launch whose `External id` names no operator is in none.
+    """
+    attributed = kernel_configurations(select(trace), TORCH_TB).filter(pl.col("operator") != NOT_ATTRIBUTED)
+    if not trace.steps.height:
+        return attributed
+    by_runtime = (trace.host["kind"] == "runtime").gather(trace.device["launch"]).fill_null(value=False)
+    stray = replace(trace, device=trace.device.filter(~by_runtime))
+    root = kernel_configurations(select(stray), TORCH_TB).with_columns(operator=pl.lit("CallTreeRoot"))
+    return pl.concat([attributed, root])
+
+
+def test_operator_table(case: Case) -> None:
+    tally = Tally(f"{case.name} operators")
+    frame = operators(select(case.trace), conventions=TORCH_TB).filter(pl.col("calls") > 0)
+    tally.same("rows", frame.height - ONLY_OURS.get(case.name, (0, 0))[0], case.golden["op_table_n"])
+    ours = {row["name"]: row for row in frame.iter_rows(named=True)}
+    for golden in case.golden["op_table_top20"]:
+        compare_operator(tally, ours.get(golden["name"]), golden, golden["name"])
+    share = tensor_core_eligible_percent(select(case.trace), TORCH_TB)
+    tally.close("eligible", (share or 0) / 100, case.golden["gpu"]["tc_eligible_ops_kernel_ratio"], FLOAT_RATIO)
+    tally.settle()
+
+
+def test_operator_table_by_input(case: Case) -> None:
+    tally = Tally(f"{case.name} operators by input")
+    frame = operators(select(case.trace), by_shape=True, conventions=TORCH_TB).filter(pl.col("calls") > 0)
+    tally.same("rows", frame.height - ONLY_OURS.get(case.name, (0, 0))[1], case.golden["op_table_by_input_n"])
+    ours = {(row["name"], shape(row["input_shapes"])): row for row in frame.iter_rows(named=True)}
+    for golden in case.golden["op_table_by_input_top20"]:
+        key = (golden["name"], shape(golden["input_shape"]))
+        compare_operator(tally, ours.get(key), golden, " ".join(key))
+    tally.settle()
+
+
+def shape(text: str | None) -> str:
+    return json.dumps(json.loads(text.replace("'", '"'))) if text else "[]"
+
+
+def compare_operator(tally: Tally, row: dict[str, Any] | None, golden: dict[str, Any], name: str) -> None:
+    tally.same(name, row is not None, True)
+    if row is None:
+        return
+    tally.same(name, (row["calls"], yes(row["tensor_core_eligible"])), (golden["calls"], golden["tc_eligible"]))
+    for side in ("host", "device"):
+        for part in ("self", "total"):
+            if f"{side}_{part}_duration" in golden:
+                value = golden[f"{side}_{part}_duration"]
+                tally.close(f"{side} {part} of {name}", us(row[f"{side}_{part}_ns"]), value, ROUNDED)
+    if "tc_self_ratio" in golden:
+        tally.close(f"tensor cores of {name}", row["tensor_core_percent"], golden["tc_self_ratio"], TWO_DIGITS)
+        tally.close(f"tensor cores in {name}", row["tensor_core_total_percent"], golden["tc_total_ratio"], TWO_DIGITS)
+
+
+def test_module_view(case: Case) -> None:
+    if not case.golden["module_view"]:
+        assert modules(select(case.trace), TORCH_TB).is_empty()
+        return
+    tally = Tally(f"{case.name} modules")
+    ours = {row["path"]: row for row in modules(select(case.trace), TORCH_TB).iter_rows(named=True)}
+    for path, golden in walk(case.golden["module_view"]["data"]):
+        row = ours.get(path)
+        tally.same(path, row is not None and row["calls"], golden["occurences"])
+        if row is not None:
+            tally.close(f"host of {path}", us(row["host_total_ns"]), golden["host_duration"], 0.01)
+            tally.close(f"own host of {path}", us(row["host_self_ns"]), golden["self_host_duration"], 0.01)
+            tally.close(f"device of {path}", us(row["device_total_ns"]), golden["device_duration"], 0.02)
+            tally.close(f"own device of {path}", us(row["device_self_ns"]), golden["self_device_duration"], 0.02)
+    tally.settle()
+
+
+def walk(nodes: list[dict[str, Any]], above: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for node in nodes:
+        yield above + node["name"], node
+        yield from walk(node["children"], f"{above}{node['name']}/")
