@@ -46,6 +46,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     slots = step_slots(sel)
     step_time = int((slots.end - slots.start).sum())
     per_step = add_up(in_step, own, pairs.size)
+    share = 100 * per_step / step_time if step_time else np.full(pairs.size, np.nan)
     return (
         pl.DataFrame(
             {
@@ -55,9 +56,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
                 "self_ns": add_up(called, own, pairs.size),
                 "total_ns": add_up(outermost, tree.duration, pairs.size),
                 "self_per_step_ns": per_step / max(slots.start.size, 1),
-                "percent": 100 * per_step / step_time
-                if step_time
-                else pl.Series([None] * pairs.size, dtype=pl.Float64),
+                "percent": pl.Series(share, nan_to_null=True),
             }
         )
         .filter(pl.col("calls") > 0)

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetui.analysis.calltree import add_up, codes_of, count, dense
 from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operator_tree import OperatorTree, operator_tree
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.calltree import Bools
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
-
-NOT_ATTRIBUTED = "(not attributed)"
-"""The name of the row that holds what belongs to nobody."""
 
 
 def operators(sel: Selection, by_shape: bool = False, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -106,7 +104,7 @@ def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
     if not left.height:
         return pl.DataFrame(schema=layout)
     spent = left["duration"].sum()
-    row: dict[str, object] = dict.fromkeys(layout, 0) | {"tensor_core_eligible": False}
+    row: dict[str, object] = {**dict.fromkeys(layout, 0), "tensor_core_eligible": False}
     row |= {"name": NOT_ATTRIBUTED, "device_self_ns": spent, "device_total_ns": spent, "kernels": left.height}
     if "input_shapes" in layout:
         row["input_shapes"] = None

@@ -23,7 +23,7 @@ from tracetui.parsers.trace import FRAMES, DeviceInfo, Note, Source, Trace, Trac
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """To be raised whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -143,7 +143,7 @@ def _entries() -> Iterator[tuple[float, Path, int]]:
     for entry in found:
         try:
             yield entry.stat().st_mtime, entry, sum(file.stat().st_size for file in entry.iterdir())
-        except OSError:  # another process took it away
+        except OSError:  # noqa: PERF203  another process took it away
             continue
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.kernels import NOT_ATTRIBUTED
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import module_kernels, module_paths, modules
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Source, Trace, TraceInfo, kernel_names, open_path
@@ -86,22 +86,32 @@ def test_vim_tiny_kernels_all_belong_to_modules(recording: Recording) -> None:
 
 
 def test_backward_kernels_go_to_the_forward_module(training: Trace) -> None:
-    """The recording says 35.07 % forward, 59.38 % backward; what is left is the optimizer's, by its names."""
+    """35.07 % of kernel time is forward, 62.56 % backward; what is left is the optimizer's and the loss function's."""
     device = training.device.filter(pl.col("kind") == "kernel")
     whole = device["duration"].sum()
     forward = device.filter(pl.col("module").is_not_null())["duration"].sum()
     backward = device.filter(pl.col("module").is_null() & pl.col("forward_module").is_not_null())["duration"].sum()
     assert 100 * forward / whole == pytest.approx(35.07, abs=0.005)
-    assert 100 * backward / whole == pytest.approx(59.38, abs=0.005)
+    assert 100 * backward / whole == pytest.approx(62.56, abs=0.005)
     tree = modules(select(training)).filter(pl.col("depth") == 0)
     fills = training.device.filter((pl.col("kind") == "memset") & pl.col("forward_module").is_not_null())
     assert tree["backward_device_ns"].sum() == backward + fills["duration"].sum()
 
     left = module_kernels(select(training), NOT_ATTRIBUTED)
     assert left["total_ns"].sum() == whole - forward - backward
-    optimizer = left.filter(pl.col("category") == "optimizer")["total_ns"].sum()
-    assert optimizer > 0.9 * left["total_ns"].sum()
-    assert left.filter(pl.col("category").is_in(["gemm", "attention", "norm", "softmax"])).is_empty()
+    optimizer = left.filter(pl.col("operator").str.starts_with("aten::_foreach_"))
+    assert set(optimizer["category"]) == {"optimizer"}
+    rest = left.filter(~pl.col("operator").str.starts_with("aten::_foreach_"))
+    assert rest["short_name"].str.contains("nll_loss|softmax|fill").all()
+    assert rest["total_ns"].sum() < 0.001 * whole
+
+
+def test_what_the_engine_does_around_a_backward_operator_counts_for_it(training: Trace) -> None:
+    """Bias gradients are summed by autograd's engine, beside `AddmmBackward0`: 34 calls, 2.7 % of kernel time."""
+    sums = kernels(select(training)).filter(pl.col("short_name") == "reduce: sum")
+    paths = {entry["path"].rpartition("/")[2]: entry["calls"] for entries in sums["modules"] for entry in entries}
+    assert NOT_ATTRIBUTED not in paths
+    assert sum(calls for name, calls in paths.items() if name.startswith("Linear_")) == 34
 
 
 def test_backward_time_is_where_the_gradient_is(training: Trace) -> None:

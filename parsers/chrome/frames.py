@@ -43,9 +43,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     nesting = nest(lane, host["start"], host["duration"], clock)
     if nesting.cut.size:
         example = categories.texts(host["name"][nesting.cut[:1]])
-        tally.repaired(
-            "event outlived its parent and was cut at the parent's end", nesting.cut.size, *example.values()
-        )
+        tally.repaired("event outlived its parent and was cut at the parent's end", nesting.cut.size, *example.values())
         host["duration"] = nesting.end - host["start"]
 
     rows = device["start"].argsort(kind="stable")
@@ -234,7 +232,7 @@ def _dim3(values: NDArray[np.int32]) -> pl.Series:
     return series
 
 
-def _column(dtype: Any, values: NDArray[Any]) -> pl.Series:  # noqa: ANN401  any Polars type
+def _column(dtype: Any, values: NDArray[Any]) -> pl.Series:
     if dtype == schema.Name:
         return categories.decode(values)
     if dtype == schema.Dim3:
@@ -261,9 +259,7 @@ def _frame(layout: dict[str, pl.DataType], columns: Columns, rows: dict[str, Int
 
 def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
     kind = host["kind"].copy()
-    frame = _frame(
-        schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth)
-    )
+    frame = _frame(schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth))
     host["kind"] = kind  # still needed for the memory events
     return frame
 
