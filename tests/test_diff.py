@@ -1,0 +1,122 @@
+"""What changed between two runs: alignment, signs, noise, and a waterfall that adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.diff import NOISE_FACTOR, diff
+from tracetui.analysis.selection import Scope, select
+from tracetui.parsers import Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Recording = Callable[[str], Trace]
+
+FP32 = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
+NO_WORKERS = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
+WORKERS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
+GPT = "chrome/gpt_small_ctx256.trace.json.gz"
+WORK = ["kernel", "memcpy", "memset", "graph"]
+
+
+def gpu_time(trace: Trace, steps: int) -> float:
+    work = trace.device.filter(pl.col("kind").is_in(WORK))
+    if trace.steps.height:
+        work = work.filter(pl.col("step").is_not_null())
+    return float(work["duration"].sum()) / steps
+
+
+@pytest.mark.parametrize("pair", [(FP32, FP16, 3), (NO_WORKERS, WORKERS, 6), (GPT, GPT, 1)])
+def test_the_waterfall_adds_up_to_the_difference_of_gpu_time(recording: Recording, pair: tuple[str, str, int]) -> None:
+    a, b = recording(pair[0]), recording(pair[1])
+    found = diff(select(a), select(b)).waterfall
+    total = found["count_effect_ns"].sum() + found["mean_effect_ns"].sum()
+    assert total == pytest.approx(gpu_time(b, pair[2]) - gpu_time(a, pair[2]), abs=1e-3)
+
+
+def test_fp32_against_fp16(recording: Recording) -> None:
+    found = diff(select(recording(FP32)), select(recording(FP16)))
+    kernels = {(row["short_name"], row["status"]): row for row in found.kernels.iter_rows(named=True)}
+    assert ("sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "removed") in kernels
+    removed = kernels["sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "removed"]
+    assert (removed["b_calls"], removed["b_ns"], removed["delta_ns"]) == (0, 0, -removed["a_ns"])
+    assert removed["a_calls"] == 48  # per step
+    assert set(found.kernels["status"]) == {"added", "removed", "changed", "same"}
+    assert found.kernels["delta_ns"].abs().is_sorted(descending=True)
+    mm = found.operators.filter(pl.col("name") == "aten::mm").row(0, named=True)
+    assert mm["delta_ns"] < 0
+    assert mm["a_calls"] == mm["b_calls"] == 192
+    root = found.modules.filter(pl.col("name") == "VisionMamba_0").row(0, named=True)
+    assert root["delta_ns"] == pytest.approx(-232_502.3, abs=0.1)
+    effects = {row["category"]: row for row in found.waterfall.iter_rows(named=True)}
+    assert effects["copy"]["count_effect_ns"] > 0  # the casts
+    assert effects["scan"]["count_effect_ns"] == 0
+
+
+def test_a_run_is_the_same_as_itself(recording: Recording) -> None:
+    sel = select(recording(FP32))
+    found = diff(sel, sel)
+    assert found.step.delta_ns == 0
+    for frame in (found.kernels, found.operators, found.modules):
+        assert set(frame["status"]) == {"same"}
+        assert frame["delta_ns"].abs().sum() == 0
+
+
+def test_step_times_and_their_noise(recording: Recording) -> None:
+    step = diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).step
+    assert step.a_ns is not None
+    assert step.b_ns is not None
+    assert step.noise_ns is not None
+    assert step.delta_ns == step.b_ns - step.a_ns < 0  # the data loader was the bottleneck
+    assert step.delta_percent == pytest.approx(100 * (step.b_ns / step.a_ns - 1))
+    assert abs(step.delta_ns) > step.noise_ns
+    one = diff(select(recording(FP32), Scope(steps=(1, 1))), select(recording(FP16))).step
+    assert one.noise_ns is None
+
+
+def test_a_small_shift_is_noise_a_large_one_is_not(recording: Recording) -> None:
+    trace = recording(FP32)
+    scan = pl.col("name").cast(pl.String).str.contains("selective_scan")
+
+    def slower(percent: int) -> dict[str, str]:
+        spent = pl.when(scan).then(pl.col("duration") * (100 + percent) // 100).otherwise("duration")
+        other = replace(trace, device=trace.device.with_columns(spent.alias("duration")))
+        found = diff(select(trace), select(other)).kernels
+        return dict(found.select("short_name", "status").iter_rows())
+
+    own = diff(select(trace), select(trace)).kernels.filter(pl.col("short_name").str.contains("selective"))
+    assert 0 < own["noise_ns"].item() < 0.1 * own["a_ns"].item()
+    assert slower(0)["selective_scan_fwd_kernel"] == "same"
+    assert slower(20)["selective_scan_fwd_kernel"] == "changed"
+
+
+def test_noise_of_a_kernel_is_that_of_its_steps(recording: Recording) -> None:
+    trace = recording(FP32)
+    row = diff(select(trace), select(trace)).kernels.row(0, named=True)
+    launches = trace.device.filter(pl.col("name").cast(pl.String) == row["name"])
+    per_step = launches.group_by("step").agg(pl.col("duration").sum())
+    variance = float(per_step["duration"].var()) / 3  # type: ignore[arg-type]
+    assert row["noise_ns"] == pytest.approx(NOISE_FACTOR * (2 * variance) ** 0.5)
+
+
+def test_an_empty_run_has_lost_everything(recording: Recording, tmp_path: Path) -> None:
+    nothing = select(Trace.empty(TraceInfo("chrome", "made"), Source(tmp_path, 0)))
+    found = diff(select(recording(FP32)), nothing)
+    assert set(found.kernels["status"]) == {"removed"}
+    assert found.waterfall["count_effect_ns"].sum() == pytest.approx(-gpu_time(recording(FP32), 3), abs=1e-3)
+    assert diff(nothing, nothing).kernels.is_empty()
+
+
+def test_a_host_only_run_is_compared_by_host_time(recording: Recording) -> None:
+    trace = recording("chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz")
+    found = diff(select(trace), select(trace))
+    assert found.operators["a_ns"].sum() > 0
+    assert found.modules["a_ns"].sum() > 0
+    assert found.waterfall.is_empty()

@@ -1,0 +1,90 @@
+"""Host hot spots: own and total time of every call, recomputed one at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.host import CALLS, host_functions
+from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.steps import step_slots
+from tracetui.parsers import Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Recording = Callable[[str], Trace]
+
+VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+MLP = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
+DDP = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"
+
+
+@pytest.mark.parametrize("path", [VIM, MLP, DDP])
+def test_times_equal_a_walk_over_every_call(recording: Recording, path: str) -> None:
+    trace = recording(path)
+    host = trace.host.select("kind", "name", "duration", "parent").cast({"name": pl.String}).rows()
+    calls, own, total = (defaultdict[tuple[str, str], int](int) for _ in range(3))
+    for kind, name, duration, parent in host:
+        if kind not in CALLS:
+            continue
+        calls[kind, name] += 1
+        own[kind, name] += duration
+        if parent is not None:
+            own[host[parent][:2]] -= duration
+        while parent is not None and host[parent][:2] != (kind, name):
+            parent = host[parent][3]
+        total[kind, name] += duration if parent is None else 0
+    found = host_functions(select(trace))
+    assert found.height == len(calls)
+    for row in found.iter_rows(named=True):
+        key = row["kind"], row["name"]
+        assert (row["calls"], row["self_ns"], row["total_ns"]) == (calls[key], own[key], total[key]), key
+
+
+def test_what_works_comes_before_what_waits(recording: Recording) -> None:
+    frame = host_functions(select(recording(VIM)))
+    assert frame["name"][0] == "aten::mm"
+    assert frame["waits"].is_sorted()
+    working, waiting = frame.filter(~pl.col("waits")), frame.filter("waits")
+    assert working["self_ns"].is_sorted(descending=True)
+    assert waiting["self_ns"].is_sorted(descending=True)
+    assert waiting["name"][0].startswith("<built-in method acquire of _thread.lock")
+    assert "cudaDeviceSynchronize" in set(waiting["name"])
+    assert "cudaLaunchKernel" in set(working["name"])
+
+
+def test_own_times_fill_the_main_thread(recording: Recording) -> None:
+    """Own times of one thread add up to the time it was in any call."""
+    trace = recording(DDP)
+    frame = host_functions(select(trace))
+    outer = trace.host.filter(pl.col("kind").is_in(CALLS) & pl.col("parent").is_null())
+    assert frame["self_ns"].sum() == outer["duration"].sum()
+
+
+def test_shares_are_of_the_steps_time(recording: Recording) -> None:
+    sel = select(recording(VIM))
+    row = host_functions(sel).row(0, named=True)
+    slots = step_slots(sel)
+    time = int((slots.end - slots.start).sum())
+    assert row["self_per_step_ns"] == pytest.approx(row["self_ns"] / 3)
+    assert row["percent"] == pytest.approx(100 * row["self_ns"] / time)
+    one = host_functions(select(recording(VIM), Scope(steps=(2, 2)))).filter(pl.col("name") == row["name"])
+    assert one["calls"].item() * 3 == row["calls"]
+    assert one["self_per_step_ns"].item() == one["self_ns"].item()
+
+
+def test_without_steps_the_whole_file_is_one(recording: Recording) -> None:
+    frame = host_functions(select(recording("chrome/gpt_small_ctx256.trace.json.gz")))
+    assert frame["self_per_step_ns"].to_list() == frame["self_ns"].to_list()
+    assert frame["percent"][0] > 0
+
+
+def test_an_empty_trace_has_no_functions(tmp_path: Path) -> None:
+    frame = host_functions(select(Trace.empty(TraceInfo("chrome", "made"), Source(tmp_path, 0))))
+    assert frame.is_empty()
+    assert frame.columns == ["kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"]
