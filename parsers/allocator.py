@@ -12,7 +12,7 @@ CHUNK_SIZED = 32 << 20
 
 
 @cache
-def _libc() -> Any:  # noqa: ANN401  a ctypes library
+def _libc() -> Any:
     try:
         libc = ctypes.CDLL(None)
         return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

@@ -63,13 +63,13 @@ _alive: dict[int, tuple[Any, ...]] = {}
 """What each array handed to Polars points into, until Polars releases it."""
 
 
-@_ReleaseSchema
-def _release_schema(pointer: Any) -> None:  # noqa: ANN401  a ctypes pointer
+@_ReleaseSchema  # type: ignore[untyped-decorator]
+def _release_schema(pointer: Any) -> None:
     pointer.contents.release = _ReleaseSchema()
 
 
-@_ReleaseArray
-def _release_array(pointer: Any) -> None:  # noqa: ANN401
+@_ReleaseArray  # type: ignore[untyped-decorator]
+def _release_array(pointer: Any) -> None:
     _alive.pop(pointer.contents.private_data, None)
     pointer.contents.release = _ReleaseArray()
 

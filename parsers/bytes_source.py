@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -39,11 +39,11 @@ class ByteSource:
         if self.is_gzip:
             from isal import igzip
 
-            self._content = igzip.GzipFile(fileobj=self._file, mode="rb")
+            self._content = cast("BinaryIO", igzip.GzipFile(fileobj=self._file, mode="rb"))  # type: ignore[no-untyped-call]
 
     def read_into(self, buffer: NDArray[np.uint8], start: int, end: int) -> int:
         """Fills ``buffer[start:end]``; returns where the content ended, `end` unless the file did."""
-        view = memoryview(buffer)
+        view = buffer.data
         while start < end:
             if self.damage is not None:
                 piece = self._rest[: end - start]
@@ -73,7 +73,9 @@ class ByteSource:
         """Opens nothing: the file is open since construction."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Closes the file."""
         self._content.close()
         self._file.close()
@@ -100,7 +102,7 @@ def _inflate_what_can_be(path: Path, skip: int) -> bytes:
                     for value in block:
                         try:
                             keep(before.decompress(bytes((value,))))
-                        except zlib.error:
+                        except zlib.error:  # noqa: PERF203  a byte at a time, once
                             return bytes(found)
                 block = inflater.unused_data
                 if inflater.eof:

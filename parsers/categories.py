@@ -26,7 +26,8 @@ def encode(values: Iterable[str | None] | pl.Series) -> Codes:
     """The code of each string; `NULL_CODE` for null."""
     series = values if isinstance(values, pl.Series) else pl.Series(list(values), dtype=pl.String)
     codes = series.cast(pl.Categorical).to_physical()
-    return (codes.fill_null(NULL_CODE) if codes.null_count() else codes).to_numpy()
+    array: Codes = (codes.fill_null(NULL_CODE) if codes.null_count() else codes).to_numpy()
+    return array
 
 
 def decode(codes: Codes) -> pl.Series:

@@ -148,9 +148,11 @@ def _climb_to_open(parent: Ints, start: Ints, end: Ints, doubtful: Bools) -> Non
 def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.int16]:
     """Events begun before each row, less those that have ended by then; an instant encloses nothing."""
     lasting = end > start
-    begun = np.cumsum(lasting) - lasting
+    begun: Ints = np.cumsum(lasting) - lasting
     ended = np.sort(clock.key(lane, end)[lasting])
-    return (begun - np.searchsorted(ended, clock.key(lane, start), side="right")).astype(np.int16)
+    depth: NDArray[np.int64] = begun - np.searchsorted(ended, clock.key(lane, start), side="right")
+    narrow: NDArray[np.int16] = depth.astype(np.int16)
+    return narrow
 
 
 def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:

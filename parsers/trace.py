@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     import polars as pl
 
@@ -93,12 +94,16 @@ class Trace:
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:
         """A trace without a single row."""
-        frames = (schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS)
-        return cls(*(schema.empty(frame) for frame in frames), info=info, source=source, notes=notes)
-
-    def with_notes(self, *notes: Note) -> Trace:
-        """The same trace with more notes."""
-        return replace(self, notes=(*self.notes, *notes))
+        return cls(
+            steps=schema.empty(schema.STEPS),
+            host=schema.empty(schema.HOST),
+            device=schema.empty(schema.DEVICE),
+            memory=schema.empty(schema.MEMORY),
+            counters=schema.empty(schema.COUNTERS),
+            info=info,
+            source=source,
+            notes=notes,
+        )
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The five frames as pandas DataFrames, by name.

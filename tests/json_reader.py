@@ -8,8 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from tracetui.parsers.chrome.columns import NULL, OTHER_KIND, Events
 from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def ns(value: Any) -> int:
@@ -68,36 +70,58 @@ def read_events(path: Path) -> Events:
             if category == "trace" and window is None:
                 window = (ns(event["ts"]), ns(event["dur"]))
         elif phase == "X" and category in classify.HOST_CATEGORIES:
-            rows["host"].append({
-                "kind": schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category]), "name": event["name"],
-                "start": ns(event["ts"]), "duration": ns(event.get("dur", 0)), **place,
-                "correlation": whole(args.get("correlation")),
-                "external_id": whole(args.get("External id", args.get("external id"))),
-                "sequence": whole(args.get("Sequence number")), "module_id": whole(args.get("Python module id")),
-                "input_shapes": json_text(args.get("Input Dims")), "input_types": json_text(args.get("Input type")),
-                "stack": args.get("Call stack") or None,
-            })
+            rows["host"].append(
+                {
+                    "kind": schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category]),
+                    "name": event["name"],
+                    "start": ns(event["ts"]),
+                    "duration": ns(event.get("dur", 0)),
+                    **place,
+                    "correlation": whole(args.get("correlation")),
+                    "external_id": whole(args.get("External id", args.get("external id"))),
+                    "sequence": whole(args.get("Sequence number")),
+                    "module_id": whole(args.get("Python module id")),
+                    "input_shapes": json_text(args.get("Input Dims")),
+                    "input_types": json_text(args.get("Input type")),
+                    "stack": args.get("Call stack") or None,
+                }
+            )
         elif phase == "X":
             kind = classify.DEVICE_CATEGORIES.get(category)
-            rows["device"].append({
-                "kind": OTHER_KIND if kind is None else schema.DEVICE_KINDS.index(kind), "name": event["name"],
-                "start": ns(event["ts"]), "duration": ns(event.get("dur", 0)), **place,
-                "device": whole(args.get("device")), "stream": whole(args.get("stream")),
-                "context": whole(args.get("context")),
-                "correlation": whole(args.get("correlation", args.get("correlation_id"))),
-                "external_id": whole(args.get("External id", args.get("external id"))),
-                "grid": args.get("grid") or [-1] * 3, "block": args.get("block") or [-1] * 3,
-                "registers": whole(args.get("registers per thread")), "shared_memory": whole(args.get("shared memory")),
-                "occupancy_percent": real(args.get("est. achieved occupancy %")),
-                "blocks_per_sm": real(args.get("blocks per SM")), "bytes": whole(args.get("bytes")),
-            })
+            rows["device"].append(
+                {
+                    "kind": OTHER_KIND if kind is None else schema.DEVICE_KINDS.index(kind),
+                    "name": event["name"],
+                    "start": ns(event["ts"]),
+                    "duration": ns(event.get("dur", 0)),
+                    **place,
+                    "device": whole(args.get("device")),
+                    "stream": whole(args.get("stream")),
+                    "context": whole(args.get("context")),
+                    "correlation": whole(args.get("correlation", args.get("correlation_id"))),
+                    "external_id": whole(args.get("External id", args.get("external id"))),
+                    "grid": args.get("grid") or [-1] * 3,
+                    "block": args.get("block") or [-1] * 3,
+                    "registers": whole(args.get("registers per thread")),
+                    "shared_memory": whole(args.get("shared memory")),
+                    "occupancy_percent": real(args.get("est. achieved occupancy %")),
+                    "blocks_per_sm": real(args.get("blocks per SM")),
+                    "bytes": whole(args.get("bytes")),
+                }
+            )
         elif phase in ("i", "I") and event.get("name") == "[memory]":
-            rows["memory"].append({
-                "time": ns(event["ts"]), **place, "device_type": whole(args.get("Device Type")),
-                "device": whole(args.get("Device Id")), "address": whole(args.get("Addr")),
-                "bytes": whole(args.get("Bytes")), "allocated": whole(args.get("Total Allocated")),
-                "reserved": whole(args.get("Total Reserved")),
-            })
+            rows["memory"].append(
+                {
+                    "time": ns(event["ts"]),
+                    **place,
+                    "device_type": whole(args.get("Device Type")),
+                    "device": whole(args.get("Device Id")),
+                    "address": whole(args.get("Addr")),
+                    "bytes": whole(args.get("Bytes")),
+                    "allocated": whole(args.get("Total Allocated")),
+                    "reserved": whole(args.get("Total Reserved")),
+                }
+            )
         elif phase in ("s", "f") and category in ("fwdbwd", "forward_backward"):
             rows["flows"].append({"id": whole(event["id"]), **place, "time": ns(event["ts"]), "begins": phase == "s"})
     groups = {name: to_columns(columns.GROUPS[name], found) for name, found in rows.items()}

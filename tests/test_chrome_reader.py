@@ -146,13 +146,16 @@ def test_names_keep_what_json_escapes(tmp_path):
 
 def test_a_list_of_2020(tmp_path):
     """Kineto's first files: a bare list, capitalised categories, string thread ids, lower-case external id."""
+    thread = {"pid": 25738, "tid": "25738"}
+    operator, launch = {"external id": 3}, {"external id": 3, "correlation": 77}
+    gpu = {"pid": 0, "tid": "stream 7"}
     events = [
         {"ph": "M", "name": "process_name", "pid": 25738, "tid": 0, "ts": 0, "args": {"name": "python3"}},
-        {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 25738, "tid": "25738", "ts": 10, "dur": 20, "args": {"external id": 3}},
-        {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", "pid": 25738, "tid": "25738", "ts": 12, "dur": 5, "args": {"external id": 3, "correlation": 77}},
-        {"ph": "X", "cat": "Kernel", "name": "sgemm", "pid": 0, "tid": "stream 7", "ts": 30, "dur": 8, "args": {"external id": 3, "correlation": 77, "warps per SM": 2}},
-        {"ph": "s", "cat": "async", "name": "launch", "id": 77, "pid": 25738, "tid": "25738", "ts": 12},
-    ]  # fmt: skip
+        {"ph": "X", "cat": "Operator", "name": "aten::mm", **thread, "ts": 10, "dur": 20, "args": operator},
+        {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel", **thread, "ts": 12, "dur": 5, "args": launch},
+        {"ph": "X", "cat": "Kernel", "name": "sgemm", **gpu, "ts": 30, "dur": 8, "args": {**launch, "warps per SM": 2}},
+        {"ph": "s", "cat": "async", "name": "launch", "id": 77, **thread, "ts": 12},
+    ]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(events))
     trace = read_chrome(path)
@@ -213,7 +216,13 @@ def test_begin_and_end_events_become_one(tmp_path):
 
 
 def test_counters_are_kept(tmp_path):
-    event = {"ph": "C", "name": "GPU 0 Utilization", "pid": "GPU 0 Counters", "ts": 3, "args": {"busy": 0.5, "note": "x"}}
+    event = {
+        "ph": "C",
+        "name": "GPU 0 Utilization",
+        "pid": "GPU 0 Counters",
+        "ts": 3,
+        "args": {"busy": 0.5, "note": "x"},
+    }
     trace = read_chrome(write(tmp_path / "t.json", kernel(), event))
     assert trace.counters.select("time", "value").rows() == [(3000, 0.5)]
 

@@ -20,13 +20,19 @@ def at_once(function, texts):
 
 
 def test_integers_of_every_length():
-    texts = [sign + "123456789012345678"[:n] for n in range(1, 19) for sign in ("", "-")] + ["0", "-0", "999999999999999999"]
+    texts = [sign + "123456789012345678"[:n] for n in range(1, 19) for sign in ("", "-")] + [
+        "0",
+        "-0",
+        "999999999999999999",
+    ]
     values, plain = at_once(integers, texts)
     assert all(plain)
     assert values == [int(text) for text in texts]
 
 
-@pytest.mark.parametrize("text", ["1234567890123456789", "1.0", "1e5", "1E5", "null", "inf", '"7"', "", "N/A", "-", "+1"])
+@pytest.mark.parametrize(
+    "text", ["1234567890123456789", "1.0", "1e5", "1E5", "null", "inf", '"7"', "", "N/A", "-", "+1"]
+)
 def test_integers_that_are_not_plain(text):
     assert at_once(integers, ["1", text, "2"])[1] == [True, False, True]
 

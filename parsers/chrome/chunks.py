@@ -138,7 +138,7 @@ def _split_last(text: bytes) -> tuple[bytes, bytes]:
     closing = re.compile(rb"\}\s*,?\s*(\])")
     # the array's own bracket is the first whose remainder could end the file
     for match in closing.finditer(text):
-        keys, closed = layout.trailer(text[match.start(1) :])
+        _, closed = layout.trailer(text[match.start(1) :])
         if closed:
             return text[: match.start(1)], text[match.start(1) :]
     return text, b""

@@ -22,7 +22,13 @@ NULL = np.iinfo(np.int64).min
 OTHER_KIND = 255
 """Kind of an event whose category doesn't say what it is; `frames` decides when all metadata is known."""
 
-_INT, _CODE, _FLOAT, _KIND, _DIM3 = np.dtype(np.int64), np.dtype(np.uint32), np.dtype(np.float64), np.dtype(np.uint8), None
+_INT, _CODE, _FLOAT, _KIND, _DIM3 = (
+    np.dtype(np.int64),
+    np.dtype(np.uint32),
+    np.dtype(np.float64),
+    np.dtype(np.uint8),
+    None,
+)
 
 HOST: dict[str, np.dtype[Any] | None] = {
     "kind": _KIND, "name": _CODE, "start": _INT, "duration": _INT, "process": _INT, "thread": _INT,

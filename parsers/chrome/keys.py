@@ -56,13 +56,14 @@ class KeyTable:
         """A factor that sends every prefix to a slot of its own."""
         for factor in range(0x9E3779B1, 0x9E3779B1 + 2_000_000, 2):
             if len({(prefix * factor & 0xFFFFFFFF) >> int(_SHIFT) for prefix in prefixes}) == len(prefixes):
-                return np.uint32(factor & 0xFFFFFFFF)
+                multiplier: np.uint32 = np.uint32(factor & 0xFFFFFFFF)
+                return multiplier
         raise AssertionError("no perfect hash for the key table")
 
     def classify(self, first4: NDArray[np.uint32]) -> NDArray[np.uint8]:
         """The code of each string by its first four bytes, `NO_KEY` where no key begins so."""
         slot = (first4 * self._multiplier) >> _SHIFT
-        code = self._slots[slot]
+        code: NDArray[np.uint8] = self._slots[slot]
         code *= self._prefix[code] == first4
         return code
 
@@ -78,7 +79,7 @@ class KeyTable:
     def matches(self, name: str, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which strings of a group are this key, by its bytes, its closing quote and the colon after it."""
         head, mask, size = self._full[name]
-        same = (words[begin] & mask) == head
+        same: NDArray[np.bool_] = (words[begin] & mask) == head
         if size > 5:  # compared up to eight bytes so far: now the last six, the quote and the colon
             same &= words[begin + (size - 6)] == self._tails[name]
         return same
@@ -113,7 +114,8 @@ class Vocabulary:
         short = np.minimum(length, 8).astype(np.uint64) << np.uint64(3)
         head = words[begin] << (np.uint64(64) - short)
         tail = words[begin + np.maximum(length - 8, 0)] << (np.uint64(64) - short)
-        return (head * cls._MIX_HEAD) ^ (tail * cls._MIX_TAIL) ^ length.astype(np.uint64)
+        mixed: NDArray[np.uint64] = (head * cls._MIX_HEAD) ^ (tail * cls._MIX_TAIL) ^ length.astype(np.uint64)
+        return mixed
 
     def lookup(
         self, words: NDArray[np.uint64], begin: NDArray[np.int64], length: NDArray[np.int64]

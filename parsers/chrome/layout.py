@@ -24,7 +24,7 @@ class Layout:
 
     separator: bytes
 
-    def ends(self, words: Any, braces: Any) -> Any:  # noqa: ANN401  NumPy arrays
+    def ends(self, words: Any, braces: Any) -> Any:
         """Which closing braces end an event: those that the separator follows (its first eight bytes are compared)."""
         head = self.separator[:8]
         mask = np.uint64((1 << 8 * len(head)) - 1)

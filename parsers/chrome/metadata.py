@@ -25,9 +25,7 @@ def trace_info(events: Events) -> TraceInfo:
     header = events.header
     distributed = _mapping(header.get("distributedInfo"))
     processes = dict(_named(events.metadata, "process_name"))
-    is_jax = "xprof_device" in header or any(
-        isinstance(name, str) and name.startswith(("/device:", "/host:")) for name in processes.values()
-    )
+    is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
     threads = sorted({(key[0], key[1], name) for key, name in _named_threads(events.metadata)})
     return TraceInfo(
@@ -44,11 +42,11 @@ def trace_info(events: Events) -> TraceInfo:
     )
 
 
-def _mapping(value: Any) -> dict[str, Any]:  # noqa: ANN401  anything a file may hold
+def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any) -> int | None:  # noqa: ANN401
+def _whole(value: Any) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -69,13 +67,13 @@ def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, 
             yield (pid, tid), name
 
 
-def _thread(value: Any) -> int | None:  # noqa: ANN401
+def _thread(value: Any) -> int | None:
     if isinstance(value, str) and (digits := re.search(r"\d+", value)):
         return int(digits.group())
     return _whole(value)
 
 
-def _devices(properties: Any) -> tuple[DeviceInfo, ...]:  # noqa: ANN401
+def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
     if not isinstance(properties, list):
         return ()
     found = []

@@ -8,8 +8,6 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tracetui.parsers import allocator, categories
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import columns, metadata

@@ -264,7 +264,7 @@ class Collector:
         return float(number)
 
 
-def nanoseconds(value: Any) -> int | None:  # noqa: ANN401  anything a file may hold
+def nanoseconds(value: Any) -> int | None:
     """Microseconds, as a number or a string, to whole nanoseconds, dropping what is below; None if unreadable."""
     number = _number(value)
     if number is None or not number.is_finite() or abs(number) * 1000 >= TIME_LIMIT:
@@ -272,7 +272,7 @@ def nanoseconds(value: Any) -> int | None:  # noqa: ANN401  anything a file may 
     return int(number * 1000)
 
 
-def _number(value: Any) -> Decimal | None:  # noqa: ANN401
+def _number(value: Any) -> Decimal | None:
     if isinstance(value, bool) or value is None:
         return None
     text = str(value).strip()
@@ -284,7 +284,7 @@ def _number(value: Any) -> Decimal | None:  # noqa: ANN401
         return None
 
 
-def _identity(value: Any) -> int:  # noqa: ANN401
+def _identity(value: Any) -> int:
     """A process or thread: the number, or the number in a name such as ``stream 7``."""
     number = _number(value)
     if number is not None and number.is_finite():
@@ -304,11 +304,11 @@ def _arguments(event: Event) -> Event:
     return args if isinstance(args, dict) else {}
 
 
-def _raw(value: Any) -> str | None:  # noqa: ANN401
+def _raw(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _dim3(value: Any) -> list[int]:  # noqa: ANN401
+def _dim3(value: Any) -> list[int]:
     if isinstance(value, list) and len(value) == 3:
         numbers = [_number(part) for part in value]
         if all(number is not None and 0 <= number < 2**31 for number in numbers):

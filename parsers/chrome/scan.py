@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
-from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome import classify
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
@@ -92,7 +92,7 @@ class _Scan:
         text = chunk.buffer[chunk.start : chunk.end]
         if text.max(initial=0) > 127:
             try:
-                str(memoryview(text), "utf-8")
+                str(text.data, "utf-8")
             except UnicodeDecodeError as error:
                 raise Irregular("invalid UTF-8") from error
         self._chunk = chunk

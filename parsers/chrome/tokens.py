@@ -57,7 +57,7 @@ class Tokens:
         first4 = np.ndarray((self.buffer.size - 4,), "<u4", self.buffer, 0, (1,))
 
         quotes = np.flatnonzero(text == _QUOTE)
-        self.has_escapes = _BACKSLASH in memoryview(text) if text.size < 4096 else bool((text == _BACKSLASH).any())
+        self.has_escapes = bool((text == _BACKSLASH).any())
         if self.has_escapes:
             quotes = quotes[~self._escaped(quotes)]
         if quotes.size % 2:
