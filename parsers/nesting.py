@@ -157,7 +157,7 @@ def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.i
 
 def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
     """For each of `rows`, itself or its closest ancestor for which `wanted` holds, or -1."""
-    found = rows.copy()
+    found: Ints = rows.copy()
     live = np.flatnonzero(found >= 0)
     while live.size:
         live = live[~wanted[found[live]]]

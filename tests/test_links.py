@@ -62,12 +62,13 @@ def test_graph_kernels_share_their_launch(recording):
 
 def test_backward_kernels_find_their_forward_module(small_vit):
     kernels = small_vit.device.filter(pl.col("kind") == "kernel")
-    forward, backward = kernels.filter(pl.col("module").is_not_null()), kernels.filter(
-        pl.col("module").is_null() & pl.col("forward_module").is_not_null()
+    forward, backward = (
+        kernels.filter(pl.col("module").is_not_null()),
+        kernels.filter(pl.col("module").is_null() & pl.col("forward_module").is_not_null()),
     )
     total = kernels["duration"].sum()
     assert 100 * forward["duration"].sum() / total == pytest.approx(35.07, abs=0.01)
-    assert 100 * backward["duration"].sum() / total == pytest.approx(59.38, abs=0.01)
+    assert 100 * backward["duration"].sum() / total == pytest.approx(62.56, abs=0.01)
     names = small_vit.host["name"].cast(pl.String)
     attention = backward.filter(pl.col("name").cast(pl.String).str.contains("fmha|flash"))
     assert attention.height > 0
