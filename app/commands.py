@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 TABS: tuple[tuple[str, str], ...] = (
     ("overview", "Overview"),
@@ -49,7 +49,8 @@ class Command:
 
 
 def _go(number: int, tab: str, title: str) -> Command:
-    return Command(f"tab.{tab}", str(number), str(number), f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
+    key = str(number)
+    return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
 
 
 _MODULES = frozenset({"modules"})
@@ -89,7 +90,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("tree.expand", "right,l", "l →", "Expand", "Tree", "expand", "tree", _MODULES, palette=False),
     Command("tree.collapse", "left,h", "h ←", "Collapse, or go to the parent", "Tree", "collapse", "tree", _MODULES,
             palette=False),
-    Command("tree.toggle", "space", "Space", "Expand or collapse", "Tree", "toggle", "tree", _MODULES,
+    Command("tree.toggle", "space", "Space", "Expand or collapse", "Tree", "fold", "tree", _MODULES,
             footer="expand", rank=12, palette=False),
     Command("tree.chain", "x", "x", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
     Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
@@ -106,6 +107,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("table.names", "n", "n", "Short or full names", "Table", "names", "view", TABLES, footer="names", rank=30),
     Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
             rank=20),
+    Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
+            palette=False),
+    Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
+            palette=False),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
     Command("copy.row", "y", "y", "Copy the row", "Copy and save", "copy_row", "view", TABLES),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
@@ -132,7 +137,7 @@ COMMANDS: tuple[Command, ...] = (
 )  # fmt: skip
 
 
-def bindings(where: str) -> list[Binding]:
+def bindings(where: str) -> list[BindingType]:
     """The bindings of one kind of widget."""
     return [
         Binding(c.keys, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))

@@ -17,8 +17,8 @@ def places(session: Session) -> Iterator[tuple[str, str, str, str]]:
 
     selection = session.selection()
     table = session.cached("kernels", lambda: kernels(selection))
-    for name in table["name"].to_list():
-        yield "kernels", "kernel", str(name), str(name)
+    for name, short in table.select("name", "short_name").iter_rows():
+        yield "kernels", "kernel", str(name), str(short or name)
     tree = session.cached("modules", lambda: modules(selection))
     for path in tree["path"].to_list():
         if path:

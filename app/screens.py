@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
@@ -37,7 +37,7 @@ _TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
 class TextScreen(ModalScreen[None]):
     """A text to read; Esc, q or Enter closes it."""
 
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,question_mark", "dismiss", show=False),
         Binding("down,j", "scroll(1)", show=False),
         Binding("up,k", "scroll(-1)", show=False),
@@ -110,7 +110,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> T
 class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     """A list of runs, or of files; the result is the paths of the one chosen."""
 
-    BINDINGS: ClassVar[list[Binding]] = [Binding("escape", "cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self, title: str, runs: Sequence[tuple[str, tuple[Path, ...]]], *, typing: bool, ascii: bool) -> None:
         super().__init__()

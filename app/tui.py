@@ -109,6 +109,7 @@ class TracetuiApp(App[None]):
         self._failure: dict[Side, str] = {}
         self._errors: list[str] = []
         self.animation_level = "none"
+        self.set_class(ascii, "-ascii")
         self.register_theme(DARK)
         self.theme = "ansi-dark" if color in ("never", "16") or low_bandwidth else DARK.name
 
@@ -140,7 +141,7 @@ class TracetuiApp(App[None]):
 
     def own(self, text: str) -> str:
         """A text of ours, in ASCII where that was asked for."""
-        return to_ascii(text) if self.session.ascii else text
+        return to_ascii(text.replace("·", "-").replace("›", ">")) if self.session.ascii else text
 
     def say(self, message: str) -> None:
         """Says something in the footer until the next key."""
@@ -256,7 +257,7 @@ class TracetuiApp(App[None]):
             if paths and paths != files:
                 self.open_run("a", paths)
 
-        title = f" {len(choices)} runs in {printable(str(run.path))}: which one?"
+        title = f" {len(choices)} runs in {printable(str(self._paths['a'][0]))}: which one?"
         self.push_screen(RunPicker(self.own(title), choices, typing=False, ascii=self.session.ascii), chosen)
 
     def _failed(self, side: Side, error: Exception | None, *, cancelled: bool) -> None:
@@ -330,7 +331,7 @@ class TracetuiApp(App[None]):
 
     def refresh_lines(self) -> None:
         """Brings header, filter line and footer up to date."""
-        if not self.is_mounted or not self.screen_stack:
+        if not self.is_running or not self.screen_stack:
             return
         screen = self.screen_stack[0]
         if not screen.query("#header"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS = ("kernels", "operators", "modules", "waterfall")
 COLUMNS = (
-    Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name between A and B"),
+    Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
     Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
     Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step; + is slower in B"),
     Column("delta_percent", "%", "percent", width=6, priority=2, about="difference, share of A's time"),
@@ -58,8 +58,7 @@ class DiffView(TableView):
         problem = self.tui.failure("b")
         name = printable(self.session.runs["a"].name) if "a" in self.session.runs else "this run"
         self.blank(
-            (f"{printable(problem)}\n\n" if problem else "")
-            + f"There is no second run to compare {name} with.\n\n"
+            (f"{printable(problem)}\n\n" if problem else "") + f"There is no second run to compare {name} with.\n\n"
             "o                  chooses one from the folder of this run, or takes a path\n"
             "tracetui open A B  opens both at once"
             if not self.tui.is_loading("b")

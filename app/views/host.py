@@ -10,8 +10,8 @@ from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
 COLUMNS = (
-    Column("name", "Function", width=24, priority=0, flex=True, short="short_name", about="operator, Python function, module or API call"),
-    Column("kind", "Kind", width=8, priority=2, about="what it is"),
+    Column("name", "Function", width=24, priority=0, flex=True, short="short_name", about="what the host called"),
+    Column("kind", "Kind", width=8, priority=2, about="operator, Python function, module or API call"),
     Column("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="own time, share of step time"),
     Column("self_ns", "Self", "time", priority=3, about="own time in scope, without what it called"),
@@ -19,6 +19,8 @@ COLUMNS = (
     Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
     Column("waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU"),
 )
+
+_BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
 
 NO_HOST = (
     "No host events in this trace.\n\n"
@@ -34,7 +36,7 @@ def with_short_names(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("name")
         .cast(pl.String)
         .str.replace(r"^.*/([^/]+\.pyx?\(\d+\): )", "$1")
-        .str.replace(r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$", "$1 of $2")
+        .str.replace(_BUILT_IN, "$1 of $2")
         .str.replace(r" of $", " (built-in)")
     )
     return frame.with_columns(short.alias("short_name"))

@@ -76,7 +76,7 @@ class _Writer:
         return formats.to_ascii(text) if self.ascii else text
 
     def head(self, title: str, remark: str = "") -> Text:
-        text = Text(f" {self.own(title)}", self.style("head"))
+        text = Text().append(f" {self.own(title)}", self.style("head"))
         if remark:
             text.append(f"  {self.own(remark)}", self.style("muted"))
         return text
@@ -180,7 +180,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         line.append_text(writer.bar(percent, bar))
         lines.append(line)
     if absent:
-        line = Text(f"  no {', '.join(absent)}", writer.style("muted"))
+        line = Text().append(f"  no {', '.join(absent)}", writer.style("muted"))
         line.truncate(width - 1, overflow="ellipsis")
         lines.append(line)
     return lines
@@ -266,9 +266,7 @@ def _host(writer: _Writer, data: OverviewData) -> list[Text]:
 
 def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
     lines = [writer.head("Ranks", "per step; behind: own compute against the median (R: next rank)")]
-    lines.append(
-        Text(f"  rank      step   compute      comm      idle    behind", writer.style("muted"))  # noqa: F541
-    )
+    lines.append(Text("  rank      step   compute      comm      idle    behind", writer.style("muted")))
     for row in ranks.iter_rows(named=True):
         times = "".join(
             f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
@@ -325,6 +323,6 @@ def _notes(writer: _Writer, notes: Sequence[Note]) -> Text:
     words = f"{first.count:,} {first.kind}: {formats.printable(first.reason, ascii=writer.ascii)}"
     more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
     tail = f"{more} (N)"
-    text = Text(" Notes  ", writer.style("head"))
+    text = Text().append(" Notes  ", writer.style("head"))
     text.append(formats.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
     return text

@@ -14,7 +14,6 @@ from tracetui.app.views.base import View
 from tracetui.app.views.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
-from tracetui.app.widgets.frame_table import FrameTable
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from textual.app import ComposeResult
+
+    from tracetui.app.widgets.frame_table import FrameTable
 
 CLIPBOARD_LIMIT = 75_000
 """Bytes: many terminals drop an OSC 52 sequence of more than 100 kB, which base64 makes of 75."""
@@ -242,6 +243,10 @@ class TableView(View):
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
 
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls the details."""
+        self.detail.scroll_relative(y=lines, animate=False)
+
     def action_members(self, kind: str) -> None:
         """Shows the modules or operators of the row as a page."""
         state, row = self.state, self.table.current
@@ -357,9 +362,7 @@ class TableView(View):
 
         table = self.table
         shown = {column.name for column in table.shown}
-        self.app.push_screen(
-            ColumnChooser(table.columns, hidden=table.hidden, pinned=table.pinned, shown=shown), done
-        )
+        self.app.push_screen(ColumnChooser(table.columns, hidden=table.hidden, pinned=table.pinned, shown=shown), done)
 
     def action_names(self) -> None:
         """Switches between short and full names, in all tabs."""
@@ -392,10 +395,9 @@ class TableView(View):
         self._show_page()
         page = self._stack[0].page
         rows = (page.frame[page.key].cast(pl.String) == name).arg_true() if page.key else pl.Series(dtype=pl.UInt32)
-        if rows.len():
-            if not self.table.stand_on(rows[0]):
-                self._set_filter("")
-                self.table.stand_on(rows[0])
+        if rows.len() and not self.table.stand_on(rows[0]):
+            self._set_filter("")
+            self.table.stand_on(rows[0])
         self.call_after_refresh(self.take_focus)
 
     # --- copy and export

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
@@ -25,7 +25,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
     The result is the hidden columns, and those that were asked for and so go before others where room is short.
     """
 
-    BINDINGS: ClassVar[list[Binding]] = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,c", "done", show=False),
         Binding("space", "switch", show=False),
         Binding("j", "cursor(1)", show=False),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tracetui.app.columns import Column
 
+CELL = 25
+"""Columns for a number and its title."""
 LIST_LIMIT = 100
 LIST_TITLES = {"operators": "Operators", "modules": "Modules"}
 
@@ -39,22 +41,22 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
     text = Text()
     if row is None:
         return Text("Nothing is selected.")
-    texts = [c for c in columns if c.kind == "text"]
-    numbers = [c for c in columns if c.kind != "text"]
+    texts = [c for c in columns if c.kind in ("text", "status")]
+    numbers = [c for c in columns if c not in texts]
     for column in texts:
         value = row.get(column.name)
         if value not in (None, ""):
             text.append(f"{column.label:<12} ", "bold")
-            text.append(cell_text(value, column.kind, ascii=ascii) + "\n")
-    cell = 38
-    per_line = max((width - 2) // cell, 1)
+            lines = _wrapped(cell_text(value, column.kind, ascii=ascii), max(width - 16, 20))
+            text.append(("\n" + " " * 13).join(lines) + "\n")
+    per_line = max((width - 2) // CELL, 1)
     for begin in range(0, len(numbers), per_line):
         for column in numbers[begin : begin + per_line]:
             value = row.get(column.name)
             unit = " %" if column.kind == "percent" and value is not None else ""
             shown = (cell_text(value, column.kind, ascii=ascii) or "no") + unit
-            text.append(f"{formats.to_ascii(column.label) if ascii else column.label:<20} ", "bold")
-            text.append(formats.pad(shown, cell - 22) + " ")
+            text.append(f"{_title(column):<12} ", "bold")
+            text.append(formats.pad(shown, CELL - 13))
         text.append("\n")
     for name, title in LIST_TITLES.items():
         members = row.get(name)
@@ -66,6 +68,15 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
                 text.append(f"  and {len(members) - LIST_LIMIT} more\n")
     text.rstrip()
     return text
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in pieces of at most `width` characters: kernel names have no good places to break."""
+    return [text[begin : begin + width] for begin in range(0, len(text), width)] or [""]
+
+
+def _title(column: Column) -> str:
+    return "Share" if column.title == "%" else column.title
 
 
 def _member(member: Mapping[str, object], *, ascii: bool) -> str:

@@ -219,11 +219,7 @@ class FrameTable(Widget, can_focus=True):
             key = key.cast(pl.String)
         if key.dtype == pl.String:
             key = key.str.to_lowercase()
-        numbers = (
-            pl.Series("row", range(0), dtype=pl.UInt32)
-            if not key.len()
-            else pl.int_range(key.len(), dtype=pl.UInt32, eager=True).alias("row")
-        )
+        numbers = pl.int_range(key.len(), dtype=pl.UInt32, eager=True).alias("row")
         table = pl.DataFrame({"key": key, "row": numbers if rows is None else rows})
         return table.sort("key", descending=descending, nulls_last=True, maintain_order=True)["row"]
 
@@ -261,9 +257,7 @@ class FrameTable(Widget, can_focus=True):
         width = self._laid_out = self.size.width
         if width:
             wanted = [replace(c, priority=0) if c.name in self.pinned else c for c in self.chosen]
-            self._placed, self._gap = column_specs.place(
-                wanted, width - 2, content=self._content, narrow=width < 72
-            )
+            self._placed, self._gap = column_specs.place(wanted, width - 2, content=self._content, narrow=width < 72)
 
     def on_resize(self, event: Resize) -> None:
         """Shares the new width."""

@@ -125,7 +125,7 @@ class Footer(Widget):
         """The message, or the keys."""
         if self.message:
             style = self.get_component_rich_style("footer--message")
-            return Text(f" {self.message}", style, no_wrap=True, overflow="ellipsis")
+            return Text(f" {formats.fit(self.message, self.size.width - 2)}", style, no_wrap=True, overflow="crop")
         key_style = self.get_component_rich_style("footer--key")
         label_style = self.get_component_rich_style("footer--label")
         text = Text(" ", no_wrap=True, overflow="crop")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -20,7 +20,10 @@ DEBOUNCE_SECONDS = 0.12
 class PromptInput(Input):
     """An input without blinking that hands Esc to its prompt."""
 
-    BINDINGS: ClassVar[list[Binding]] = [Binding("escape", "give_up", show=False), Binding("down", "submit", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "give_up", show=False),
+        Binding("down", "submit", show=False),
+    ]
 
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False)

@@ -178,7 +178,7 @@ class TreeTable(FrameTable):
         elif self._above[row] >= 0:
             self.stand_on(self._above[row])
 
-    def action_toggle(self) -> None:
+    def action_fold(self) -> None:
         """Opens or closes the row."""
         row = self.row_number(self.cursor)
         if self.folds and row in self._children:
