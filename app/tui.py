@@ -5,6 +5,7 @@ Nothing here imports Polars before the first paint; views and readers do, and ar
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -20,7 +21,7 @@ from textual.theme import Theme
 from textual.widgets import Static
 
 from tracetui.app import commands, jobs
-from tracetui.app.formats import fit, format_bytes, format_ns, printable, to_ascii
+from tracetui.app.formats import fit, format_bytes, printable, to_ascii
 from tracetui.app.palette import EverythingProvider
 from tracetui.app.screens import RunPicker, TextScreen, help_text, traces_beside
 from tracetui.app.session import Session, Side
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Progress, Run
 
 EXIT_UNREADABLE = 1
+PROGRESS_SECONDS = 0.1
+"""How often the progress line changes at most; each change is sent over the link."""
 
 DARK = Theme(
     name="tracetui",
@@ -176,8 +179,13 @@ class TracetuiApp(App[None]):
         self._failure.pop(side, None)
         self._began = time.monotonic()
         cache = self._cache
+        told = [-PROGRESS_SECONDS]
 
         def report(progress: Progress) -> None:
+            now = time.monotonic()
+            if now - told[0] < PROGRESS_SECONDS:
+                return
+            told[0] = now
             with suppress(RuntimeError):
                 self.post_message(LoadProgress(side, progress))
 
@@ -212,7 +220,7 @@ class TracetuiApp(App[None]):
             parts.append(f"{format_bytes(progress.done)} of {format_bytes(progress.total)}")
             elapsed = time.monotonic() - self._began
             if 0 < progress.done < progress.total and elapsed > 0.5:
-                parts.append(f"{format_ns(round(elapsed * (progress.total / progress.done - 1)) * 1e9)} left")
+                parts.append(f"{math.ceil(elapsed * (progress.total / progress.done - 1))} s left")
         if progress.events:
             parts.append(f"{progress.events:,} events")
         return "  ".join(parts)

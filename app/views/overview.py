@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -46,30 +46,36 @@ class OverviewView(View):
             yield Static(id="text", markup=False)
 
     def analyse(self) -> OverviewData:
-        """Everything that the page says."""
-        session = self.session
-        selection = session.selection()
-        run = session.runs["a"]
+        """The page's upper half, which is there at once."""
+        selection = self.session.selection()
         trace = selection.trace
-        result = session.cached("overview", lambda: overview(selection))
-        frame = session.cached("kernels", lambda: kernels(selection))
-        waits_for_host = result.verdict.kind in ("host", "unknown")
-        host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else pl.DataFrame()
-        scope = session.scope
-        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.traces) > 1 else pl.DataFrame()
         return OverviewData(
-            overview=result,
-            kernels=frame.head(TOP_KERNELS),
-            kernel_count=frame.height,
-            kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
-            host=with_short_names(host.head(TOP_HOST)) if host.height else host,
-            ranks=ranks,
+            overview=self.session.cached("overview", lambda: overview(selection)),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
         )
 
+    def complete(self, first: OverviewData) -> OverviewData:
+        """The same page with kernels, host functions and ranks, which take longer in a large trace."""
+        session = self.session
+        selection = session.selection()
+        run, scope = session.runs["a"], session.scope
+        frame = session.cached("kernels", lambda: kernels(selection))
+        waits_for_host = first.overview.verdict.kind in ("host", "unknown")
+        host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else None
+        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.traces) > 1 else None
+        return replace(
+            first,
+            kernels=frame.head(TOP_KERNELS),
+            kernel_count=frame.height,
+            kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
+            host=None if host is None else with_short_names(host.head(TOP_HOST)),
+            ranks=ranks,
+            whole=True,
+        )
+
     def show(self, result: OverviewData) -> None:
-        """Shows the page."""
+        """Shows the upper half, and goes on to the rest."""
         self._data = result
         trace = self.session.trace()
         if not trace.host.height and not trace.device.height:
@@ -77,6 +83,13 @@ class OverviewView(View):
                 "This trace has no host or GPU events.\n\n"
                 "Nothing was recorded between start and stop of the profiler, or all of it was skipped: N says why."
             )
+            return
+        self._draw()
+        self._compute("rest", lambda: self.complete(result))
+
+    def show_inner(self, result: OverviewData) -> None:
+        """Shows the whole page."""
+        self._data = result
         self._draw()
 
     def on_resize(self) -> None:

@@ -47,17 +47,19 @@ class OverviewData:
     """All that the page says."""
 
     overview: Overview
-    kernels: pl.DataFrame
+    notes: tuple[Note, ...] = ()
+    device_names: tuple[tuple[int, str], ...] = ()
+    kernels: pl.DataFrame | None = None
     """`analysis.kernels`, the first rows."""
-    kernel_count: int
-    kernel_ns: int
+    kernel_count: int = 0
+    kernel_ns: int = 0
     """Kernel time in scope: what their shares are of."""
-    host: pl.DataFrame
-    """`analysis.host_functions`, the first rows; empty where the host is not what the run waits for."""
-    ranks: pl.DataFrame
-    """`analysis.rank_table`; empty for one rank."""
-    notes: tuple[Note, ...]
-    device_names: tuple[tuple[int, str], ...]
+    host: pl.DataFrame | None = None
+    """`analysis.host_functions`, the first rows; null where the host is not what the run waits for."""
+    ranks: pl.DataFrame | None = None
+    """`analysis.rank_table`; null for one rank."""
+    whole: bool = False
+    """Whether the tables have been computed."""
 
 
 class _Writer:
@@ -106,10 +108,12 @@ def overview_text(
     """
     writer = _Writer(width, styles, ascii=ascii)
     sections = [_verdict(writer, data), _step_and_gpu(writer, data)]
-    if data.ranks.height > 1:
+    if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
-    kernels = _top_kernels(writer, data) if data.kernels.height else []
-    host = _host(writer, data) if data.host.height else []
+    kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
+    host = _host(writer, data.host) if data.host is not None and data.host.height else []
+    if not data.whole:
+        kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
     over = sum(map(len, sections)) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         kernels = kernels[: max(len(kernels) - over, 4)]
@@ -232,15 +236,15 @@ def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list
     return lines
 
 
-def _top_kernels(writer: _Writer, data: OverviewData) -> list[Text]:
+def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
     more = data.kernel_count - TOP_KERNELS
     rest = f", {more} more in tab 2" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
-    modules = data.kernels["module"].fill_null("").head(TOP_KERNELS).to_list()
+    modules = frame["module"].fill_null("").head(TOP_KERNELS).to_list()
     module_width = min(max(map(len, modules)), 16 if writer.width < 110 else 40) if writer.width >= 70 else 0
     bar = 10 if writer.width >= 76 else 0
     name_width = max(writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2, 12)
-    for row in data.kernels.head(TOP_KERNELS).iter_rows(named=True):
+    for row in frame.head(TOP_KERNELS).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
         if module_width:
             line.append(writer.name(str(row["module"] or ""), module_width) + " ", writer.style("muted"))
@@ -253,10 +257,10 @@ def _top_kernels(writer: _Writer, data: OverviewData) -> list[Text]:
     return lines
 
 
-def _host(writer: _Writer, data: OverviewData) -> list[Text]:
+def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
     lines = [writer.head("Top host functions", "self time per step, share of the step")]
     name_width = max(writer.width - 2 - 10 - 9 - 10 - 2, 12)
-    for row in data.host.head(TOP_HOST).iter_rows(named=True):
+    for row in frame.head(TOP_HOST).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
         line.append(f"{writer.time(row['self_per_step_ns']):>10} {formats.format_percent(row['percent']):>8}")
