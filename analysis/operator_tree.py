@@ -40,6 +40,8 @@ class OperatorTree:
     """A number from 0 per name."""
     codes: Ints
     """The category code of each name number."""
+    kept: Bools
+    """Nodes that stand for themselves; the others were merged into their parent."""
     operator: Bools
     """Nodes that count as operators."""
     module: Bools
@@ -127,6 +129,7 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
         tree=tree,
         name=name,
         codes=codes,
+        kept=kept,
         operator=operator,
         module=module,
         in_scope=scope_mask(sel)[tree.rows],
