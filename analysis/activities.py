@@ -53,12 +53,19 @@ class Activities:
 
     def where(self, chosen: Bools) -> Activities:
         """Only the chosen rows."""
+        if chosen.all():
+            return self
         return Activities(
             self.frame.filter(pl.Series(chosen)),
             self.start[chosen],
             self.end[chosen],
             *(part[chosen] for part in (self.kernel, self.compute, self.communication, self.memcpy, self.memset)),
         )
+
+
+def distinct(values: Ints) -> list[int]:
+    """The different values of a column that has few of them, ascending."""
+    return sorted(pl.Series(values).unique().to_list())
 
 
 def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activities:

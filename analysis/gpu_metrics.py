@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis import intervals, names
+from tracetui.analysis.activities import distinct
 from tracetui.analysis.conventions import TRACETUI, Conventions
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def gpu_metrics(
     linked = _launched_by_operators(trace, work) if conventions.operator_kernels_only else None
     device = work.column("device")
     rows = []
-    for number in np.unique(device).tolist():
+    for number in distinct(device):
         on = device == number
         mine = work.where(on)
         kernels = mine.where(mine.kernel)
@@ -88,7 +89,7 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
     return {
         "utilization_percent": 100 * intervals.length(intervals.union(start, end)) / length,
         "sm_efficiency_percent": 100 * _filled(start, end, blocks, with_blocks) / length if with_blocks.any() else None,
-        "occupancy_percent": float(occupancy[rated] @ lasting[rated]) / int(lasting[rated].sum())
+        "occupancy_percent": float((occupancy * lasting)[rated].sum()) / int(lasting[rated].sum())
         if rated.any()
         else None,
         "tensor_core_percent": 100 * int(lasting[tensor].sum()) / total if total else None,
@@ -110,7 +111,7 @@ def _filled(start: Ints, end: Ints, blocks: NDArray[np.float64], chosen: NDArray
     # rounding leaves crumbs where nothing runs
     count = np.cumsum(np.concatenate((np.ones(start.size, np.int64), np.full(end.size, -1)))[order])
     share = np.where(count > 0, np.minimum(running, 1.0), 0.0)
-    return float(share[:-1] @ np.diff(times))
+    return float((share[:-1] * np.diff(times)).sum())
 
 
 def _linked_tensor_share(kernels: Activities, linked: NDArray[np.bool_], conventions: Conventions) -> float | None:

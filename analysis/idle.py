@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import intervals
-from tracetui.analysis.activities import WORK, activities
+from tracetui.analysis.activities import WORK, activities, distinct
 from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.analysis.steps import step_slots
 
@@ -72,11 +71,11 @@ def gaps_of(
     called = _launch_start(trace, work)
     device, stream = work.column("device"), work.column("stream")
     found: list[_Gaps] = []
-    for number in np.unique(device).tolist():
+    for number in distinct(device):
         on = np.flatnonzero(device == number)
         if window is not None:
             found.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
-        for lane in np.unique(stream[on]).tolist():
+        for lane in distinct(stream[on]):
             rows = on[stream[on] == lane]
             if window is None:
                 found.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
@@ -162,10 +161,11 @@ def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], devi
     """Time of the window in which none of the activities runs, each gap with the activity that ends it."""
     lasting = end > start
     start, end, called = start[lasting], end[lasting], called[lasting]
-    inside = np.array([window[0]]), np.array([window[1]])
-    free = intervals.subtract(inside, intervals.union(start, end))
-    following = np.searchsorted(start, free[1], side="left")
-    last = following == start.size
-    launched = np.where(last, np.iinfo(np.int64).max, called[np.minimum(following, start.size - 1)])
-    duration = free[1] - free[0]
-    return _Gaps(device, stream, free[0], duration, _causes(free[0], duration, launched, unknown_may_wait=False))
+    never, ever = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    idle_from = np.concatenate(([never], np.maximum.accumulate(end)))
+    idle_to = np.append(start, ever)
+    launched = np.append(called, ever)
+    begin, finish = np.maximum(idle_from, window[0]), np.minimum(idle_to, window[1])
+    real = finish > begin
+    begin, duration = begin[real], (finish - begin)[real]
+    return _Gaps(device, stream, begin, duration, _causes(begin, duration, launched[real], unknown_may_wait=False))

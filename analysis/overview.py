@@ -93,24 +93,28 @@ def _base(sel: Selection, slots: StepSlots) -> str:
 
 
 def _join(first: Intervals | None, second: Intervals) -> Intervals:
+    """The union of two sets."""
     if first is None or not first[0].size:
         return second
+    if not second[0].size:
+        return first
     return intervals.union(np.concatenate((first[0], second[0])), np.concatenate((first[1], second[1])))
 
 
 def _per_step(slots: StepSlots, ranges: dict[str, Intervals], conventions: Conventions) -> pl.DataFrame:
     start, end = slots.start, slots.end
-    free = intervals.union(start, end)
+    duration = end - start
     claimed: dict[str, Ints] = {}
-    for place, category in enumerate(conventions.priority):
-        wanted = ranges[category]
-        if conventions.restart_empty_slots and (place == 0 or not free[0].size):
-            taken, free = wanted, intervals.union(start, end)
-        else:
-            taken = intervals.intersect(free, wanted)
-        free = intervals.subtract(free, taken)
-        claimed[category] = intervals.covered(taken, start, end)
-    claimed["other"] = intervals.covered(free, start, end)
+    given = intervals.empty()
+    assigned = np.zeros(start.size, np.int64)
+    for category in conventions.priority:
+        if conventions.restart_empty_slots and int(assigned.sum()) == int(duration.sum()):
+            given, assigned = intervals.empty(), np.zeros(start.size, np.int64)
+        given = _join(given, ranges[category])
+        total = intervals.covered(given, start, end)
+        claimed[category] = total - assigned
+        assigned = total
+    claimed["other"] = duration - assigned
     compute = ranges["kernel"]
     if conventions.communication == "operators" and not compute[0].size:
         compute = ranges["cpu_exec"]
@@ -120,7 +124,7 @@ def _per_step(slots: StepSlots, ranges: dict[str, Intervals], conventions: Conve
             "index": pl.Series(slots.index, dtype=pl.Int64),
             "name": pl.Series(slots.name, dtype=pl.String),
             "start": start,
-            "duration_ns": end - start,
+            "duration_ns": duration,
             **{f"{category}_ns": claimed[category] for category in CATEGORIES},
             "computation_ns": intervals.covered(compute, start, end),
             "collective_ns": intervals.covered(collective, start, end),
