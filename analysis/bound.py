@@ -27,7 +27,7 @@ class Bound:
     """The verdict with its numbers and their base."""
 
 
-def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, base: str) -> Bound:
+def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, base: str, span: str) -> Bound:
     """Weighs the average step: GPU work against what fills the rest.
 
     The GPU is the limit where kernels, copies and fills take `GPU_BOUND_PERCENT` of the step. Elsewhere the largest
@@ -39,13 +39,14 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
         idle: idle time and its causes, a row with null stream per device.
         gpu: a row per device, busy_percent among its columns.
         base: what the numbers are about, in words.
+        span: what the percentages are of, in words: the average step, or the recorded time.
     """
     share = dict(average.select("category", "percent").iter_rows())
     work = share["kernel"] + share["memcpy"] + share["memset"]
     if not gpu.height or work + share["communication"] == 0:
         return Bound("unknown", f"No GPU work was recorded: there is nothing to wait for but the CPU ({base}).")
     if work >= GPU_BOUND_PERCENT:
-        return Bound("gpu", f"Waits for the GPU: kernels and copies fill {work:.1f} % of the average step ({base}).")
+        return Bound("gpu", f"Waits for the GPU: kernels and copies fill {work:.1f} % of {span} ({base}).")
     host = share["runtime"] + share["cpu_exec"] + share["other"]
     largest = max(
         ("communication", share["communication"]), ("dataloader", share["dataloader"]), ("host", host),
@@ -54,14 +55,14 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
     if largest[0] == "communication":
         return Bound(
             "communication",
-            f"Waits for communication: collectives that no compute overlaps take {largest[1]:.1f} % of the average"
-            f" step, other GPU work {work:.1f} % ({base}).",
+            f"Waits for communication: collectives that no compute overlaps take {largest[1]:.1f} % of {span},"
+            f" other GPU work {work:.1f} % ({base}).",
         )
     idle_percent = 100 - work - share["communication"]
     if largest[0] == "dataloader":
         return Bound(
             "dataloader",
-            f"Waits for the data loader: it holds up {largest[1]:.1f} % of the average step while the GPU is idle,"
+            f"Waits for the data loader: it holds up {largest[1]:.1f} % of {span} while the GPU is idle,"
             f" which it is {idle_percent:.1f} % of the time ({base}).",
         )
     whole = idle.filter(pl.col("stream").is_null())
@@ -73,12 +74,12 @@ def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, bas
     if waits["host_wait"] >= HOST_WAIT_PERCENT:
         return Bound(
             "host",
-            f"Waits for the CPU, not the GPU: the GPU is idle {idle_percent:.1f} % of the average step, and in"
+            f"Waits for the CPU, not the GPU: the GPU is idle {idle_percent:.1f} % of {span}, and in"
             f" {waits['host_wait']:.1f} % of that idle time its next work had not been launched yet ({base}).",
         )
     return Bound(
         "unknown",
-        f"The GPU is idle {idle_percent:.1f} % of the average step though its work is mostly launched in time:"
+        f"The GPU is idle {idle_percent:.1f} % of {span} though its work is mostly launched in time:"
         f" host wait {waits['host_wait']:.1f} %, kernel wait {waits['kernel_wait']:.1f} %,"
         f" other {waits['other']:.1f} % of the idle time ({base}).",
     )

@@ -79,7 +79,9 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         gpu=gpu,
         idle=idle_frame,
         overlap_percent=100 * int(per_step["overlap_ns"].sum()) / collective if collective else None,
-        verdict=find_bound(average, idle_frame, gpu, base),
+        verdict=find_bound(
+            average, idle_frame, gpu, base, span="the average step" if slots.marked else "the recorded time"
+        ),
     )
 
 

@@ -201,6 +201,7 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
         ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "gpu", ("72.6 %", "steps 5-10")),
         ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "communication", ("%", "steps 1-3")),
         ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("%", "steps 1-3")),
+        ("gpt_small_ctx256.trace.json.gz", "host", ("88.0 % of the recorded time", "whole file (no steps)")),
         ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
     ],
 )
@@ -222,7 +223,7 @@ def test_late_launches_are_not_blamed_when_they_were_in_time() -> None:
     waits = pl.DataFrame(
         {"device": [0], "stream": [None], "idle_ns": [80], **causes}, schema_overrides={"stream": pl.Int64}
     )
-    verdict = find_bound(average, waits, pl.DataFrame({"busy_percent": [20.0]}), "steps 1-3")
+    verdict = find_bound(average, waits, pl.DataFrame({"busy_percent": [20.0]}), "steps 1-3", "the average step")
     assert verdict.kind == "unknown"
     assert "kernel wait 70.0 %" in verdict.sentence
 
