@@ -171,13 +171,16 @@ def _modules(rows: list[Json], page: Page) -> list[str]:
         [
             page.time(node.device_total_us),
             page.time(node.device_self_us),
+            page.time(node.backward_us),
             page.time(node.host_total_us),
             format_count(node.calls) if node.calls else "-",
             "· " * node.depth + plain(node.label),
         ]
         for node in tree.shown
     ]
-    return _section("Modules", ("GPU total", "GPU self", "host total", "calls", "module"), cells, tree.whole, text=1)
+    return _section(
+        "Modules", ("GPU total", "GPU self", "GPU backward", "host total", "calls", "module"), cells, tree.whole, text=1
+    )
 
 
 def _operators(rows: list[Json], page: Page) -> list[str]:

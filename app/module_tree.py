@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
 
 
+NOT_ATTRIBUTED = "(not attributed)"
+"""The row of the report that stands for what no module holds."""
+
+
 @dataclass(slots=True)
 class MergedModule:
     """Several module instances that share their class and their ancestors' classes."""
@@ -22,6 +26,13 @@ class MergedModule:
     host_total_us: float = 0.0
     device_self_us: float = 0.0
     device_total_us: float = 0.0
+    backward_us: float = 0.0
+    """GPU time of its backward pass, with that of modules inside."""
+
+    @property
+    def gpu_us(self) -> float:
+        """GPU time of both passes."""
+        return self.device_total_us + self.backward_us
 
     @property
     def label(self) -> str:
@@ -35,6 +46,13 @@ class MergedTree:
 
     shown: tuple[MergedModule, ...]
     whole: int
+    not_attributed_percent: float | None
+    """Share of GPU time that belongs to no module; null without GPU time."""
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether any GPU time is known to belong to a backward pass."""
+        return any(node.backward_us for node in self.shown)
 
 
 def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
@@ -51,11 +69,16 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
         node.host_total_us += row["host_total_us"] or 0
         node.device_self_us += row["device_self_us"] or 0
         node.device_total_us += row["device_total_us"] or 0
+        node.backward_us += row["backward_device_us"] or 0
     nodes = _depth_first(merged)
-    if limit is None or len(nodes) <= limit:
-        return MergedTree(tuple(nodes), len(nodes))
-    ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].device_total_us, -nodes[n].host_total_us, n))
-    return MergedTree(tuple(nodes[n] for n in sorted(ranked[:limit])), len(nodes))
+    roots = [node for node in nodes if not node.depth]
+    gpu = sum(node.gpu_us for node in roots)
+    lost = sum(node.gpu_us for node in roots if node.class_name == NOT_ATTRIBUTED)
+    shown = nodes
+    if limit is not None and len(nodes) > limit:
+        ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].gpu_us, -nodes[n].host_total_us, n))
+        shown = [nodes[n] for n in sorted(ranked[:limit])]
+    return MergedTree(tuple(shown), len(nodes), 100 * lost / gpu if gpu else None)
 
 
 def merged_changes(rows: Iterable[Json]) -> list[Json]:

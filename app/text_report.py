@@ -25,6 +25,11 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
     run = found["run"]
     lines = title(f"tracetui report: {Path(run['path']).name or run['path']}", page)
     traces = run["traces"]
+    if run["other_runs"]:
+        lines += [
+            *page.paragraph(f"One of {len(run['other_runs']) + 1} runs in this folder; the rest is listed below."),
+            "",
+        ]
     if run.get("ranks"):
         lines += [*rank_lines(run["ranks"], page), ""]
         traces = [_slowest(run)]
@@ -118,7 +123,11 @@ def _others(run: Json, page: Page) -> list[str]:
     lines: list[str] = []
     for warning in run["warnings"]:
         lines += page.paragraph(f"Not read: {warning}")
+    if run["other_runs"]:
+        lines.append(f"{len(run['other_runs'])} other runs in this folder; open one by its path:")
     for other in run["other_runs"]:
-        files = ", ".join(Path(path).name for path in other["paths"])
-        lines += page.paragraph(f"Another run in this folder: {other['name']} ({files}); open it by its path.")
+        paths = [Path(path) for path in other["paths"]]
+        path = paths[0] if len(paths) == 1 else paths[0].parent
+        count = f" ({len(paths)} files)" if len(paths) > 1 else ""
+        lines += page.paragraph(f"{path}{count}", indent="  ")
     return lines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_number, format_percent, short_function
-from tracetui.app.module_tree import merged_tree
+from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
+from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
 from tracetui.app.text_table import Column, Page
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ CATEGORY_TITLES = {
     "other": "Nothing recorded",
 }
 BAR_WIDTH = 24
+EXAMPLE_WIDTH = 60
 LIMITS_OF_TRACES = {
     "steps": "steps: the profiler's step() was not called, so the whole file counts as one step",
     "modules": "module names: record with with_stack=True (torch.profiler)",
@@ -56,7 +57,12 @@ def _average_step(found: Json, page: Page) -> list[str]:
     what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else "The whole file"
     lines = [f"{what}: {page.time(found['average_step_us'])}"]
     cells = [
-        [CATEGORY_TITLES[name], page.time(cost["us"]), format_percent(cost["percent"]), page.bar(cost["percent"], 24)]
+        [
+            CATEGORY_TITLES[name],
+            page.time(cost["us"]),
+            format_percent(cost["percent"]),
+            page.bar(cost["percent"], BAR_WIDTH),
+        ]
         for name, cost in found["categories"].items()
     ]
     columns = [Column("", right=False), Column("time"), Column("share"), Column("", right=False)]
@@ -133,7 +139,11 @@ def operators(trace: Json, page: Page) -> list[str]:
     ]  # fmt: skip
     times = ("device_self_us", "device_total_us", "host_self_us", "host_total_us")
     cells = [[*(page.time(row[key]) for key in times), format_count(row["calls"]), row["name"]] for row in shown]
-    return [page.heading("Operators", "", len(shown), len(rows)), *page.table(columns, cells)]
+    lines = [page.heading("Operators", "", len(shown), len(rows)), *page.table(columns, cells)]
+    lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
+    if lost:
+        lines += page.paragraph(f"{format_percent(lost)} of GPU time is of no operator.", indent="  ")
+    return lines
 
 
 def modules(trace: Json, page: Page) -> list[str]:
@@ -142,24 +152,31 @@ def modules(trace: Json, page: Page) -> list[str]:
     if not any(row["class_name"] for row in rows):
         return []
     tree = merged_tree(rows, page.limit)
+    backward = tree.has_backward
     columns = [
-        Column("GPU total"), Column("GPU self"), Column("host total"), Column("calls"),
-        Column("module", right=False, share=1),
+        Column("GPU total"), Column("GPU self"), *([Column("backward")] if backward else []), Column("host total"),
+        Column("calls"), Column("module", right=False, share=1),
     ]  # fmt: skip
     cells = [
         [
             page.time(node.device_total_us),
             page.time(node.device_self_us),
+            *([page.time(node.backward_us)] if backward else []),
             page.time(node.host_total_us),
-            format_count(node.calls) if node.calls else "-",
+            format_count(node.calls) if node.calls else UNKNOWN,
             "  " * node.depth + node.label,
         ]
         for node in tree.shown
     ]
-    return [
+    lines = [
         page.heading("Modules", "instances of a class merged", len(tree.shown), tree.whole),
         *page.table(columns, cells),
     ]
+    if tree.not_attributed_percent:
+        lines += page.paragraph(
+            f"{format_percent(tree.not_attributed_percent)} of GPU time is of no module.", indent="  "
+        )
+    return lines
 
 
 def host_functions(trace: Json, page: Page) -> list[str]:
@@ -303,7 +320,8 @@ def notes(trace: Json, page: Page) -> list[str]:
     lines: list[str] = []
     for kind in ("skipped", "repaired", "missing"):
         for note in trace["source"][kind]:
-            example = f" (first: {note['example']})" if note["example"] else ""
+            example = fit(" ".join(note["example"].split()), EXAMPLE_WIDTH, ascii=page.ascii)
+            example = f" (first: {example})" if example else ""
             text = f"{kind.capitalize()}: {format_count(note['count'])} × {note['reason']}{example}"
             lines += page.paragraph(text)
     return lines

@@ -97,6 +97,20 @@ def test_skipped_events_are_reported(shared_data: Path) -> None:
     assert "21 of 22 events read" in text
 
 
+def test_other_runs_of_a_folder_are_listed_with_their_paths(shared_data: Path) -> None:
+    folder = shared_data / "chrome"
+    run = open_path(folder, cache=False)
+    text = report_text(report(run, sections=["launches"]))
+    assert f"One of {len(run.others) + 1} runs in this folder" in text
+    listed = text[text.index("other runs in this folder") :].replace("\n", "").replace(" ", "")
+    assert all(len(files) > 1 or str(files[0]) in listed for _, files in run.others)
+
+
+def test_what_belongs_to_no_module_is_said(reports: dict[str, Any]) -> None:
+    text = report_text(reports[VIM.split("/")[1]], limit=3)
+    assert "1.72 % of GPU time is of no module." in text
+
+
 def test_an_empty_trace_has_a_report(shared_data: Path) -> None:
     text = report_text(report(open_path(shared_data / "broken" / "empty_events.json", cache=False)))
     assert "0 of 0 events read" in text
@@ -209,7 +223,13 @@ def test_long_columns_share_the_room_and_short_ones_keep_theirs() -> None:
 def test_merged_modules_are_a_tree_that_adds_up() -> None:
     def row(path: str, device: float) -> dict[str, Any]:
         name = path.split("/")[-1]
-        times = {"host_total_us": device, "device_self_us": 0.0, "device_total_us": device, "calls": 1}
+        times = {
+            "host_total_us": device,
+            "device_self_us": 0.0,
+            "device_total_us": device,
+            "backward_device_us": 0.5,
+            "calls": 1,
+        }
         return {"path": path, "name": name, "class_name": name.rpartition("_")[0], **times}
 
     rows = [
@@ -230,6 +250,8 @@ def test_merged_modules_are_a_tree_that_adds_up() -> None:
         ("Head", 1),
     ]
     assert tree.shown[1].device_total_us == 9.0
+    assert tree.shown[1].backward_us == 1.0
+    assert tree.not_attributed_percent == 0
     cut = merged_tree(rows, 3)
     assert [node.label for node in cut.shown] == ["Net", "Block ×2", "Linear ×2"]
     assert cut.whole == 5
