@@ -102,21 +102,26 @@ def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
     parent ends with it: a profiler that never saw a call return writes it as lasting to the end of the recording, and
     taken at its word it would swallow everything that follows on its thread.
     """
-    own_end = end = start + duration
+    own_end = start + duration
+    end = own_end.copy()
     parent = _predecessors(lane)
-    doubtful = parent >= 0
-    while True:
-        _climb_to_open(parent, start, end, doubtful)
-        limit = np.where(parent >= 0, end[parent], np.iinfo(np.int64).max)
-        cut_end = np.minimum(own_end, limit)
-        if np.array_equal(cut_end, end):
-            break
-        if np.any(cut_end > end):  # it was cut by one that has itself been cut since, so its parent is sought anew
+    suspects = np.flatnonzero(parent >= 0)
+    _climb_to_open(parent, start, end, suspects)
+    while suspects.size:
+        above = parent[suspects]
+        cut_end = np.minimum(own_end[suspects], np.where(above >= 0, end[above], np.iinfo(np.int64).max))
+        moved = cut_end != end[suspects]
+        rows, cut_end = suspects[moved], cut_end[moved]
+        has_grown = bool(np.any(cut_end > end[rows]))
+        end[rows] = cut_end
+        if has_grown:  # it was cut by one that has itself been cut since, so parents are sought anew
             parent = _predecessors(lane)
-            doubtful = parent >= 0
+            suspects = np.flatnonzero(parent >= 0)
         else:
-            doubtful = (cut_end != end)[parent] & (parent >= 0)
-        end = cut_end
+            changed = np.zeros(start.size, np.bool_)
+            changed[rows] = True
+            suspects = np.flatnonzero(changed[parent] & (parent >= 0))
+        _climb_to_open(parent, start, end, suspects)
     cut = np.flatnonzero(end < own_end)
     return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
 
@@ -128,15 +133,15 @@ def _predecessors(lane: Ints) -> Ints:
     return before
 
 
-def _climb_to_open(parent: Ints, start: Ints, end: Ints, doubtful: Bools) -> None:
-    """Moves the parents of doubtful rows up, in place, each until it is one that has not ended at the row's start.
+def _climb_to_open(parent: Ints, start: Ints, end: Ints, suspects: Ints) -> None:
+    """Moves the parents of these rows up, in place, each until it is one that has not ended at the row's start.
 
     All events between a row and its candidate have ended, so a closed candidate may be replaced by its own candidate:
-    the distance doubles each round. Done block by block, since the rows of a block fit in the cache and nearly all of
-    their candidates with them.
+    the distance doubles each round. Done block by block, since a block's rows fit in the cache and nearly all of their
+    candidates with them.
     """
-    for first in range(0, parent.size, BLOCK_ROWS):
-        rows = first + np.flatnonzero(doubtful[first : first + BLOCK_ROWS])
+    for first in range(0, suspects.size, BLOCK_ROWS):
+        rows = suspects[first : first + BLOCK_ROWS]
         candidate, begun = parent[rows], start[rows]
         while rows.size:
             closed = (candidate >= 0) & (end[candidate] <= begun)
