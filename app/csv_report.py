@@ -1,4 +1,4 @@
-"""One section of the report as CSV (RFC 4180): one line a row, numbers bare, unknown empty."""
+"""One section of the report as CSV: one line a row, numbers bare, unknown empty."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def _csv(rows: Iterable[Json]) -> str:
     rows = list(rows)
     out = io.StringIO()
     if rows:
-        writer = csv.DictWriter(out, [key for key in rows[0] if key not in NESTED], extrasaction="ignore")
+        writer = csv.DictWriter(
+            out, [key for key in rows[0] if key not in NESTED], extrasaction="ignore", lineterminator="\n"
+        )
         writer.writeheader()
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
