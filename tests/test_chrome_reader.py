@@ -12,6 +12,7 @@ import pytest
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome import chunks, reader
 from tracetui.parsers.chrome.reader import read_chrome
+from tracetui.parsers.progress import Watch
 from tracetui.parsers.trace import FRAMES
 
 RECORDINGS = (
@@ -254,3 +255,20 @@ def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch, shared_d
     whole = open_path(path, cache=False).traces[0]
     assert not whole.source.partial
     assert whole.source.events_parsed == 47_129
+
+
+def test_rows_are_usable_while_the_rest_is_read(monkeypatch, shared_data, recording):
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 500_000)
+    name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+    seen = []
+    stream = reader.stream_chrome(shared_data / name, Watch(progress=seen.append))
+    first = next(stream)
+    assert first["host"].height > 100
+    assert sum(progress.events for progress in seen) < 5_000
+    batches = [first, *stream]
+    for frame in ("host", "device", "memory"):
+        rows = pl.concat([batch[frame] for batch in batches if frame in batch], how="diagonal")
+        whole = getattr(recording(name), frame)
+        assert rows.height == whole.height
+        key = "start" if "start" in rows.columns else "time"
+        assert rows[key].sort().equals(whole[key].sort())

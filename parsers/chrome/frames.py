@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
@@ -255,6 +255,16 @@ def _frame(layout: dict[str, pl.DataType], columns: Columns, rows: dict[str, Int
         else:
             taken.append(_column(dtype, columns.pop(name)).alias(name))
     return pl.DataFrame(taken)
+
+
+def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
+    """The rows of one chunk as a frame, without the columns that refer to other rows."""
+    layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
+    kinds = columns["kind"] if group == "device" else None
+    known = {name: dtype for name, dtype in layout.items() if name in columns}
+    if kinds is not None and (kinds == OTHER_KIND).any():  # told only with the file's metadata, which comes last
+        columns = {name: values[kinds != OTHER_KIND] for name, values in columns.items()}
+    return pl.DataFrame([_column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
 
 
 def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:

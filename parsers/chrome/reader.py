@@ -6,14 +6,14 @@ import json
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.parsers import allocator, categories
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import columns, metadata
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
-from tracetui.parsers.chrome.frames import build_trace
+from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
 from tracetui.parsers.chrome.records import Collector, decode, split
 from tracetui.parsers.chrome.scan import Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.parsers.chrome.columns import Columns
 
 ESCAPABLE = {"name", "stack"}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of JSON text as it stands."""
+STREAMED = {"host", "device", "memory"}
 THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -54,44 +57,98 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     """Reads a file's events into columns, not yet sorted or linked."""
-    allocator.keep_chunks_in_heap()
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
-    collector = Collector(tally)
-    parsed, partial = 0, False
-    with ByteSource(path) as source:
-        reader = ChunkReader(source)
-        for part in _in_order(reader):
-            if isinstance(part, Chunk):
-                for position, event in split(part.buffer[part.start : part.end].tobytes(), part.position, tally):
-                    collector.add(position, event)
-            else:
-                parsed += part.parsed
-                if part.has_escapes:
-                    _unescape(part.groups)
-                for name, group in part.groups.items():
-                    parts[name].append(group)
-                for position, event in decode(part.decode, tally):
-                    collector.add(position, event)
-            done = parsed + collector.parsed
-            watch.report(Progress("reading", source.compressed_position(), source.size, done, path))
-            if watch.cancelled:
-                partial = True
-                break
-        else:
-            for position, event in split(reader.last, reader.last_position, tally):
-                collector.add(position, event)
-            if source.damage:
-                tally.missing("the compressed stream ends early", 1, source.damage)
-            elif not reader.closed:
-                tally.missing("the file ends before its closing bracket", 1)
-    for name, group in collector.finish().items():
-        parts[name].append(group)
+    scanner = Scanner(path, tally, watch)
+    for found in scanner:
+        for name, group in found.items():
+            parts[name].append(group)
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    if not reader.is_kineto:
+    if not scanner.is_kineto:
         _respace(groups["host"])
-    parsed += collector.parsed
-    total = parsed + tally.skipped_events
-    return Events(groups, collector.metadata, reader.header, collector.window, total, parsed, partial)
+    return Events(
+        groups,
+        scanner.metadata,
+        scanner.header,
+        scanner.window,
+        total=scanner.parsed + tally.skipped_events,
+        parsed=scanner.parsed,
+        partial=scanner.partial,
+    )
+
+
+def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, pl.DataFrame]]:
+    """Yields a trace's rows while the rest is still being read, in constant memory.
+
+    Each batch has the frames ``host``, ``device`` and ``memory`` as far as it holds such rows, with the columns that
+    need no other row: sorted, nested and linked they are only in a Trace.
+
+    Raises:
+        TraceError: the file can't be read or holds no trace.
+    """
+    for found in Scanner(path, Tally(), watch or Watch()):
+        yield {name: unlinked_frame(name, group) for name, group in found.items() if name in STREAMED}
+
+
+class Scanner:
+    """Iterates over the groups of columns of one file, chunk by chunk; its fields are complete at the end."""
+
+    def __init__(self, path: Path, tally: Tally, watch: Watch) -> None:
+        self._path, self._tally, self._watch = path, tally, watch
+        self._collector = Collector(tally)
+        self._scanned = 0
+        self.header: dict[str, Any] = {}
+        self.is_kineto = True
+        """Blanks stand where Kineto puts them."""
+        self.partial = False
+        """Stopped by the watch before the end."""
+
+    @property
+    def parsed(self) -> int:
+        """Events read so far."""
+        return self._scanned + self._collector.parsed
+
+    @property
+    def metadata(self) -> list[dict[str, Any]]:
+        """The ``ph: M`` events seen so far."""
+        return self._collector.metadata
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Start and duration of the profiler's own span, once seen."""
+        return self._collector.window
+
+    def __iter__(self) -> Iterator[dict[str, Columns]]:
+        """Yields each chunk's groups in file order, last what took the careful road."""
+        allocator.keep_chunks_in_heap()
+        with ByteSource(self._path) as source:
+            reader = ChunkReader(source)
+            for part in _in_order(reader):
+                if isinstance(part, Chunk):
+                    text = part.buffer[part.start : part.end].tobytes()
+                    self._collect(split(text, part.position + part.start, self._tally))
+                else:
+                    self._scanned += part.parsed
+                    self._collect(decode(part.decode, self._tally))
+                    if part.has_escapes:
+                        _unescape(part.groups)
+                    yield part.groups
+                done = source.compressed_position()
+                self._watch.report(Progress("reading", done, source.size, self.parsed, self._path))
+                if self._watch.cancelled:
+                    self.partial = True
+                    break
+            else:
+                self._collect(split(reader.last, reader.last_position, self._tally))
+                if source.damage:
+                    self._tally.missing("the compressed stream ends early", 1, source.damage)
+                elif not reader.closed:
+                    self._tally.missing("the file ends before its closing bracket", 1)
+            self.header, self.is_kineto = reader.header, reader.is_kineto
+        yield self._collector.finish()
+
+    def _collect(self, events: Iterable[tuple[int, dict[str, Any]]]) -> None:
+        for position, event in events:
+            self._collector.add(position, event)
 
 
 def _in_order(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
