@@ -261,6 +261,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         ("elementwise", r"rotary|rope_"),
         ("other", r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index"),
+        ("copy", r"reshape_and_cache"),
         ("attention", r"flash|fmha|attention|attn|sdpa|dot_do_o|convert_dq"),
         ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing"),
         (
@@ -331,10 +332,12 @@ def _wrapper_category(base: str, functor: str) -> str:
     return "other" if base in ("index_elementwise_kernel", "_scatter_gather_elementwise_kernel") else "elementwise"
 
 
-_PLAIN_MATH = re.compile(r"ffma|simt|dot_do_o|convert_dq|combine|splitk_?reduce|ReduceSplitK|gemv", re.IGNORECASE)
+_PLAIN_MATH = re.compile(
+    r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv", re.IGNORECASE
+)
 _TENSOR_MATH = re.compile(
     r"tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
-    r"|161616|s16832|i16832|sdpa|flash|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
+    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
     re.IGNORECASE,
 )
 _PRE_AMPERE_FMHA = re.compile(r"fmha_cutlass[FB]_(f32\w*_sm(50|60|70|75)|\w+_sm50)")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+
 from tracetui.parsers import kernel_names
 from tracetui.parsers.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
 
@@ -91,6 +92,7 @@ SUM = "at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native:
         ("triton_per_fused_native_layer_norm_2", "triton_per_fused_native_layer_norm_2", "norm"),
         ("triton_red_fused_sum_3", "triton_red_fused_sum_3", "reduce"),
         ("Cijk_Alik_Bljk_SB_Bias_AS_MT64x16x32_MI16x16x1_SN_LDSB0", "Cijk_Alik_Bljk_SB_MT64x16x32_MI16x16x1", "gemm"),
+        ("void vllm::reshape_and_cache_flash_kernel<int>(int)", "reshape_and_cache_flash_kernel", "copy"),
         ("my_own_kernel", "my_own_kernel", "other"),
         ("", "unknown", "other"),
         ("void cut::short_name<float, at::native::AddFu", "short_name", "other"),
