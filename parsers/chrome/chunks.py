@@ -67,9 +67,9 @@ class ChunkReader:
             buffer = np.empty(held + CHUNK_BYTES + PADDING, np.uint8)
             buffer[:held] = np.frombuffer(left, np.uint8)
             filled = self.source.read_into(buffer, held, held + CHUNK_BYTES)
-            buffer[filled:] = SPACE
+            buffer[filled : filled + PADDING] = SPACE
             if form is None:
-                form = layout.sniff(bytes(buffer[: layout.SNIFF_BYTES]))
+                form = layout.sniff(bytes(buffer[: min(filled, layout.SNIFF_BYTES)]))
             self.is_kineto &= form == layout.KINETO
             at_end = filled < held + CHUNK_BYTES
             cut = _last(buffer, filled, form.separator) if form else -1
