@@ -97,7 +97,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--tab", metavar="NAME", help="the tab to start on: overview, kernels, operators, host, modules, diff"
     )
     one.add_argument("--filter", metavar="TEXT", help="start with this filter")
-    one.add_argument("--color", choices=COLORS, default="auto", help="colours of the screen (default: %(default)s)")
     mouse = one.add_mutually_exclusive_group()
     mouse.add_argument("--mouse", action="store_true", default=None, help="mouse on (default: off over SSH)")
     mouse.add_argument("--no-mouse", action="store_false", dest="mouse", help="mouse off")
@@ -156,6 +155,12 @@ class _Version(argparse.Action):
 
 def _common_options() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--color",
+        choices=COLORS,
+        default="auto",
+        help="colours of the screen; reports have none (default: %(default)s)",
+    )
     common.add_argument("--ascii", action="store_true", help="ASCII characters only")
     common.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
     common.add_argument(

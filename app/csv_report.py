@@ -35,9 +35,12 @@ def diff_csv(found: Json, section: str) -> str:
 
 
 def _rows(section: Any) -> list[Json]:
-    """A list as it is, the overview as its steps, any other object as one row."""
+    """A list as it is, the overview as its steps, communication as its kernels, any other object as one row."""
     if isinstance(section, list):
         return section
+    if "kernels" in section:
+        kernels: list[Json] = section["kernels"]
+        return kernels
     if "per_step" not in section:
         return [section]
     return [

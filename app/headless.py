@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -200,13 +201,21 @@ def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
 
 
 class _ProgressLine:
-    """One line on standard error that says how far reading has come."""
+    """One line on standard error that says how far reading has come, where that takes longer than a moment."""
+
+    PATIENCE_S = 0.5
+    INTERVAL_S = 0.1
 
     def __init__(self) -> None:
+        self._due = time.monotonic() + self.PATIENCE_S
         self._shown = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Replaces the line."""
+        """Replaces the line, a few times a second."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + self.INTERVAL_S
         line = f"{progress.stage} {format_bytes(progress.done)} of {format_bytes(progress.total)}"
         sys.stderr.write("\r" + line.ljust(self._shown))
         sys.stderr.flush()

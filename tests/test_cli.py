@@ -248,3 +248,23 @@ def test_the_cache_can_be_seen_and_emptied(
     cli.main(["report", "--sample", "--section", "overview", "--no-cache"])
     cli.main(["cache"])
     assert "0 parsed traces" in capsys.readouterr().out
+
+
+def test_progress_shows_on_a_terminal_only_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tracetui.app import headless
+    from tracetui.parsers import Progress
+
+    monkeypatch.setattr(headless._ProgressLine, "PATIENCE_S", 3600)
+    quick = headless._ProgressLine()
+    quick(Progress("reading", 1, 2))
+    quick.clear()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(headless._ProgressLine, "PATIENCE_S", 0)
+    slow = headless._ProgressLine()
+    slow(Progress("reading", 1 << 20, 2 << 20))
+    slow(Progress("reading", 2 << 20, 2 << 20))  # too soon after the first
+    assert capsys.readouterr().err == "\rreading 1.000 MiB of 2.000 MiB"
+    slow.clear()
+    assert capsys.readouterr().err.strip() == ""

@@ -167,6 +167,9 @@ def test_csv_has_one_line_a_row_and_bare_numbers(reports: dict[str, Any]) -> Non
 def test_csv_of_several_ranks_says_whose_row_it_is(reports: dict[str, Any]) -> None:
     table = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "kernels"))))
     assert {row["rank"] for row in table} == {"0", "1"}
+    collectives = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "communication"))))
+    assert all("nccl" in row["name"] for row in collectives)
+    assert {row["rank"] for row in collectives} == {"0", "1"}
     ranks = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "ranks"))))
     assert [row["straggler"] for row in ranks] == ["false", "true"]
 
