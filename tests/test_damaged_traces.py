@@ -171,3 +171,22 @@ def test_terminal_escapes_in_names_stay_data(tmp_path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [event]}))
     assert read_chrome(path).device["name"].cast(pl.String).to_list() == ["\x1b]0;owned\x07k"]
+
+
+@pytest.mark.parametrize("damage", ["first event", "layout changes"])
+def test_a_long_file_without_one_layout_is_read_in_pieces(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2_000)
+    monkeypatch.setattr(chunks, "RESNIFF_BYTES", 8_000)
+    event = '{"ph": "X", "cat": "kernel", "name": "k%d", "pid": 0, "tid": 7, "ts": %d, "dur": 1, "args": {"stream": 7}}'
+    events = [event % (n, n) for n in range(600)]
+    if damage == "first event":
+        text = '{"ph": "X", broken' + "}, ".join(["", *events[1:]]).replace("}}}, ", "}}, ")
+    else:
+        text = ", ".join(events[:300]) + "".join(
+            f"{' ' * (n % 7)},\n{' ' * (n % 5)}{e}" for n, e in enumerate(events[300:])
+        )
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [' + text + "]}")
+    trace = read_chrome(path)
+    assert trace.source.events_parsed >= 598
+    assert not any("closing" in note.reason for note in trace.notes)

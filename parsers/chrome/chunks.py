@@ -64,31 +64,26 @@ class ChunkReader:
         left, position, form = self._open()
         while True:
             held = len(left)
-            buffer = np.empty(held + CHUNK_BYTES + PADDING, np.uint8)
+            wanted = held + max(CHUNK_BYTES, held)  # doubling, so that an endless event is not copied endlessly
+            buffer = np.empty(wanted + PADDING, np.uint8)
             buffer[:held] = np.frombuffer(left, np.uint8)
-            filled = self.source.read_into(buffer, held, held + CHUNK_BYTES)
+            filled = self.source.read_into(buffer, held, wanted)
             buffer[filled : filled + PADDING] = SPACE
-            if form is None:
+            if form is None or held > RESNIFF_BYTES:  # no event could be seen yet, or the file has changed its layout
                 form = layout.sniff(bytes(buffer[: min(filled, layout.SNIFF_BYTES)]))
             self.is_kineto &= form == layout.KINETO
-            at_end = filled < held + CHUNK_BYTES
             cut = _last(buffer, filled, form.separator) if form else -1
-            if cut < 0 and form and held > RESNIFF_BYTES:  # the file has changed its layout
-                form = layout.sniff(bytes(buffer[: layout.SNIFF_BYTES]))
-                cut = _last(buffer, filled, form.separator) if form else -1
-            if at_end:
-                if form is None or cut < 0:
-                    self._finish(bytes(buffer[:filled]), position)
-                else:
+            if cut < 0 and held > RESNIFF_BYTES:
+                form, cut = None, _last_event(buffer, filled)
+            if filled < wanted:
+                if cut >= 0:
                     yield Chunk(buffer, 0, cut + 1, position, form)
-                    self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
+                self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
                 return
-            if cut < 0:
-                left = bytes(buffer[:filled])
-                continue
             left = bytes(buffer[cut + 1 : filled])
-            buffer[cut + 1 :][:PADDING] = SPACE  # what follows would make the last event look unfinished
-            yield Chunk(buffer, 0, cut + 1, position, form)
+            if cut >= 0:
+                buffer[cut + 1 :][:PADDING] = SPACE  # what follows would make the last event look unfinished
+                yield Chunk(buffer, 0, cut + 1, position, form)
             position += cut + 1
 
     def _open(self) -> tuple[bytes, int, layout.Layout | None]:
@@ -128,6 +123,14 @@ def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:
             return low + found
         high = low
     return -1
+
+
+def _last_event(buffer: NDArray[np.uint8], filled: int) -> int:
+    """Position of the last brace that ends an event in any layout, or -1, looked for in the last megabyte."""
+    low = max(0, filled - (1 << 20))
+    return max(
+        (low + match.start() for match in layout.EVENT_SEPARATOR.finditer(bytes(buffer[low:filled]))), default=-1
+    )
 
 
 def _split_last(text: bytes) -> tuple[bytes, bytes]:

@@ -12,7 +12,8 @@ import numpy as np
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
-_EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
+EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
+"""What ends one event and begins another, blanks or not."""
 _DECODER = json.JSONDecoder(strict=False)
 SNIFF_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
@@ -53,7 +54,7 @@ def sniff(events: bytes) -> Layout | None:
     try:
         _, end = _DECODER.raw_decode(text, begin.end() if begin else 0)
     except ValueError:
-        match = _EVENT_SEPARATOR.search(head)
+        match = EVENT_SEPARATOR.search(head)
     else:
         match = _SEPARATOR.match(text[:end].encode() + text[end:].encode(), len(text[:end].encode()) - 1)
     return Layout(match.group()) if match else None
