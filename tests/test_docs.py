@@ -1,0 +1,78 @@
+"""The documentation: its code runs, its links lead somewhere, and it names every key and section of the report."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracetui.analysis.report import SECTIONS, report
+from tracetui.app.cli import SAMPLES, build_parser
+from tracetui.parsers import open_path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "samples" / "README.md",
+]
+SAMPLE = ROOT / "samples" / SAMPLES["vim_tiny_fp32"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "prof_output").mkdir()
+    shutil.copy(SAMPLE, tmp_path / "prof_output")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACETUI_CACHE_MB", "0")
+    page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(names["run"].traces) == 1
+    assert len(names["frames"]["device"]) == names["trace"].device.height
+
+
+def _keys(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return {key for key, inner in value.items() for key in (key, *_keys(inner))}
+    return {key for item in value for key in _keys(item)} if isinstance(value, list) else set()
+
+
+def test_every_key_of_the_report_is_described() -> None:
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+    found = report(open_path(SAMPLE, cache=False))
+    for trace in found["run"]["traces"]:
+        trace["source"]["captured"] = {}  # its keys are the recorder's
+        trace["counts"] = {}  # its keys are the sections
+    assert _keys(found) - named == set()
+    assert set(SECTIONS) - named == set()
+
+
+def test_every_option_is_in_the_guide_or_the_report_page() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "report.md"))
+    commands = next(action for action in build_parser()._actions if action.dest == "command").choices
+    options = {
+        option
+        for command in (commands or {}).values()
+        for action in command._actions
+        for option in action.option_strings
+        if option.startswith("--") and option != "--help"
+    }
+    assert len(options) > 15
+    assert {option for option in options if option not in pages} == set()
