@@ -47,11 +47,11 @@ def verdict(found: Json, page: Page) -> str:
     step = found["step"]
     if step["a_us"] is None or step["b_us"] is None:
         return "The step times can't be compared: one of them is unknown."
-    change = "takes as long in B as in A"
-    if step["delta_us"]:
-        percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
-        by = ", ".join(text for text in (page.time(abs(step["delta_us"])), percent) if text)
-        change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
+    if not step["delta_us"]:
+        return f"The step takes as long in B as in A: {page.time(step['a_us'])}."
+    percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
+    by = ", ".join(text for text in (page.time(abs(step["delta_us"])), percent) if text)
+    change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
     times = f"{page.time(step['a_us'])} in A, {page.time(step['b_us'])} in B"
     noise = step["noise_us"]
     if noise is None:
@@ -126,13 +126,14 @@ def _waterfall(rows: list[Json], page: Page) -> list[str]:
             signed_time(row["count_effect_us"] + row["mean_effect_us"], page),
         ]
         for row in rows
+        if row["count_effect_us"] or row["mean_effect_us"]
     ]
     return ["Where the difference in GPU time comes from", *page.table(columns, cells)] if cells else []
 
 
 def _side(letter: str, side: Json, page: Page) -> list[str]:
     rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    return page.field(letter, f"{Path(side['path']).name}{rank} ({side['base']})", width=3)
+    return page.field(letter, f"{Path(side['path']).name}{rank}: {side['base']}", width=3)
 
 
 def _plain(value: object) -> str:

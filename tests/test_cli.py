@@ -268,3 +268,15 @@ def test_progress_shows_on_a_terminal_only_what_takes_long(
     assert capsys.readouterr().err == "\rreading 1.000 MiB of 2.000 MiB"
     slow.clear()
     assert capsys.readouterr().err.strip() == ""
+
+
+def test_a_diff_of_several_ranks_says_which_it_compares(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(shared_data / TWO_RANKS)
+    assert cli.main(["diff", folder, folder]) == DONE
+    out, err = capsys.readouterr()
+    assert "comparing rank 0; --rank N picks another" in err
+    assert "rank 0" in out
+    assert cli.main(["diff", folder, folder, "--rank", "1"]) == DONE
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "rank 1" in out

@@ -207,6 +207,14 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
     assert len(table) == len(found["operators"])
 
 
+def test_a_run_has_not_changed_from_itself(recording: Callable[[str], Trace]) -> None:
+    sel = select(recording(VIM))
+    text = diff_text(diff_report(sel, sel))
+    assert "The step takes as long in B as in A: 106.4 ms." in text
+    assert "Kernels: 0 added, 0 removed, 0 changed" in text
+    assert "Where the difference" not in text
+
+
 def test_a_diff_across_hardware_says_so(recording: Callable[[str], Trace]) -> None:
     text = diff_text(diff_report(select(recording(VIM)), select(recording(RESNET))), limit=3)
     assert "NOT COMPARABLE" in text
