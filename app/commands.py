@@ -92,7 +92,7 @@ COMMANDS: tuple[Command, ...] = (
             palette=False),
     Command("tree.toggle", "space", "Space", "Expand or collapse", "Tree", "fold", "tree", _MODULES,
             footer="expand", rank=12, palette=False),
-    Command("tree.chain", "x", "x", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
+    Command("tree.chain", "E", "E", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
     Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
     Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree", _MODULES),
     Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",

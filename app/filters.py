@@ -79,7 +79,7 @@ def parse(text: str) -> Filter:
     while rest:
         negated = rest.startswith("!")
         if negated:
-            rest = rest[1:]
+            rest = rest[1:].lstrip()
         if rest.startswith("/"):
             # an expression without its last slash is one being typed
             body, _, rest = rest[1:].partition("/")

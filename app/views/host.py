@@ -30,8 +30,11 @@ NO_HOST = (
 )
 
 
-def with_short_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds `short_name`: Python functions without their folder, built-ins without their address."""
+def ranked(frame: pl.DataFrame) -> pl.DataFrame:
+    """The functions by their share of a step, those that only wait last.
+
+    Adds `short_name`: Python functions without their folder, built-ins without their address.
+    """
     short = (
         pl.col("name")
         .cast(pl.String)
@@ -39,7 +42,8 @@ def with_short_names(frame: pl.DataFrame) -> pl.DataFrame:
         .str.replace(_BUILT_IN, "$1 of $2")
         .str.replace(r" of $", " (built-in)")
     )
-    return frame.with_columns(short.alias("short_name"))
+    ordered = frame.sort("waits", "self_per_step_ns", descending=[False, True], maintain_order=True)
+    return ordered.with_columns(short.alias("short_name"))
 
 
 class HostView(TableView):
@@ -50,11 +54,11 @@ class HostView(TableView):
     def root(self) -> Page:
         """All host functions in scope."""
         selection = self.session.selection()
-        frame = with_short_names(self.session.cached("host", lambda: host_functions(selection)))
+        frame = ranked(self.session.cached("host", lambda: host_functions(selection)))
         return Page(
             id="host",
             title="Host",
-            frame=frame.sort("waits", "self_per_step_ns", descending=[False, True], maintain_order=True),
+            frame=frame,
             columns=COLUMNS,
             noun="functions",
             note=f"{selection.describe()} · own time, % of step time · calls that only wait come last",

@@ -14,7 +14,7 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
 from tracetui.app import commands
 from tracetui.app.views.base import View
-from tracetui.app.views.host import with_short_names
+from tracetui.app.views.host import ranked
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OverviewView(View):
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
-            host=None if host is None else with_short_names(host.head(TOP_HOST)),
+            host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
             whole=True,
         )

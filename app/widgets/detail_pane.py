@@ -47,7 +47,7 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
         value = row.get(column.name)
         if value not in (None, ""):
             text.append(f"{column.label:<12} ", "bold")
-            lines = _wrapped(cell_text(value, column.kind, ascii=ascii), max(width - 16, 20))
+            lines = _wrapped(cell_text(value, column.kind, ascii=ascii), max(width - 13, 20))
             text.append(("\n" + " " * 13).join(lines) + "\n")
     per_line = max((width - 2) // CELL, 1)
     for begin in range(0, len(numbers), per_line):
@@ -71,8 +71,13 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in pieces of at most `width` characters: kernel names have no good places to break."""
-    return [text[begin : begin + width] for begin in range(0, len(text), width)] or [""]
+    """The text in lines of at most `width` characters, broken after a sign that ends a part of a C++ name."""
+    lines = []
+    while len(text) > width:
+        at = max(text.rfind(sign, width - 20, width) for sign in " ,<>:(/") + 1
+        lines.append(text[: at or width])
+        text = text[at or width :]
+    return [*lines, text]
 
 
 def _title(column: Column) -> str:

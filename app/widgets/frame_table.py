@@ -12,6 +12,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+
 from tracetui.app import columns as column_specs
 from tracetui.app import commands, formats
 from tracetui.app.columns import Column, Placed, cell_text

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
+
 from tracetui.app import commands, formats
 
 if TYPE_CHECKING:

@@ -1,0 +1,418 @@
+"""The screen on a real recording: every key that a person would press."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tui_pilot import opened, press, screen_text, settle, write
+
+from tracetui.app import commands
+from tracetui.app.screens import RunPicker, TextScreen
+from tracetui.app.views.table_view import CLIPBOARD_LIMIT
+from tracetui.app.widgets.column_chooser import ColumnChooser
+
+SAMPLES = Path(str(files("tracetui.samples")))
+FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+FP16 = SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz"
+GPT = SAMPLES / "gpt_small_ctx256.trace.json.gz"
+
+
+def lines(app) -> list[str]:
+    return screen_text(app).split("\n")
+
+
+async def test_the_overview_answers_the_first_questions():
+    async with opened(FP32) as (app, _):
+        text = screen_text(app)
+        assert "Waits for the CPU" in text
+        assert "Average step 106.4 ms" in text
+        first_kernel = text.split("Top kernels")[1].split("\n")[1]
+        assert "selective_scan_fwd_kernel" in first_kernel
+        assert "Mamba ×48" in first_kernel
+        assert "24.7 %" in first_kernel
+        host = text.split("Top host functions")[1].split("\n")[1:4]
+        assert [line.split()[0] for line in host] == [
+            "aten::mm",
+            "selective_scan_interface.py(186):",
+            "cudaLaunchKernel",
+        ]
+        assert len(lines(app)) == 24
+
+
+async def test_digits_and_tab_go_to_tabs():
+    async with opened(FP32) as (app, pilot):
+        for number, (tab, title) in enumerate(commands.TABS, 1):
+            await press(pilot, str(number))
+            assert app.tab == tab
+            assert f"[{number} {title}]" in lines(app)[1]
+        await press(pilot, "tab")
+        assert app.tab == "overview"
+        await press(pilot, "shift+tab")
+        assert app.tab == "diff"
+
+
+async def test_a_kernel_opens_its_launches_and_esc_comes_back():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        assert lines(app)[4].startswith(">selective_scan_fwd_kernel")
+        await press(pilot, "down", "enter")
+        assert "Kernels › sm80_xmma_gemm" in lines(app)[2]
+        assert "1/144" in lines(app)[2]
+        assert "12x13x1" in lines(app)[4]
+        await press(pilot, "enter")
+        assert "Duration" in screen_text(app).split("────")[-1]
+        await press(pilot, "escape", "escape")
+        assert lines(app)[2].startswith(" Kernels ")
+        assert lines(app)[5].startswith(">sm80_xmma_gemm")
+
+
+async def test_the_modules_of_a_kernel_are_listed():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "m")
+        assert "1/48" in lines(app)[2]
+        assert "VisionMamba_0/Block_" in lines(app)[4]
+        await press(pilot, "escape", "p")
+        assert "MambaInnerFn" in lines(app)[4]
+
+
+async def test_an_operator_opens_its_kernels_and_they_their_launches():
+    async with opened(FP32, tab="operators") as (app, pilot):
+        assert lines(app)[4].startswith(">aten::mm")
+        await press(pilot, "enter")
+        assert "Operators › aten::mm" in lines(app)[2]
+        assert "1/6" in lines(app)[2]
+        await press(pilot, "enter")
+        assert "1/144" in lines(app)[2]
+        await press(pilot, "escape", "escape")
+        assert "1/49" in lines(app)[2]
+
+
+async def test_a_module_opens_its_kernels():
+    async with opened(FP32, tab="modules") as (app, pilot):
+        assert "VisionMamba_0" in lines(app)[4]
+        assert "(not attributed)" not in screen_text(app)
+        await press(pilot, "G")
+        assert "(not attributed)" in lines(app)[-2]
+        await press(pilot, "g", "down", "down", "enter")
+        assert "Modules › Block_0" in lines(app)[2]
+        assert "selective_scan_fwd_kernel" in lines(app)[4]
+
+
+async def test_the_filter_follows_typing_holds_in_all_tabs_and_is_always_seen():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "slash")
+        await pilot.press(*"mamba", "space", "greater_than_sign", "1", "percent_sign")
+        await write(pilot, "")
+        assert "11 of 20 kernels" in lines(app)[-2]
+        await press(pilot, "enter")
+        assert lines(app)[-2].startswith(" / mamba >1%")
+        assert app.session.filter == "mamba >1%"
+        await press(pilot, "1")
+        assert "mamba >1%" in lines(app)[-2]
+        await press(pilot, "3")
+        assert lines(app)[-2].startswith(" / mamba >1%   1 of 49 operators")
+        await press(pilot, "2", "enter")
+        assert "mamba" not in lines(app)[-2]
+        await press(pilot, "escape", "escape")
+        assert app.session.filter == ""
+        assert "/20" in lines(app)[2]
+
+
+async def test_a_wrong_filter_is_explained_and_changes_nothing():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "slash")
+        await write(pilot, "/(")
+        assert "not a regular expression" in lines(app)[-2]
+        assert "1/20" in lines(app)[2]
+        await press(pilot, "escape")
+        assert "not a regular" not in screen_text(app)
+
+
+async def test_a_filter_without_matches_says_so():
+    async with opened(FP32, tab="kernels", filter="nothing-like-it") as (app, pilot):
+        assert "No kernels match the filter: Esc clears it" in screen_text(app)
+        assert "0 of 20 kernels" in lines(app)[-2]
+        await press(pilot, "escape")
+        assert "1/20" in lines(app)[2]
+
+
+async def test_names_switch_between_short_and_full_in_all_tabs():
+    async with opened(FP32, tab="kernels", size=(120, 24)) as (app, pilot):
+        await press(pilot, "n")
+        assert lines(app)[4].startswith(">void selective_scan_fwd_kernel<")
+        await press(pilot, "4")
+        assert any("<built-in method reshape of Tensor" in line for line in lines(app))
+        await press(pilot, "n", "2")
+        assert lines(app)[4].startswith(">selective_scan_fwd_kernel ")
+
+
+async def test_columns_are_chosen_and_remembered():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        assert "Median" not in lines(app)[3]
+        await press(pilot, "c")
+        assert isinstance(app.screen, ColumnChooser)
+        await press(pilot, *["down"] * 10, "space", "up", "up", "escape")
+        assert "Median" in lines(app)[3]
+        await press(pilot, "c", *["j"] * 3, "space", "escape")
+        assert "Calls" not in lines(app)[3]
+        await press(pilot, "enter", "escape")
+        assert "Median" in lines(app)[3]
+        assert "Calls" not in lines(app)[3]
+
+
+async def test_details_show_what_has_no_room():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "d")
+        text = screen_text(app)
+        assert "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<\n" in text
+        assert "(SSMParamsBase)" in text
+        assert "MambaInnerFn" in text
+        await press(pilot, *["full_stop"] * 6)
+        assert "VisionMamba_0/Block_" in screen_text(app)
+        await press(pilot, "down")
+        assert "sm80_xmma_gemm_f32f32_f32f32" in screen_text(app)
+        await press(pilot, "escape")
+        assert "Selective_Scan" not in screen_text(app)
+
+
+async def test_copying():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "w")
+        assert app.clipboard.startswith("void selective_scan_fwd_kernel<")
+        await press(pilot, "y")
+        assert app.clipboard.split("\t")[1] == "2.308 ms"
+        await press(pilot, "Y")
+        rows = app.clipboard.rstrip().split("\n")
+        assert len(rows) == 21
+        assert rows[0].split("\t")[:2] == ["name", "total_ns"]
+        assert rows[1].split("\t")[1] == "2308127"
+
+
+async def test_what_is_too_much_for_the_clipboard_goes_to_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32, tab="host") as (app, pilot):
+        before = app.clipboard
+        page = app.view.state.page
+        many = pl.concat([page.frame] * 10)
+        app.view.table.load(many, page.columns)
+        await press(pilot, "Y")
+        assert app.clipboard == before
+        written = tmp_path / "tracetui-host.tsv"
+        assert written.stat().st_size > CLIPBOARD_LIMIT
+        assert str(written)[-20:] in lines(app)[-1] or "wrote" in lines(app)[-1]
+
+
+async def test_the_view_is_saved_in_each_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        for suffix in ("csv", "json", "parquet", "md", "svg"):
+            await press(pilot, "e", "ctrl+u")
+            await write(pilot, f"view.{suffix}")
+            await press(pilot, "enter")
+            assert "wrote" in lines(app)[-1]
+        assert pl.read_csv("view.csv")["calls"].sum() == pl.read_parquet("view.parquet")["calls"].sum() == 2040
+        assert json.loads(Path("view.json").read_text())[0]["total_ns"] == 2308127
+        assert "2.308 ms" in Path("view.md").read_text().split("\n")[2]
+        assert "<svg" in Path("view.svg").read_text()
+        await press(pilot, "e", "ctrl+u")
+        await write(pilot, "view.csv")
+        await press(pilot, "enter")
+        assert "exists already" in lines(app)[-1]
+        await press(pilot, "e", "ctrl+u")
+        await write(pilot, "view.xyz")
+        await press(pilot, "enter")
+        assert "suffix" in lines(app)[-1]
+        assert not Path("view.xyz").exists()
+
+
+async def test_help_is_about_the_view():
+    async with opened(FP32, tab="modules") as (app, pilot):
+        await press(pilot, "question_mark")
+        assert isinstance(app.screen, TextScreen)
+        for words in ("Expand down to the first fork", "/conv|scan/", "GPU work launched inside it"):
+            assert words in app.screen.text
+        await press(pilot, "escape", "1", "question_mark")
+        assert "Expand" not in app.screen.text
+        await press(pilot, "escape")
+        assert not isinstance(app.screen, TextScreen)
+
+
+@pytest.mark.parametrize("tab", [tab for tab, _ in commands.TABS])
+def test_help_names_every_key_of_the_tab(tab):
+    from tracetui.app.screens import help_text
+
+    text = help_text(tab, (), ascii=False).plain
+    for command in commands.in_tab(tab):
+        assert command.title in text or command.shown.isdigit()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("tab", [tab for tab, _ in commands.TABS])
+def test_the_footer_fits_and_keeps_help_and_quit(tab, width):
+    hints = commands.footer(tab, width - 1)
+    assert sum(len(key) + len(label) + 3 for key, label in hints) <= width
+    assert {"?", "q"} <= {key for key, _ in hints}
+    assert len(hints) >= 4
+
+
+def test_no_key_means_two_things_in_one_place():
+    for where in ({"app", "overview"}, {"app", "view", "table", "tree", "diff"}):
+        keys = [key for c in commands.COMMANDS if c.where in where for key in c.keys.split(",")]
+        assert {key for key in keys if keys.count(key) > 1} <= {"escape"}
+
+
+async def test_the_palette_finds_commands_kernels_and_modules():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "selective_scan")
+        assert "selective_scan_fwd_kernel" in screen_text(app)
+        await press(pilot, "down", "enter")
+        assert app.tab == "kernels"
+        assert lines(app)[4].startswith(">selective_scan_fwd_kernel")
+        await press(pilot, "ctrl+p")
+        await write(pilot, "Mamba_47")
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert app.tab == "modules"
+        assert any(line.startswith(">") and "Mamba_47" in line for line in lines(app))
+        await press(pilot, "ctrl+p")
+        await write(pilot, "go to host")
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert app.tab == "host"
+
+
+async def test_the_palette_goes_to_a_kernel_that_the_filter_hides():
+    async with opened(FP32, tab="kernels", filter="gemm") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "softmax")
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert any(line.startswith(">softmax_warp_forward") for line in lines(app))
+        assert app.session.filter == ""
+
+
+async def test_two_paths_open_the_diff():
+    async with opened(FP32, FP16) as (app, pilot):
+        assert app.tab == "diff"
+        assert "step: A 106.4 ms  B 117.0 ms" in lines(app)[2]
+        assert "A vim_tiny_fp32_bs4   B vim_tiny_fp16_bs4" in lines(app)[0]
+        assert any("- removed" in line and "sm80_xmma_gemm" in line for line in lines(app))
+        await press(pilot, "v")
+        assert lines(app)[4].startswith(">aten::mm")
+        assert "~ changed" in lines(app)[4]
+        await press(pilot, "M")
+        assert "VisionMamba_0" in lines(app)[4]
+        await press(pilot, "v")
+        assert "By count" in lines(app)[3]
+        await press(pilot, "x", "K")
+        assert "A vim_tiny_fp16_bs4   B vim_tiny_fp32_bs4" in lines(app)[0]
+        assert "step: A 117.0 ms  B 106.4 ms" in lines(app)[2]
+
+
+async def test_the_diff_tab_says_how_to_open_a_second_run(tmp_path):
+    for name, source in (("a.json.gz", FP32), ("b.json.gz", FP16)):
+        (tmp_path / name).write_bytes(source.read_bytes())
+    async with opened(tmp_path / "a.json.gz", tab="diff") as (app, pilot):
+        assert "There is no second run" in screen_text(app)
+        await press(pilot, "o")
+        assert isinstance(app.screen, RunPicker)
+        assert "b.json.gz" in screen_text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert "step: A 106.4 ms  B 117.0 ms" in lines(app)[2]
+
+
+async def test_a_second_run_that_cannot_be_read_is_explained(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("hello")
+    async with opened(FP32, bad) as (app, _):
+        assert f"{bad}: not a" in " ".join(screen_text(app).split())
+        assert "There is no second run" in screen_text(app)
+        assert app.exit_code == 0
+
+
+async def test_a_trace_without_modules_or_steps_says_so():
+    async with opened(GPT, tab="modules") as (app, pilot):
+        assert "No nn.Module calls in this trace" in screen_text(app)
+        assert "with_stack=True" in screen_text(app)
+        await press(pilot, "1")
+        assert "whole file" in screen_text(app).replace("\n ", " ")
+        await press(pilot, "2", "3", "4")
+        assert app.tab == "host"
+
+
+async def test_an_empty_trace_opens_with_empty_views(tmp_path):
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"traceEvents": []}')
+    async with opened(empty) as (app, pilot):
+        assert "no host or GPU events" in screen_text(app)
+        for key, words in (
+            ("2", "No GPU kernels in this trace"),
+            ("3", "No operators in this trace"),
+            ("4", "No host events in this trace"),
+            ("5", "No nn.Module calls in this trace"),
+        ):
+            await press(pilot, key)
+            assert words in screen_text(app)
+            await press(pilot, "enter", "d", "slash", "escape", "escape", "s", "m", "y", "Y", "n")
+
+
+async def test_notes_say_what_was_repaired():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "N")
+        assert "85,869 of 85,869 events parsed" in screen_text(app)
+        assert "720 repaired" in screen_text(app)
+
+
+async def test_a_narrow_terminal_still_shows_names_and_times():
+    async with opened(FP32, tab="kernels", size=(60, 20)) as (app, pilot):
+        assert "selective_scan_fwd_kernel" in lines(app)[4]
+        assert "2.308 ms" in lines(app)[4]
+        assert "[2 Kernels]" in lines(app)[1]
+        assert lines(app)[1].endswith("6 Diff")
+        await pilot.resize_terminal(120, 30)
+        await settle(pilot)
+        assert "Occup" in lines(app)[3]
+
+
+async def test_ascii_shows_nothing_else():
+    async with opened(FP32, FP16, ascii=True) as (app, pilot):
+        for key in (
+            "1",
+            "2",
+            "d",
+            "3",
+            "enter",
+            "4",
+            "5",
+            "6",
+            "v",
+            "question_mark",
+            "escape",
+            "N",
+            "escape",
+            "c",
+            "escape",
+        ):
+            await press(pilot, key)
+            odd = {char for char in screen_text(app) if not char.isascii()}
+            assert not odd, (key, odd)
+
+
+async def test_quitting_has_the_code_of_success():
+    async with opened(FP32) as (app, pilot):
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.exit_code == 0
+        assert not app.is_running
+
+
+async def test_over_ssh_the_table_scrolls_by_half_pages():
+    async with opened(FP32, tab="host", low_bandwidth=True) as (app, pilot):
+        assert app.theme == "ansi-dark"
+        await press(pilot, *["down"] * 19)
+        assert app.view.table.top >= 9

@@ -1,0 +1,65 @@
+"""Columns: how they share the width, and what a value looks like."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracetui.app.columns import Column, cell_text, place
+
+COLUMNS = (
+    Column("name", "Kernel", width=20, priority=0, flex=True),
+    Column("total", "Total", "time", priority=0),
+    Column("percent", "%", "percent", width=5, priority=1, bar=True),
+    Column("module", "Module", width=10, priority=2, flex=True),
+    Column("median", "Median", "time", priority=5),
+)
+CONTENT = {"name": 60, "total": 8, "percent": 5, "module": 30, "median": 8}
+
+
+def names(available: int, **options) -> list[str]:
+    return [placed.column.name for placed in place(COLUMNS, available, content=CONTENT, **options)[0]]
+
+
+def test_the_least_important_columns_go_first():
+    assert names(200) == ["name", "total", "percent", "module", "median"]
+    assert names(58) == ["name", "total", "percent", "module"]
+    assert names(44) == ["name", "total", "percent"]
+    assert names(34) == ["name", "total"]
+
+
+@pytest.mark.parametrize("available", range(14, 220))
+def test_columns_never_take_more_than_there_is(available):
+    placed, gap = place(COLUMNS, available, content=CONTENT)
+    assert sum(p.total for p in placed) + gap * (len(placed) - 1) <= available
+
+
+def test_names_get_the_room_that_is_left_before_bars_grow():
+    wide, _ = place(COLUMNS, 150, content=CONTENT)
+    by_name = {placed.column.name: placed for placed in wide}
+    assert by_name["name"].width == 60
+    assert by_name["module"].width == 30
+    assert by_name["percent"].bar >= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, "time", "-"),
+        (None, "text", ""),
+        (16_032, "time", "16.03 µs"),
+        (-16_032, "delta", "-16.03 µs"),
+        (16_032, "delta", "+16.03 µs"),
+        (24.69, "percent", "24.7"),
+        (0.01, "percent", "<0.1"),
+        (0.0, "percent", "0"),
+        (1098, "count", "1,098"),
+        (48.0, "count", "48"),
+        (1.5, "count", "1.500"),
+        (True, "flag", "yes"),
+        (False, "flag", ""),
+        (float("nan"), "number", "-"),
+        ("a\x1b[31mb\nc", "text", "a\\x1b[31mb\\nc"),
+    ],
+)
+def test_values_as_text(value, kind, text):
+    assert cell_text(value, kind) == text

@@ -1,0 +1,180 @@
+"""The shell before the trace: first paint, progress, giving up, failing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from tui_pilot import opened, press, screen_text, settle
+
+import tracetui.parsers
+from tracetui.app import jobs
+from tracetui.app.tui import TracetuiApp
+from tracetui.parsers import Cancelled, Progress, open_path
+
+FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+
+
+def test_the_first_paint_needs_neither_polars_nor_numpy():
+    code = (
+        "import sys; from tracetui.app import tui;"
+        "sys.exit(', '.join(m for m in ('polars', 'numpy', 'tracetui.parsers', 'pandas') if m in sys.modules) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+    assert done.returncode == 0
+
+
+class SlowReader:
+    """Stands in for `open_path`: reports progress and goes on until it is cancelled or told to end."""
+
+    def __init__(self, run=None) -> None:
+        self.run = run
+        self.end = threading.Event()
+        self.cancelled = False
+
+    def __call__(self, *paths, progress, cancel, cache):
+        progress(Progress("reading", 50_000_000, 200_000_000, 1234, paths[0]))
+        while not self.end.wait(0.01):
+            if cancel.is_set():
+                self.cancelled = True
+                if self.run is None:
+                    raise Cancelled("nothing was read")
+                break
+        return self.run
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    def replace(run=None) -> SlowReader:
+        reader = SlowReader(run)
+        monkeypatch.setattr(tracetui.parsers, "open_path", reader)
+        return reader
+
+    return replace
+
+
+def partial_run():
+    from dataclasses import replace
+
+    run = open_path(FP32, cache=False)
+    trace = run.traces[0]
+    return replace(run, traces=(replace(trace, source=replace(trace.source, partial=True)),))
+
+
+async def until(pilot, words: str) -> None:
+    deadline = time.monotonic() + 20
+    while words not in screen_text(pilot.app):
+        assert time.monotonic() < deadline, screen_text(pilot.app)
+        await pilot.pause(0.02)
+
+
+async def test_shell_and_progress_are_there_while_reading(slow):
+    reader = slow()
+    app = TracetuiApp([Path("big.json")])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, "Reading")
+        text = screen_text(app)
+        assert "[1 Overview]" in text
+        assert "47.7 MiB of 190.7 MiB" in text or "MiB of" in text
+        assert "1,234 events" in text
+        assert "Esc keep what was read" in text
+        await pilot.press("3", "question_mark")
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert reader.cancelled
+        assert "stopped before anything was read" in screen_text(app)
+        assert app.exit_code == 1
+
+
+async def test_esc_keeps_what_was_read_and_marks_it(slow):
+    slow(partial_run())
+    app = TracetuiApp([FP32])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, "Reading")
+        await pilot.press("escape")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "PARTIAL" in text.split("\n")[0]
+        assert "Waits for the CPU" in text
+        assert "Stopped: what was read so far is shown" in text
+        await press(pilot, "2")
+        assert "PARTIAL" in screen_text(app).split("\n")[0]
+
+
+async def test_quitting_does_not_wait_for_the_reader(slow, monkeypatch):
+    begun = threading.Event()
+
+    def deaf(*paths, progress, cancel, cache):
+        begun.set()
+        time.sleep(3)  # a reader in the midst of a long call, which asks nobody
+
+    monkeypatch.setattr(tracetui.parsers, "open_path", deaf)
+    app = TracetuiApp([Path("big.json")])
+    async with app.run_test() as pilot:
+        while not begun.is_set():
+            await pilot.pause(0.01)
+        began = time.monotonic()
+        await pilot.press("q")
+    assert time.monotonic() - began < 1.5
+    while jobs.busy():
+        time.sleep(0.05)
+
+
+async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("hello")
+    async with opened(bad) as (app, pilot):
+        text = screen_text(app)
+        assert "bad.json: not a trace" in " ".join(text.split())
+        assert "q quit" in text
+        for key in ("2", "slash", "o", "N", "x", "R", "escape"):
+            await press(pilot, key)
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.exit_code == 1
+
+
+async def test_a_missing_file_is_named():
+    async with opened(Path("no-such-file.json")) as (app, _):
+        assert "no-such-file.json: no such file" in screen_text(app)
+
+
+async def test_a_folder_of_runs_asks_which(tmp_path):
+    samples = FP32.parent
+    for name in ("vim_tiny_fp32_bs4.pt.trace.json.gz", "gpt_small_ctx256.trace.json.gz"):
+        (tmp_path / name).write_bytes((samples / name).read_bytes())
+    async with opened(tmp_path) as (app, pilot):
+        assert "2 runs in" in screen_text(app)
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert "vim_tiny_fp32_bs4" in screen_text(app).split("\n")[0]
+        assert "Average step 106.4 ms" in screen_text(app)
+
+
+async def test_ranks_are_shown_and_switched(shared_data):
+    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks") as (app, pilot):
+        text = screen_text(app)
+        assert "rank 0 of 2" in text
+        line = next(line for line in text.split("\n") if "straggler" in line)
+        assert line.split()[0] == "1"
+        await press(pilot, "R")
+        assert "rank 1 of 2" in screen_text(app)
+        assert app.session.trace().info.rank == 1
+        await press(pilot, "2", "R")
+        assert app.session.trace().info.rank == 0
+
+
+async def test_scope_restricts_every_tab():
+    from tracetui.analysis.scope import Scope
+
+    async with opened(FP32, scope=Scope(steps=(2, 3))) as (app, pilot):
+        assert "mean of 2 steps" in screen_text(app)
+        await press(pilot, "2")
+        assert "steps 2-3" in screen_text(app)
+        assert " 96 " in screen_text(app).split("\n")[4]
