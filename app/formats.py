@@ -11,8 +11,8 @@ UNKNOWN = "-"
 _ASCII_TWINS = str.maketrans(
     {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
 )
-_PYTHON_FRAME = re.compile(r"(?:.*/)?([^/]+)\((\d+)\): (.+)")
-_BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (\S+) object at 0x[0-9a-f]+>")
+_PYTHON_FRAME = re.compile(r".*/([^/]+\.pyx?\(\d+\): .+)")
+_BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?>")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -40,15 +40,15 @@ def to_ascii(text: str) -> str:
 
 
 def short_function(name: str) -> str:
-    """A Python function with its own name first; the file loses its folders, a built-in its address.
+    """A Python function without its folders, a built-in without its address; other names stay.
 
-    ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``forward (mamba_simple.py:119)``;
-    ``<built-in method reshape of Tensor object at 0x1e59b80>`` is ``Tensor.reshape (built-in)``. Other names stay.
+    ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``mamba_simple.py(119): forward``;
+    ``<built-in method reshape of Tensor object at 0x1e59b80>`` is ``reshape of Tensor``.
     """
     if match := _PYTHON_FRAME.fullmatch(name):
-        return f"{match[3]} ({match[1]}:{match[2]})"
+        return match[1]
     if match := _BUILT_IN_METHOD.fullmatch(name):
-        return f"{match[2]}.{match[1]} (built-in)"
+        return f"{match[1]} of {match[2]}"
     if match := _BUILT_IN.fullmatch(name):
         return f"{match[1]} (built-in)"
     return name
@@ -131,26 +131,33 @@ def cell_width(text: str) -> int:
     return sum(_char_width(c) for c in text)
 
 
-def fit(text: str, width: int, *, ascii: bool = False) -> str:
-    """The text in at most `width` columns; what is cut ends in an ellipsis."""
+def fit(text: str, width: int, *, ascii: bool = False, keep_end: bool = False) -> str:
+    """The text in at most `width` columns; an ellipsis stands for what is cut, at the end or (`keep_end`) the start."""
     if cell_width(text) <= width:
         return text
     mark = "..." if ascii else "…"
     room = width - len(mark)
     if room <= 0:
         return mark[:width]
-    used, end = 0, 0
-    for end, char in enumerate(text):  # noqa: B007  where the room ends is wanted
-        used += _char_width(char)
-        if used > room:
-            break
-    return text[:end] + mark
+    if keep_end:
+        return mark + _head(text[::-1], room)[::-1]
+    return _head(text, room) + mark
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """The text filled with spaces to `width` columns; `right` moves it to the right edge."""
     space = " " * max(width - cell_width(text), 0)
     return space + text if right else text + space
+
+
+def _head(text: str, room: int) -> str:
+    """As many of the first characters as fit."""
+    used = 0
+    for end, char in enumerate(text):
+        used += _char_width(char)
+        if used > room:
+            return text[:end]
+    return text
 
 
 def _char_width(char: str) -> int:

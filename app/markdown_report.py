@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tracetui.app.formats import format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
-from tracetui.app.text_sections import CATEGORY_TITLES
 from tracetui.app.text_table import Page
+from tracetui.app.words import CATEGORY_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
 
 def _overview(found: Json, page: Page) -> list[str]:
     rows = [
-        [CATEGORY_TITLES[name], page.time(cost["us"]), format_percent(cost["percent"])]
+        [CATEGORY_LABELS[name], page.time(cost["us"]), format_percent(cost["percent"])]
         for name, cost in found["categories"].items()
     ]
     rows.append(["**Step**", page.time(found["average_step_us"]), format_percent(100.0)])

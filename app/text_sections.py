@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
 from tracetui.app.text_table import Column, Page
+from tracetui.app.words import CATEGORY_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tracetui.analysis.report_rows import Json
 
-CATEGORY_TITLES = {
-    "kernel": "GPU kernels",
-    "communication": "Communication",
-    "memcpy": "Memcpy",
-    "memset": "Memset",
-    "runtime": "CUDA runtime calls",
-    "dataloader": "Data loader",
-    "cpu_exec": "Other CPU work",
-    "other": "Nothing recorded",
-}
 BAR_WIDTH = 24
 EXAMPLE_WIDTH = 60
 LIMITS_OF_TRACES = {
@@ -58,7 +49,7 @@ def _average_step(found: Json, page: Page) -> list[str]:
     lines = [f"{what}: {page.time(found['average_step_us'])}"]
     cells = [
         [
-            CATEGORY_TITLES[name],
+            CATEGORY_LABELS[name],
             page.time(cost["us"]),
             format_percent(cost["percent"]),
             page.bar(cost["percent"], BAR_WIDTH),
@@ -188,7 +179,7 @@ def host_functions(trace: Json, page: Page) -> list[str]:
     shown = rows[: page.limit]
     columns = [
         Column("self/step"), Column("share"), Column("total"), Column("calls"), Column("kind", right=False),
-        Column("function", right=False, share=1),
+        Column("function", right=False, share=1, keep_end=True),
     ]  # fmt: skip
     cells = [
         [

@@ -24,6 +24,8 @@ class Column:
     """Numbers stand at the right edge."""
     share: int = 0
     """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
+    keep_end: bool = False
+    """What is too long loses its beginning: a file's name is less than its function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Page:
         lines = []
         for row in rows:
             parts = [
-                pad(fit(cell, width, ascii=self.ascii), width, right=column.right)
+                pad(fit(cell, width, ascii=self.ascii, keep_end=column.keep_end), width, right=column.right)
                 for column, cell, width in zip(columns, row, widths, strict=True)
             ]
             lines.append((GAP + GAP.join(parts)).rstrip())

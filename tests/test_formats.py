@@ -134,7 +134,9 @@ def test_fitting_never_exceeds_the_width_and_marks_the_cut() -> None:
     assert fit("abcdef", 6) == "abcdef"
     assert fit("abcdef", 4) == "abc…"
     assert fit("abcdef", 4, ascii=True) == "a..."
+    assert fit("file.py(1): forward", 10, keep_end=True) == "…: forward"
     for width in range(1, 14):
+        assert cell_width(fit("日本語 kernel 名前", width, keep_end=True)) <= width
         assert cell_width(fit("日本語 kernel 名前", width)) <= width
 
 
@@ -146,9 +148,10 @@ def test_padding_counts_columns_not_characters() -> None:
 @pytest.mark.parametrize(
     ("name", "short"),
     [
-        ("mamba_ssm/modules/mamba_simple.py(119): forward", "forward (mamba_simple.py:119)"),
-        ("C:/code/train.py(7): <module>", "<module> (train.py:7)"),
-        ("<built-in method reshape of Tensor object at 0x1e59b80>", "Tensor.reshape (built-in)"),
+        ("mamba_ssm/modules/mamba_simple.py(119): forward", "mamba_simple.py(119): forward"),
+        ("threading.py(355): wait", "threading.py(355): wait"),
+        ("<built-in method reshape of Tensor object at 0x1e59b80>", "reshape of Tensor"),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", "acquire of _thread.lock"),
         ("<built-in function linear>", "linear (built-in)"),
         ("aten::mm", "aten::mm"),
         ("nn.Module: Mamba_3", "nn.Module: Mamba_3"),

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.app import formats
+from tracetui.app.words import CATEGORY_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.overview import Overview
     from tracetui.parsers import Note
 
-LABELS = {
-    "kernel": "kernels",
-    "communication": "communication",
-    "memcpy": "memcpy",
-    "memset": "memset",
-    "runtime": "CUDA calls",
-    "dataloader": "data loader",
-    "cpu_exec": "CPU operators",
-    "other": "other CPU time",
-}
 GROUPS = (
     ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),
     ("communication", "▓", "=", ("communication",), "communication"),
@@ -49,6 +40,8 @@ class OverviewData:
     overview: Overview
     notes: tuple[Note, ...] = ()
     device_names: tuple[tuple[int, str], ...] = ()
+    memory_bytes: int | None = None
+    """The most that the allocator held in tensors; null where it was not recorded."""
     kernels: pl.DataFrame | None = None
     """`analysis.kernels`, the first rows."""
     kernel_count: int = 0
@@ -65,8 +58,10 @@ class OverviewData:
 class _Writer:
     """Lines of styled text."""
 
-    def __init__(self, width: int, styles: Mapping[str, Style], *, ascii: bool) -> None:
+    def __init__(self, width: int, height: int, styles: Mapping[str, Style], *, ascii: bool) -> None:
         self.width = width
+        self.roomy = height > 24
+        """Whether there are lines for what matters less."""
         self.ascii = ascii
         self._styles = styles
         self.lines: list[Text] = []
@@ -106,7 +101,7 @@ def overview_text(
         styles: rich styles by key: head, bar, muted, warn, gpu, communication, loader, runtime, cpu.
         ascii: no characters outside ASCII.
     """
-    writer = _Writer(width, styles, ascii=ascii)
+    writer = _Writer(width, height, styles, ascii=ascii)
     sections = [_verdict(writer, data), _step_and_gpu(writer, data)]
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
@@ -176,7 +171,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
     bar = max(min(width - 37, 20), 4)
     absent = []
     for category, ns, percent in overview.average.select("category", "ns", "percent").iter_rows():
-        label = LABELS.get(category, category)
+        label = CATEGORY_LABELS.get(category, category)
         if not ns:
             absent.append(label)
             continue
@@ -219,6 +214,8 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
         ):
             if causes[key]:
                 lines.append(Text(f"  {label:<18}{formats.format_percent(causes[key]):>8} of idle"))
+    if data.memory_bytes is not None and writer.roomy:
+        lines.append(Text(f"  memory, peak      {formats.format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
         lines.append(Text(f"  comm. overlapped  {formats.format_percent(data.overview.overlap_percent):>8}"))
     return lines
