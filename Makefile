@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links
+.PHONY: check test lint typecheck layers typed-links screenshots
 
 check: lint typecheck layers test
 
@@ -23,3 +23,6 @@ typecheck: typed-links
 
 layers:
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+
+screenshots:
+	$(PYTHON) tests/screenshots.py
