@@ -1,7 +1,7 @@
 """Writes a large Chrome trace by repeating real recordings with shifted times and ids.
 
-    python benchmarks/make_trace.py 300 big.json        # about 300 MB, 1.1 million events
-    python benchmarks/make_trace.py 300 big.json.gz
+python benchmarks/make_trace.py 300 big.json        # about 300 MB, 1.1 million events
+python benchmarks/make_trace.py 300 big.json.gz
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Ints = NDArray[np.int64]
 
-_QUOTE, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = 34, 92, 125, 58, 32
-MAX_BLANKS = 8
-"""Blanks between a colon and its value that are skipped; more of them send the chunk down the slow road."""
+_QUOTE, _COMMA, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = b'",\\}: '
 
 
 class Irregular(Exception):  # noqa: N818  a change of road, not a failure
@@ -36,8 +33,8 @@ class Field:
     """The event of each occurrence; None where every event has one."""
     at: Ints
     """Where each value begins."""
-    token: Ints
-    """The key's string number."""
+    key: Ints
+    """The key's number among all keys of the chunk."""
 
 
 class Tokens:
@@ -67,22 +64,28 @@ class Tokens:
         self.close = quotes[1::2]
         """Where its closing quote stands."""
 
-        code = TABLE.classify(first4[self.begin])
-        self._order = np.argsort(code, kind="stable")
-        self._cuts = np.zeros(TABLE.codes + 1, np.int64)
-        np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
-
         braces = np.flatnonzero(text == _CLOSE_BRACE)
         ends = braces[chunk.layout.ends(self.words, braces)]
         self.ends: Ints = np.append(ends, self.size - 1) if not ends.size or ends[-1] != self.size - 1 else ends
         """The closing brace of each event."""
         self.events = self.ends.size
 
+        self._key = np.flatnonzero(self.buffer[self.close + 1] == _COLON)
+        """The strings that are keys, read or not."""
+        self._key_begin = self.begin[self._key]
+        per_event = np.diff(np.searchsorted(self._key_begin, self.ends), prepend=0)
+        self._key_event = np.repeat(np.arange(self.events), per_event)
+        if self._key_event.size != self._key.size:
+            raise Irregular("keys after the last event")
+        code = TABLE.classify(first4[self._key_begin])
+        self._order = np.argsort(code, kind="stable")
+        self._cuts = np.zeros(TABLE.codes + 1, np.int64)
+        np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
+
         phases = self._keys("ph")
-        at = self.begin[phases]
-        if at.size != self.events or not ((at < self.ends).all() and (at[1:] > self.ends[:-1]).all()):
+        if not self._is_one_per_event(phases):
             raise Irregular("events and phases don't pair")
-        self.phase: Bytes = self.buffer[self.begin[phases + 1]]
+        self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = np.zeros(self.events, np.bool_)
         """Events with something that only a JSON decoder reads right."""
@@ -98,51 +101,52 @@ class Tokens:
         return escaped
 
     def _keys(self, name: str) -> Ints:
-        """The strings that are this key."""
+        """Which of the keys are this one."""
         code = TABLE.code(name)
         found = self._order[self._cuts[code] : self._cuts[code + 1]]
         if found.size and not TABLE.is_told_by_prefix(name):
-            same = TABLE.matches(name, self.words, self.begin[found])
+            same = TABLE.matches(name, self.words, self._key_begin[found])
             if not same.all():
                 found = found[same]
         return found
 
+    def _is_one_per_event(self, keys: Ints) -> bool:
+        return keys.size == self.events and bool((self._key_event[keys] == np.arange(self.events)).all())
+
     def field(self, name: str) -> Field | None:
         """A key's occurrences, or None; events that have it twice are marked odd."""
-        tokens = self._keys(name)
-        if not tokens.size:
+        keys = self._keys(name)
+        if not keys.size:
             return None
-        at = self.begin[tokens]
-        if tokens.size == self.events and (at < self.ends).all() and (at[1:] > self.ends[:-1]).all():
-            return Field(None, self._values(tokens), tokens)
-        event = np.searchsorted(self.ends, at)
+        if self._is_one_per_event(keys):
+            return Field(None, self._values(keys), keys)
+        event = self._key_event[keys]
         again = event[1:] == event[:-1]
         if again.any():
             self.odd[event[1:][again]] = True
             first = np.concatenate(([True], ~again))
-            tokens, event = tokens[first], event[first]
-        return Field(event, self._values(tokens), tokens)
+            keys, event = keys[first], event[first]
+        return Field(event, self._values(keys), keys)
 
-    def _values(self, tokens: Ints) -> Ints:
-        """Where the values of these keys begin: past the colon and blanks."""
-        at = self.close[tokens] + 2
-        for _ in range(MAX_BLANKS):
-            blank = self.buffer[at] <= _SPACE
-            if not blank.any():
-                return at
-            at += blank
-        raise Irregular("a value far from its key")
+    def _values(self, keys: Ints) -> Ints:
+        """Where the values of these keys begin: past the colon and at most one blank.
+
+        What stands further off is no plain number or string to its reader, and so makes its event odd.
+        """
+        at = self.close[self._key[keys]] + 2
+        at += self.buffer[at] <= _SPACE
+        return at
 
     def text(self, field: Field) -> tuple[Ints, Ints]:
         """(begin, length) of string values.
 
         Values that are no string, or don't end where a value ends, mark their event odd.
         """
-        value = np.minimum(field.token + 1, self.begin.size - 1)
+        value = np.minimum(self._key[field.key] + 1, self.begin.size - 1)
         begin, close = self.begin[value], self.close[value]
         after = self.buffer[close + 1]
         # a quote that should have been escaped ends the string too early, and no value goes on with a letter
-        strange = (begin - 1 != field.at) | ~((after == 44) | (after == _CLOSE_BRACE) | (after <= _SPACE))
+        strange = (begin - 1 != field.at) | ~((after == _COMMA) | (after == _CLOSE_BRACE) | (after <= _SPACE))
         if strange.any():
             self.odd[self.event_of(field)[strange]] = True
             close = np.where(strange, begin, close)
@@ -152,20 +156,15 @@ class Tokens:
         """The event number of each occurrence."""
         return np.arange(self.events) if field.event is None else field.event
 
-    @cached_property
-    def _key_tokens(self) -> Ints:
-        """All strings that are some key, read or not."""
-        return np.flatnonzero(self.buffer[self.close + 1] == _COLON)
-
     def raw_values(self, field: Field) -> tuple[Ints, Ints]:
         """(begin, length) of the JSON text of values that may be lists: up to the next key or the event's end."""
-        following = np.searchsorted(self._key_tokens, field.token, side="right")
-        last = following == self._key_tokens.size
-        end = self.begin[self._key_tokens[np.where(last, 0, following)]] - 1
-        end = np.minimum(np.where(last, self.size, end), self.ends[self.event_of(field)])
+        following = field.key + 1
+        last = following == self._key.size
+        end = np.where(last, self.size, self._key_begin[np.where(last, 0, following)] - 1)
+        end = np.minimum(end, self.ends[self.event_of(field)])
         while True:
             before = self.buffer[end - 1]
-            blank = (before <= _SPACE) | (before == 44) | (before == _CLOSE_BRACE)
+            blank = (before <= _SPACE) | (before == _COMMA) | (before == _CLOSE_BRACE)
             if not blank.any():
                 return field.at, end - field.at
             end = end - blank
