@@ -337,6 +337,8 @@ def _unreadable(error: Exception) -> str:
 
     if isinstance(error, TraceError):
         return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror or error}"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "out of memory; a recording of fewer steps needs less"
     return f"{type(error).__name__}: {error}; this is a bug in tracetui, --debug shows where"

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,6 @@ from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADAB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
@@ -120,6 +120,14 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     target = tmp_path / "no" / "such" / "folder.txt"
     assert cli.main(["report", "--sample", "--section", "overview", "--output", str(target)]) == UNREADABLE
     assert str(target) in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    command = f"{sys.executable} -m tracetui.app report --sample --section overview > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == UNREADABLE
+    assert done.stderr == "tracetui: standard output: No space left on device\n"
 
 
 def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
