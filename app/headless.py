@@ -83,8 +83,8 @@ def _open(paths: Sequence[Path], request: Request) -> Run:
         raise TraceError(run.path, "no trace found in it", "give a file that a profiler wrote")
     if request.rank is not None:
         run = _only_rank(run, request.rank)
-    _check_scope(run.traces, request.scope)
-    return run
+    _check_steps(run.traces, request.scope)
+    return run if request.scope.devices is None else _only_devices(run, request.scope.devices)
 
 
 def _only_rank(run: Run, rank: int) -> Run:
@@ -95,21 +95,27 @@ def _only_rank(run: Run, rank: int) -> Run:
     return replace(run, traces=traces)
 
 
-def _check_scope(traces: Sequence[Trace], scope: Scope) -> None:
-    """Says what does not fit, rather than printing empty tables."""
-    if scope.steps is not None or scope.skip_steps:
-        option = "--skip-steps" if scope.steps is None else "--steps"
-        if not any(trace.steps.height for trace in traces):
-            raise UsageError(f"{option}: {traces[0].source.path} has no steps; the whole file is one")
-        if not any(select(trace, scope).steps.height for trace in traces):
-            found = sorted({index for trace in traces for index in trace.steps["index"]})
-            raise UsageError(f"{option} leaves no step: {traces[0].source.path} has steps {_listed(found)}")
-    if scope.devices is not None:
-        there = sorted({d for trace in traces for d in trace.device["device"].unique() if d is not None and d >= 0})
-        missing = sorted(scope.devices.difference(there))
-        if missing:
-            ran = f"work on GPU {_listed(there)}" if there else "no GPU work"
-            raise UsageError(f"--device {missing[0]}: {traces[0].source.path} has {ran}")
+def _only_devices(run: Run, devices: frozenset[int]) -> Run:
+    """The traces with work on one of these GPUs: each rank has its own."""
+    used = [{d for d in trace.device["device"].unique() if d is not None and d >= 0} for trace in run.traces]
+    there = sorted(set().union(*used))
+    missing = sorted(devices.difference(there))
+    if missing:
+        ran = f"work on GPU {_listed(there)}" if there else "no GPU work"
+        raise UsageError(f"--device {missing[0]}: {run.path} has {ran}")
+    return replace(run, traces=tuple(trace for trace, on in zip(run.traces, used, strict=True) if on & devices))
+
+
+def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
+    """Says what steps there are, rather than printing empty tables."""
+    if scope.steps is None and not scope.skip_steps:
+        return
+    option = "--skip-steps" if scope.steps is None else "--steps"
+    if not any(trace.steps.height for trace in traces):
+        raise UsageError(f"{option}: {traces[0].source.path} has no steps; the whole file is one")
+    if not any(select(trace, scope).steps.height for trace in traces):
+        found = sorted({index for trace in traces for index in trace.steps["index"]})
+        raise UsageError(f"{option} leaves no step: {traces[0].source.path} has steps {_listed(found)}")
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -98,6 +98,15 @@ def test_ranks_that_are_not_there(shared_data: Path, capsys: pytest.CaptureFixtu
     assert "ranks 0, 1" in capsys.readouterr().err
 
 
+def test_a_gpu_chooses_the_rank_that_used_it(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["report", str(shared_data / TWO_RANKS), "--device", "1", "--section", "overview", "ranks"]
+    assert cli.main([*arguments, "--format", "json"]) == DONE
+    found = json.loads(capsys.readouterr().out)["run"]
+    assert [trace["source"]["rank"] for trace in found["traces"]] == [1]
+    assert found["traces"][0]["base"] == "steps 1-3, GPU 1"
+    assert found["ranks"] == []
+
+
 def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
