@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screenshots
+.PHONY: check test lint typecheck layers typed-links screens screenshots
 
 check: lint typecheck layers test
 
@@ -26,3 +26,7 @@ layers:
 
 screenshots:
 	$(PYTHON) tests/screenshots.py
+
+# Writes what the tests of the screen compare with, and the documentation's page of keys.
+screens:
+	TRACETUI_WRITE_SCREENS=1 $(PYTHON) -m pytest -q tests/test_tui_screens.py

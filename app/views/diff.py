@@ -17,7 +17,6 @@ from tracetui.app.views.table_view import TableView
 if TYPE_CHECKING:
     from tracetui.analysis.diff import Diff
 
-KINDS = ("kernels", "operators", "modules", "waterfall")
 COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
     Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
@@ -43,10 +42,7 @@ class DiffView(TableView):
 
     TAB = "diff"
     BINDINGS = commands.bindings("diff")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kind = "kernels"
+    TABLES = ("kernels", "operators", "modules", "waterfall")
 
     def reload(self) -> None:
         """Computes the difference, or says how to open a second run."""
@@ -71,7 +67,7 @@ class DiffView(TableView):
         """One of the comparisons."""
         session = self.session
         result = session.cached("diff", lambda: diff(session.selection("a"), session.selection("b")))
-        kind = self._kind
+        kind = self.kind
         if kind == "waterfall":
             frame = result.waterfall.with_columns(
                 (pl.col("count_effect_ns") + pl.col("mean_effect_ns")).alias("delta_ns")
@@ -96,20 +92,9 @@ class DiffView(TableView):
         """The comparison that comes next."""
         labels = super().footer_labels()
         if "b" not in self.session.runs:
-            return {**labels, "run.open": "choose a run", "diff.next": "", "diff.swap": ""}
+            return {**labels, "run.open": "choose a run", "table.next": "", "diff.swap": ""}
         labels["run.open"] = ""
-        labels["diff.next"] = KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)]
         return labels
-
-    def action_compare(self, kind: str) -> None:
-        """Shows another comparison."""
-        if "b" in self.session.runs:
-            self._kind = kind
-            self.reload()
-
-    def action_compare_next(self) -> None:
-        """Shows the comparison that comes next."""
-        self.action_compare(KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)])
 
 
 def _step_line(result: Diff) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracetui.analysis.api import api_calls, launches
 from tracetui.analysis.host import host_functions
+from tracetui.analysis.ranges import ranges
 from tracetui.app.columns import Column
+from tracetui.app.formats import format_ns
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
+from tracetui.parsers import kernel_names
 
 COLUMNS = (
     Column("name", "Function", width=24, priority=0, flex=True, short="short_name", about="what the host called"),
@@ -20,6 +24,36 @@ COLUMNS = (
     Column("waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU"),
 )
 
+API_CALLS = (
+    Column("name", "Function", width=24, priority=0, flex=True, about="CUDA runtime or driver call"),
+    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations"),
+    Column("percent", "%", "percent", width=5, priority=1, bar=True, main=True, about="of the time in all API calls"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+    Column("mean_ns", "Mean", "time", priority=2, about="mean duration"),
+    Column("median_ns", "Median", "time", priority=3, about="median duration"),
+    Column("max_ns", "Max", "time", priority=4, about="longest call"),
+    Column("min_ns", "Min", "time", priority=5, about="shortest call"),
+    Column("std_ns", "Std", "time", priority=5, about="standard deviation (sample)"),
+)
+LAUNCHES = (
+    Column("at_ns", "At", "time", width=9, priority=0, about="time since the recording began"),
+    Column("cpu_ns", "CPU", "time", priority=0, main=True, about="duration of the launching call"),
+    Column("gpu_ns", "GPU", "time", priority=0, about="duration of the work it started"),
+    Column("delay_ns", "Delay", "time", priority=1, about="from the end of the call to the start of the work"),
+    Column(
+        "kernel", "Started", width=16, priority=1, flex=True, short="short_name", about="the first activity it started"
+    ),
+    Column("api", "Call", width=16, priority=2, flex=True, about="CUDA call"),
+)
+RANGES = (
+    Column("name", "Range", width=24, priority=0, flex=True, about="record_function or NVTX range"),
+    Column("host_total_ns", "CPU total", "time", priority=0, main=True, about="host time of all instances"),
+    Column("device_ns", "GPU work", "time", priority=0, about="GPU time of what was launched inside"),
+    Column("gpu_projected_ns", "GPU span", "time", priority=2, about="from its first GPU work to the end of its last"),
+    Column("gpu_ops", "GPU ops", "count", width=6, priority=3, about="kernels, copies and fills launched inside"),
+    Column("instances", "Calls", "count", width=6, priority=1, main=True, about="number of instances"),
+    Column("domain", "Domain", width=8, priority=6, about="NVTX domain"),
+)
 _BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
 
 NO_HOST = (
@@ -46,13 +80,26 @@ def ranked(frame: pl.DataFrame) -> pl.DataFrame:
     return ordered.with_columns(short.alias("short_name"))
 
 
+def _short_kernels(names: pl.Series) -> pl.Series:
+    distinct = names.unique()
+    short = [None if name is None else kernel_names.short_name(name) for name in distinct]
+    return names.replace_strict(distinct, pl.Series(short, dtype=pl.String)).alias("short_name")
+
+
 class HostView(TableView):
-    """One row per host function."""
+    """One row per host function; API calls, launches and ranges beside them."""
 
     TAB = "host"
+    TABLES = ("functions", "API calls", "launches", "ranges")
 
     def root(self) -> Page:
-        """All host functions in scope."""
+        """One of the tables in scope."""
+        if self.kind == "API calls":
+            return self._api_calls()
+        if self.kind == "launches":
+            return self._launches()
+        if self.kind == "ranges":
+            return self._ranges()
         selection = self.session.selection()
         frame = ranked(self.session.cached("host", lambda: host_functions(selection)))
         return Page(
@@ -63,5 +110,52 @@ class HostView(TableView):
             noun="functions",
             note=f"{selection.describe()} · own time, % of step time · calls that only wait come last",
             empty=NO_HOST,
+            key="name",
+        )
+
+    def _api_calls(self) -> Page:
+        selection = self.session.selection()
+        return Page(
+            id="api",
+            title="API calls",
+            frame=self.session.cached("api", lambda: api_calls(selection)),
+            columns=API_CALLS,
+            noun="functions",
+            note=f"{selection.describe()} · % of the time in all API calls",
+            empty="No CUDA API calls in this trace: the GPU side was not recorded, use\n"
+            "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).",
+            sort=("total_ns", True),
+            key="name",
+        )
+
+    def _launches(self) -> Page:
+        selection = self.session.selection()
+        found = self.session.cached("launches", lambda: launches(selection))
+        window = selection.trace.info.window
+        begin = window[0] if window else 0
+        return Page(
+            id="host_launches",
+            title="Launches",
+            frame=found.frame.with_columns(
+                (pl.col("start") - begin).alias("at_ns"), _short_kernels(found.frame["kernel"])
+            ),
+            columns=LAUNCHES,
+            noun="launches",
+            note=f"{found.short_kernels:,} took longer than their GPU work"
+            f" · median delay {format_ns(found.median_delay_ns)}",
+            empty="No launches in this trace: no API call in it started GPU work.",
+        )
+
+    def _ranges(self) -> Page:
+        selection = self.session.selection()
+        return Page(
+            id="ranges",
+            title="Ranges",
+            frame=self.session.cached("ranges", lambda: ranges(selection)),
+            columns=RANGES,
+            noun="ranges",
+            note=selection.describe(),
+            empty='No ranges in this trace: mark parts of the program with\ntorch.profiler.record_function("name").',
+            sort=("host_total_ns", True),
             key="name",
         )

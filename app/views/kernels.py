@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.kernels import kernel_launches, kernels
+from tracetui.analysis.memops import memops
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.views.page import Page
@@ -71,6 +72,15 @@ MODULES = (
 )
 OPERATORS = (Column("name", "Operator", width=30, priority=0, flex=True, about="innermost operator"), *MODULES[1:])
 
+MEMOPS = (
+    Column("name", "Operation", width=30, priority=0, flex=True, about="as nsys names it"),
+    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="how many"),
+    Column("mean_ns", "Mean", "time", priority=2, about="mean duration"),
+    Column("bytes", "Bytes", "bytes", width=9, priority=1, about="bytes moved or filled"),
+    Column("throughput_gbps", "GB/s", "number", width=6, priority=1, about="bytes by total time, 10^9 bytes a second"),
+)
+
 NO_GPU = (
     "No GPU kernels in this trace.\n\n"
     "Either nothing ran on a GPU, or GPU activity was not recorded: use\n"
@@ -133,13 +143,26 @@ def member_page(row: Mapping[str, Any], kind: str) -> Page | None:
 
 
 class KernelsView(TableView):
-    """One row per kernel name."""
+    """One row per kernel name; copies and fills beside them."""
 
     TAB = "kernels"
+    TABLES = ("kernels", "copies")
 
     def root(self) -> Page:
-        """All kernels in scope."""
+        """All kernels in scope, or all copies and fills."""
         selection = self.session.selection()
+        if self.kind == "copies":
+            return Page(
+                id="memops",
+                title="Copies and fills",
+                frame=self.session.cached("memops", lambda: memops(selection)),
+                columns=MEMOPS,
+                noun="kinds of copies and fills",
+                note=selection.describe(),
+                empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
+                sort=("total_ns", True),
+                key="name",
+            )
         frame = self.session.cached("kernels", lambda: kernels(selection))
         return kernel_page(frame, title="Kernels", base=selection.describe())
 

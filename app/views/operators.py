@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.kernels import operator_kernels
@@ -26,6 +27,11 @@ COLUMNS = (
     Column("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
     Column("tensor_core_percent", "TC used", "percent", width=7, priority=7, about="of its GPU time, on tensor cores"),
 )
+SHAPE_COLUMNS = (
+    COLUMNS[0],
+    Column("input_shapes", "Input shapes", width=24, priority=0, flex=True, about="shapes of the tensors it was given"),
+    *(replace(column, priority=column.priority + 2) if column.priority else column for column in COLUMNS[1:]),
+)
 
 NO_OPERATORS = (
     "No operators in this trace.\n\n"
@@ -39,22 +45,24 @@ class OperatorsView(TableView):
     """One row per operator name."""
 
     TAB = "operators"
+    TABLES = ("operators", "by shape")
 
     def root(self) -> Page:
-        """All operators in scope."""
+        """All operators in scope, or each with each of its input shapes."""
         selection = self.session.selection()
-        frame = self.session.cached("operators", lambda: operators(selection))
+        by_shape = self.kind == "by shape"
+        frame = self.session.cached(("operators", by_shape), lambda: operators(selection, by_shape=by_shape))
         on_gpu = bool(frame["device_self_ns"].sum())
         return Page(
-            id="operators",
-            title="Operators",
+            id="operator_shapes" if by_shape else "operators",
+            title="Operators by input shape" if by_shape else "Operators",
             frame=frame,
-            columns=COLUMNS,
+            columns=SHAPE_COLUMNS if by_shape else COLUMNS,
             noun="operators",
             note=f"{selection.describe()} · % of all GPU time",
             empty=NO_OPERATORS,
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
-            inside="kernels",
+            inside="" if by_shape else "kernels",
             key="name",
         )
 

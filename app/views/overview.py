@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
+from tracetui.analysis.memory import memory
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
 from tracetui.app import commands
@@ -53,6 +54,7 @@ class OverviewView(View):
             overview=self.session.cached("overview", lambda: overview(selection)),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
+            memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
         )
 
     def complete(self, first: OverviewData) -> OverviewData:

@@ -137,7 +137,9 @@ def overview_text(
 
 
 def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
-    words = writer.own(formats.printable(data.overview.verdict.sentence, ascii=writer.ascii)).split()
+    # the base of all numbers stands once, with the step
+    sentence = data.overview.verdict.sentence.replace(f" ({data.overview.base}).", ".")
+    words = formats.printable(sentence, ascii=writer.ascii).split()
     lines, line = [], ""
     for word in words:
         if line and len(line) + len(word) + 1 > writer.width - 2:
@@ -164,7 +166,7 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
 
 
 def _step(writer: _Writer, overview: Overview) -> list[Text]:
-    count = f"mean of {overview.steps} steps" if overview.steps > 1 else overview.base if overview.steps else "no steps"
+    count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
     what = "Average step" if overview.steps else "Whole file"
     lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}", count)]
     width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
@@ -197,7 +199,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     lines = [writer.head(f"GPU {row['device']}", name)]
     for label, key in (
         ("busy", "busy_percent"),
-        ("kernels running", "utilization_percent"),
+        ("utilization", "utilization_percent"),
         ("SM efficiency", "sm_efficiency_percent"),
         ("occupancy (est.)", "occupancy_percent"),
         ("tensor cores", "tensor_core_percent"),

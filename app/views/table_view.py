@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 from rich.text import Text
@@ -33,9 +33,12 @@ class TableView(View):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
+    TABLES: ClassVar[tuple[str, ...]] = ()
+    """The tables of this tab, where it has several; `kind` is the one in view."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.kind = self.TABLES[0] if self.TABLES else ""
         self._stack: list[PageState] = []
         self._wanted: str | None = None
 
@@ -185,8 +188,12 @@ class TableView(View):
             labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
             if len(self._stack) > 1:
                 labels["go.back"] = "back"
+            if len(self.TABLES) > 1 and self._stack:
+                labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
+            if len(self.TABLES) > 1 and len(self._stack) == 1:
+                labels["table.next"] = self._next_kind
             if state.page.inside == "":
                 labels["table.detail"] = ""
             if len(self._stack) > 1 or self.detail.display or state.filter:
@@ -202,6 +209,25 @@ class TableView(View):
         if self.prompt.purpose:
             return [("Enter", "write"), ("Esc", "cancel")]
         return None
+
+    # --- the tables of a tab
+
+    @property
+    def _next_kind(self) -> str:
+        return self.TABLES[(self.TABLES.index(self.kind) + 1) % len(self.TABLES)]
+
+    def action_show_table(self, kind: str) -> None:
+        """Shows a table of this tab."""
+        if kind in self.TABLES and "a" in self.session.runs:
+            self.kind = kind
+            self.reload()
+
+    def action_next_table(self) -> None:
+        """Shows the next table of this tab."""
+        if len(self.TABLES) > 1:
+            self.action_show_table(self._next_kind)
+        else:
+            self.tui.say("This tab has one table")
 
     # --- in and out
 

@@ -33,6 +33,7 @@ class DetailPane(VerticalScroll, can_focus=False):
 
     def show(self, row: Mapping[str, object] | None, columns: Sequence[Column], *, ascii: bool) -> None:
         """Shows a row."""
+        self.scroll_to(y=0, animate=False)
         self.query_one(Static).update(detail_text(row, columns, self.size.width or 80, ascii=ascii))
 
 
@@ -75,8 +76,9 @@ def _wrapped(text: str, width: int) -> list[str]:
     lines = []
     while len(text) > width:
         at = max(text.rfind(sign, width - 20, width) for sign in " ,<>:(/") + 1
-        lines.append(text[: at or width])
-        text = text[at or width :]
+        at = at or width
+        lines.append(text[:at])
+        text = text[at:]
     return [*lines, text]
 
 

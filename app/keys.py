@@ -1,0 +1,34 @@
+"""The documentation's page of keys, made from the registry of commands."""
+
+from __future__ import annotations
+
+from tracetui.app import commands
+from tracetui.app.screens import FILTER_HELP
+
+
+def page() -> str:
+    """`docs/keys.md`."""
+    titles = dict(commands.TABS)
+    lines = [
+        "# Keys",
+        "",
+        "Made from `app/commands.py` by `make screens`; `?` shows those of the view in front of you.",
+        "",
+    ]
+    groups: dict[str, list[commands.Command]] = {}
+    for command in commands.COMMANDS:
+        groups.setdefault(command.group, []).append(command)
+    for group, members in groups.items():
+        lines += [f"## {group}", "", "| Key | What it does | Where |", "|---|---|---|"]
+        for command in members:
+            where = (
+                "everywhere"
+                if not command.tabs
+                else ", ".join(titles[t] for t, _ in commands.TABS if t in command.tabs)
+            )
+            shown = " ".join(f"`{key}`" for key in command.shown.split())
+            lines.append(f"| {shown} | {command.title} | {'tables' if command.tabs == commands.TABLES else where} |")
+        lines.append("")
+    lines += ["## What `/` understands", "", "| Filter | Keeps |", "|---|---|"]
+    lines += [f"| `{example.replace('|', chr(92) + '|')}` | {meaning} |" for example, meaning in FILTER_HELP]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""What each tab looks like, kept as text that a reviewer can read; `make screens` writes the files anew."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from tui_pilot import opened, press, screen_text
+
+from tracetui.app import commands, keys
+
+ROOT = Path(__file__).resolve().parents[1]
+SCREENS = ROOT / "tests" / "screens"
+WRITING = bool(os.environ.get("TRACETUI_WRITE_SCREENS"))
+SAMPLES = Path(str(files("tracetui.samples")))
+FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+FP16 = SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz"
+TABS = [tab for tab, _ in commands.TABS]
+
+
+def compare(path: Path, text: str) -> None:
+    """Compares with what is on file, or puts it there."""
+    if WRITING:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    assert path.exists(), f"{path.relative_to(ROOT)} is not there: make screens"
+    assert text == path.read_text(encoding="utf-8"), f"{path.name} has changed: make screens"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+@pytest.mark.parametrize("tab", TABS)
+async def test_tab(tab, size):
+    paths = (FP32, FP16) if tab == "diff" else (FP32,)
+    async with opened(*paths, tab=tab, size=size) as (app, _):
+        text = screen_text(app) + "\n"
+        assert len(text.splitlines()) == size[1]
+        assert max(map(len, text.splitlines())) <= size[0]
+        compare(SCREENS / f"{tab}-{size[0]}x{size[1]}.txt", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "pressed", "options"),
+    [
+        ("launches", ["enter"], {"tab": "kernels"}),
+        ("details", ["d"], {"tab": "kernels"}),
+        ("help", ["question_mark"], {"tab": "modules"}),
+        ("columns", ["c"], {"tab": "kernels"}),
+        ("narrow-overview", [], {"size": (60, 20)}),
+        ("narrow-kernels", [], {"tab": "kernels", "size": (60, 20)}),
+        ("ascii-overview", [], {"ascii": True}),
+        ("filtered", [], {"tab": "kernels", "filter": "gemm >5%"}),
+        ("no-second-run", [], {"tab": "diff"}),
+    ],
+)
+async def test_screen(name, pressed, options):
+    async with opened(FP32, **options) as (app, pilot):
+        await press(pilot, *pressed)
+        text = screen_text(app) + "\n"
+        compare(SCREENS / f"{name}.txt", text)
+
+
+async def test_ranks(shared_data):
+    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks") as (app, _):
+        text = screen_text(app) + "\n"
+        compare(SCREENS / "ranks.txt", text)
+
+
+def test_the_page_of_keys():
+    text = keys.page()
+    compare(ROOT / "docs" / "keys.md", text)
