@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens screenshots
+.PHONY: check test lint typecheck layers typed-links screens docs
 
 check: lint typecheck layers test
 
@@ -24,8 +24,9 @@ typecheck: typed-links
 layers:
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
-screenshots:
-	$(PYTHON) tests/screenshots.py
+# Whatever the documentation shows of the program, from the program as it is now.
+docs: screens
+	$(PYTHON) tests/generated_docs.py
 
 # Writes what the tests of the screen compare with, and the documentation's page of keys.
 screens:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.app.cli import SAMPLES, main
+from tracetui.app.cli import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,13 +33,6 @@ def test_the_readme_names_every_sample() -> None:
     for name, file in SAMPLES.items():
         assert f"`{name}`" in readme
         assert f"`{file}`" in readme
-
-
-def test_the_readme_shows_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"`tracetui (report --sample [^`]*)` prints:\n\n```text\n(.*?)```", readme, re.DOTALL)
-    assert main([*shown[0].split(), "--no-cache"]) == 0
-    assert capsys.readouterr().out == shown[1]
 
 
 def test_the_readmes_set_up_is_what_ci_runs() -> None:

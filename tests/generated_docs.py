@@ -1,15 +1,20 @@
-"""The README's screenshots, taken from the running application: ``make screenshots``."""
+"""What the documentation shows of the program, taken from the program: ``make docs``."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import re
 import sys
 from html import unescape
 from pathlib import Path
 
+from tracetui.app.cli import main as tracetui
+
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "screenshots"
+README = ROOT / "README.md"
+SCREENSHOTS = ROOT / "docs" / "screenshots"
 A = ROOT / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 B = ROOT / "samples" / "vim_tiny_fp16_bs4.pt.trace.json.gz"
 SIZE = (80, 24)
@@ -22,7 +27,7 @@ SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
 """Each screen: the runs it opens, the keys that lead to it."""
 
 
-async def take(name: str) -> str:
+async def screenshot(name: str) -> str:
     """One screen as SVG, without the fonts that it would fetch from elsewhere."""
     from tui_pilot import opened, press
 
@@ -39,10 +44,33 @@ def words(svg: str) -> str:
     return "".join(unescape(text) for text in texts).replace("\xa0", "").replace(" ", "")
 
 
+def readme() -> str:
+    """The README with what its command prints now."""
+
+    def shown(match: re.Match[str]) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            tracetui([*match[1].split(), "--no-cache"])
+        return f"`tracetui {match[1]}` prints:\n\n```text\n{out.getvalue()}```"
+
+    text, count = re.subn(
+        r"`tracetui (report --sample [^`]*)` prints:\n\n```text\n.*?```",
+        shown,
+        README.read_text("utf-8"),
+        flags=re.DOTALL,
+    )
+    assert count == 1
+    return text
+
+
 def main() -> int:
-    FOLDER.mkdir(exist_ok=True)
+    README.write_text(readme(), encoding="utf-8")
+    SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
-        (FOLDER / f"{name}.svg").write_text(asyncio.run(take(name)), encoding="utf-8")
+        file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))
+        # the same screen is drawn with other ids each time
+        if not file.exists() or words(file.read_text(encoding="utf-8")) != words(svg):
+            file.write_text(svg, encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,24 @@
+"""What the documentation shows is what the program shows; where not, ``make docs`` writes it anew."""
+
+from __future__ import annotations
+
+import pytest
+from generated_docs import README, SCREENSHOTS, SHOTS, readme, screenshot, words
+
+
+@pytest.mark.parametrize("name", SHOTS)
+async def test_a_screenshot_is_what_the_screen_shows(name: str) -> None:
+    shown = words(await screenshot(name))
+    assert len(shown) > 500
+    assert words((SCREENSHOTS / f"{name}.svg").read_text(encoding="utf-8")) == shown, "run `make docs`"
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_the_readme_has_the_screenshot(name: str) -> None:
+    assert f"(docs/screenshots/{name}.svg)" in README.read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_what_its_command_prints() -> None:
+    text = readme()
+    assert "Waits for the CPU, not the GPU" in text
+    assert README.read_text(encoding="utf-8") == text, "run `make docs`"
