@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from tracetui.analysis.scope import Scope
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 Side = Literal["a", "b"]
+Key: TypeAlias = "tuple[Hashable, int | None, Scope]"
+PARTS_OF_B = frozenset({"diff", ("b", "selection")})
+"""Keys of cached analyses that change with run B."""
 T = TypeVar("T")
 
 
@@ -36,20 +39,22 @@ class Session:
     """Columns switched off, by page id."""
     pinned: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns asked for, by page id: they go before others where room is short."""
-    _results: dict[Hashable, object] = field(default_factory=dict, repr=False)
-    _locks: dict[Hashable, Lock] = field(default_factory=dict, repr=False)
+    _results: dict[Key, object] = field(default_factory=dict, repr=False)
+    _locks: dict[Key, Lock] = field(default_factory=dict, repr=False)
     _guard: Lock = field(default_factory=Lock, repr=False)
 
     def put(self, side: Side, run: Run) -> None:
-        """Makes a run A or B; analyses of the one before are forgotten."""
+        """Makes a run A or B; the analyses that it had a part in are forgotten."""
         self.runs[side] = run
-        self.forget()
+        self.forget(only_b=side == "b")
 
-    def forget(self) -> None:
-        """Drops all cached analyses."""
+    def forget(self, *, only_b: bool = False) -> None:
+        """Drops cached analyses: all, or those that run B has a part in."""
         with self._guard:
-            self._results.clear()
-            self._locks.clear()
+            stale = [full for full in self._locks if not only_b or full[0] in PARTS_OF_B]
+            for full in stale:
+                self._results.pop(full, None)
+                del self._locks[full]
 
     def swap(self) -> None:
         """Exchanges A and B."""

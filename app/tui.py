@@ -5,26 +5,21 @@ Nothing here imports Polars before the first paint; views and readers do, and ar
 
 from __future__ import annotations
 
-import math
 import os
-import threading
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import constants
 from textual.app import App
 from textual.containers import Container
-from textual.message import Message
-from textual.theme import Theme
 from textual.widgets import Static
 
-from tracetui.app import commands, jobs
-from tracetui.app.formats import fit, format_bytes, printable, to_ascii
+from tracetui.app import commands, jobs, status
+from tracetui.app.formats import printable, to_ascii
+from tracetui.app.loading import Loader, LoadProgress, explain
 from tracetui.app.palette import EverythingProvider
 from tracetui.app.screens import RunPicker, TextScreen, help_text, traces_beside
 from tracetui.app.session import Session, Side
+from tracetui.app.theme import DARK, settle_color, theme_name
 from tracetui.app.widgets.lines import Footer, Line, TabBar
 
 if TYPE_CHECKING:
@@ -37,40 +32,9 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.scope import Scope
     from tracetui.app.views.base import View
-    from tracetui.parsers import Progress, Run
+    from tracetui.parsers import Run
 
 EXIT_UNREADABLE = 1
-PROGRESS_SECONDS = 0.1
-"""How often the progress line changes at most; each change is sent over the link."""
-
-DARK = Theme(
-    name="tracetui",
-    primary="#5fafff",
-    secondary="#87d7d7",
-    accent="#5fafff",
-    warning="#ffaf5f",
-    error="#ff6b6b",
-    success="#87d787",
-    foreground="#d0d0d0",
-    background="#121212",
-    surface="#121212",
-    panel="#262626",
-    dark=True,
-    variables={"block-cursor-foreground": "#ffffff", "block-cursor-background": "#005f87"},
-)
-
-
-class LoadProgress(Message):
-    """How far reading has come."""
-
-    def __init__(self, side: Side, progress: Progress) -> None:
-        self.side = side
-        self.progress = progress
-        super().__init__()
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the last one matters."""
-        return isinstance(message, LoadProgress)
 
 
 class TracetuiApp(App[None]):
@@ -105,16 +69,12 @@ class TracetuiApp(App[None]):
         tabs = [name for name, _ in commands.TABS]
         self.tab = tab if tab in tabs else "diff" if len(paths) > 1 and tab is None else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
-        self._cache = cache
-        self._cancel: dict[Side, threading.Event] = {}
-        self._loading: dict[Side, str] = {}
-        self._began = 0.0
-        self._failure: dict[Side, str] = {}
+        self.loader = Loader(self, cache=cache)
         self._errors: list[str] = []
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
         self.register_theme(DARK)
-        self.theme = "ansi-dark" if color in ("never", "16") or low_bandwidth else DARK.name
+        self.theme = theme_name(color, low_bandwidth=low_bandwidth)
 
     # --- the shell
 
@@ -173,63 +133,29 @@ class TracetuiApp(App[None]):
 
     def open_run(self, side: Side, paths: tuple[Path, ...]) -> None:
         """Reads a run in a thread."""
-        cancel = threading.Event()
-        self._cancel[side] = cancel
-        self._loading[side] = "Opening …"
-        self._failure.pop(side, None)
-        self._began = time.monotonic()
-        cache = self._cache
-        told = [-PROGRESS_SECONDS]
-
-        def report(progress: Progress) -> None:
-            now = time.monotonic()
-            if now - told[0] < PROGRESS_SECONDS:
-                return
-            told[0] = now
-            with suppress(RuntimeError):
-                self.post_message(LoadProgress(side, progress))
-
-        def read() -> Run:
-            # imported here: Polars and NumPy take longer than the first paint
-            from tracetui.parsers import open_path
-
-            return open_path(*paths, progress=report, cancel=cancel, cache=cache)
-
-        jobs.start(self, f"open-{side}", read)
+        self._paths[side] = paths
+        self.loader.start(side, paths)
         self.refresh_lines()
 
     def on_load_progress(self, event: LoadProgress) -> None:
         """Shows stage, size and what is left, in a line."""
-        if event.side in self._loading:
-            self._loading[event.side] = self._progress_line(event.progress)
-            self.refresh_lines()
+        self.loader.note(event)
+        self.refresh_lines()
 
     def failure(self, side: Side) -> str:
         """Why a run could not be opened; empty where nothing failed."""
-        return self._failure.get(side, "")
+        return self.loader.failures.get(side, "")
 
     def is_loading(self, side: Side) -> bool:
         """Whether a run is being read."""
-        return side in self._loading
-
-    def _progress_line(self, progress: Progress) -> str:
-        parts = [progress.stage.capitalize()]
-        if progress.path is not None:
-            parts.append(fit(printable(progress.path.name), 32))
-        if progress.total:
-            parts.append(f"{format_bytes(progress.done)} of {format_bytes(progress.total)}")
-            elapsed = time.monotonic() - self._began
-            if 0 < progress.done < progress.total and elapsed > 0.5:
-                parts.append(f"{math.ceil(elapsed * (progress.total / progress.done - 1))} s left")
-        if progress.events:
-            parts.append(f"{progress.events:,} events")
-        return "  ".join(parts)
+        return side in self.loader.lines
 
     def on_job_done(self, event: jobs.JobDone[Run]) -> None:
         """A run is read, or could not be."""
-        side: Side = "b" if event.key == "open-b" else "a"
-        self._loading.pop(side, None)
-        cancelled = self._cancel.pop(side, threading.Event()).is_set()
+        ended = self.loader.finish(event.key)
+        if ended is None:
+            return
+        side, cancelled = ended
         if event.result is not None and event.result.traces:
             self._opened(side, event.result, cancelled=cancelled)
         else:
@@ -249,9 +175,9 @@ class TracetuiApp(App[None]):
             self.say(run.warnings[0] + (f" (and {len(run.warnings) - 1} more: N)" if len(run.warnings) > 1 else ""))
         if cancelled and self.session.partial:
             self.say("Stopped: what was read so far is shown")
-        self._reload_views()
+        self._reload_views(side)
         if "a" in self.session.runs:
-            self.query_one("#loading").display = False
+            self.screen_stack[0].query_one("#loading").display = False
             self.show_tab(self.tab)
         if side == "a" and first and run.others:
             self._pick_run(run)
@@ -269,30 +195,20 @@ class TracetuiApp(App[None]):
         self.push_screen(RunPicker(self.own(title), choices, typing=False, ascii=self.session.ascii), chosen)
 
     def _failed(self, side: Side, error: Exception | None, *, cancelled: bool) -> None:
-        from tracetui.parsers import Cancelled, TraceError
-
-        path = self._paths[side][0] if self._paths[side] else ""
-        if isinstance(error, Cancelled) or (cancelled and error is None):
-            line = f"{path}: stopped before anything was read"
-        elif isinstance(error, TraceError):
-            line = str(error)
-        elif isinstance(error, OSError):
-            line = f"{error.filename or path}: {error.strerror or error}"
-        elif error is None:
-            line = f"{path}: no trace in it"
-        else:
+        line, bug = explain(error, self._paths[side], cancelled=cancelled)
+        if bug and error is not None:
             self.log_error(error)
-            line = f"{path}: {type(error).__name__}: {error}; this is a bug in tracetui"
-        self._failure[side] = line
+        self.loader.failures[side] = line
         if side == "a" and "a" not in self.session.runs:
             self.exit_code = EXIT_UNREADABLE
         else:
             self.say(line)
-            self._reload_views()
+            self._reload_views(side)
 
-    def _reload_views(self) -> None:
+    def _reload_views(self, side: Side = "a") -> None:
+        """Computes anew what depends on a run."""
         for view in self._views():
-            if view.is_mounted:
+            if view.is_mounted and (side == "a" or view.COMPARES):
                 view.reload()
 
     # --- tabs
@@ -345,10 +261,14 @@ class TracetuiApp(App[None]):
         if not screen.query("#header"):
             return
         view = self.view
-        screen.query_one("#header", Line).show(self._header_left(), self._header_right())
+        screen.query_one("#header", Line).show(
+            status.header_left(self.session, self._paths["a"], self.own),
+            status.header_right(self.session, self.loader.lines, self.own),
+        )
         loading = screen.query_one("#loading", Static)
         if loading.display:
-            loading.update(self.own(self._loading_text()))
+            line = self.failure("a") or self.loader.lines.get("a", "")
+            loading.update(self.own(f" {printable(line)}"))
         filter_line = screen.query_one("#filter-line", Line)
         words = view.filter_line if view is not None else ""
         if not words and self.session.filter and view is not None and not view.own_filter and not view.footer_hints():
@@ -357,7 +277,7 @@ class TracetuiApp(App[None]):
         filter_line.show(Text(f" {self.own(words)}"))
         labels = dict(view.footer_labels()) if view is not None else {}
         if "a" not in self.session.runs:
-            hints = [("Esc", "keep what was read"), ("q", "quit")] if self._loading else [("q", "quit")]
+            hints = [("Esc", "keep what was read"), ("q", "quit")] if self.loader.lines else [("q", "quit")]
         else:
             if not self.session.trace().notes:
                 labels.pop("app.notes", None)
@@ -365,47 +285,6 @@ class TracetuiApp(App[None]):
             if view is not None:
                 hints = view.footer_hints() or hints
         screen.query_one(Footer).show(hints)
-
-    def _loading_text(self) -> str:
-        if "a" in self._failure:
-            return f" {printable(self._failure['a'])}"
-        line = self._loading.get("a", "")
-        return f" {line}" if line else ""
-
-    def _header_left(self) -> Text:
-        text = Text(" tracetui", "bold")
-        runs = self.session.runs
-        if "a" not in runs:
-            names = [fit(printable(str(path)), 60) for path in self._paths["a"]]
-            text.append(self.own(f"  {' '.join(names)}"), "not bold")
-            return text
-        name = printable(runs["a"].name)
-        if "b" in runs:
-            text.append(self.own(f"  A {name}   B {printable(runs['b'].name)}"), "not bold")
-        else:
-            trace = self.session.trace()
-            gpu = next((device.name for device in trace.info.devices if device.name), "")
-            text.append(self.own(f"  {name}"), "not bold")
-            if gpu:
-                text.append(self.own(f"  {printable(gpu)}"), "not bold dim")
-        return text
-
-    def _header_right(self) -> Text:
-        parts: list[str] = []
-        if "b" in self._loading:
-            parts.append(f"B: {self._loading['b']}")
-        elif "a" in self._loading and "a" in self.session.runs:
-            parts.append(self._loading["a"])
-        if "a" in self.session.runs:
-            ranks = self.session.runs["a"].ranks
-            if len(ranks) > 1:
-                parts.append(f"rank {self.session.trace().info.rank} of {len(ranks)}")
-            if self.session.partial:
-                parts.append("PARTIAL")
-            notes = len(self.session.trace().notes) + len(self.session.runs["a"].warnings)
-            if notes:
-                parts.append(f"{notes} note{'s' if notes > 1 else ''} (N)")
-        return Text(self.own(" · ".join(parts) + " "), "bold" if self.session.partial else "")
 
     # --- actions
 
@@ -459,29 +338,12 @@ class TracetuiApp(App[None]):
         """Shows what was skipped, repaired or missing."""
         if "a" not in self.session.runs:
             return
-        text = Text()
-        for side, run in self.session.runs.items():
-            for trace in run.traces:
-                source = trace.source
-                text.append(self.own(f"{side.upper()}  {printable(str(source.path))}\n"), "bold")
-                text.append(
-                    f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
-                    f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"
-                )
-                for note in trace.notes:
-                    text.append(self.own(f"   {note.count:,} {note.kind}: {printable(note.reason)}\n"))
-                    if note.example:
-                        text.append(self.own(f"      such as {fit(printable(note.example), 200)}\n"))
-                if not trace.notes:
-                    text.append("   nothing was skipped, repaired or missing\n")
-            for warning in run.warnings:
-                text.append(self.own(f"   warning: {printable(warning)}\n"))
+        text = status.notes_text(self.session, self.own)
         self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", text))
 
     def action_stop_loading(self) -> None:
         """Stops reading."""
-        for cancel in self._cancel.values():
-            cancel.set()
+        self.loader.stop()
 
     def action_next_rank(self) -> None:
         """Goes on to the next rank."""
@@ -502,9 +364,8 @@ class TracetuiApp(App[None]):
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths:
-                self._paths["b"] = paths
-                self.show_tab("diff")
                 self.open_run("b", paths)
+                self.show_tab("diff")
 
         run = self.session.runs["a"]
         choices = [*run.others, *traces_beside(run.path)]
@@ -556,13 +417,7 @@ def run_tui(
         cache: use the cache of parsed traces.
     """
     remote = "SSH_CONNECTION" in os.environ
-    if "NO_COLOR" in os.environ and color == "auto":
-        color = "never"
-    if color == "never":
-        os.environ["NO_COLOR"] = "1"
-    elif color != "auto":
-        os.environ.pop("NO_COLOR", None)
-        constants.COLOR_SYSTEM = {"16": "standard"}.get(color, color)  # type: ignore[misc]
+    color = settle_color(color)
     app = TracetuiApp(
         paths,
         scope=scope,

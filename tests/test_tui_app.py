@@ -12,7 +12,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import commands
 from tracetui.app.screens import RunPicker, TextScreen
-from tracetui.app.views.table_view import CLIPBOARD_LIMIT
+from tracetui.app.views.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
 
 SAMPLES = Path(str(files("tracetui.samples")))

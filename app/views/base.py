@@ -21,6 +21,8 @@ class View(Vertical, can_focus=True):
     """A tab's content."""
 
     TAB: ClassVar[str]
+    COMPARES: ClassVar[bool] = False
+    """Whether it shows run B too."""
 
     def __init__(self) -> None:
         super().__init__(id=f"view-{self.TAB}", classes="view")

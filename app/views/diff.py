@@ -41,6 +41,7 @@ class DiffView(TableView):
     """Kernels, operators, modules and the waterfall of two runs."""
 
     TAB = "diff"
+    COMPARES = True
     BINDINGS = commands.bindings("diff")
     TABLES = ("kernels", "operators", "modules", "waterfall")
 

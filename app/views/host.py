@@ -83,7 +83,10 @@ def ranked(frame: pl.DataFrame) -> pl.DataFrame:
 def _short_kernels(names: pl.Series) -> pl.Series:
     distinct = names.unique()
     short = [None if name is None else kernel_names.short_name(name) for name in distinct]
-    return names.replace_strict(distinct, pl.Series(short, dtype=pl.String)).alias("short_name")
+    table = pl.DataFrame({"kernel": distinct, "short_name": pl.Series(short, dtype=pl.String)})
+    return names.to_frame("kernel").join(table, on="kernel", how="left", nulls_equal=True, maintain_order="left")[
+        "short_name"
+    ]
 
 
 class HostView(TableView):

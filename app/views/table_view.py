@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 from rich.text import Text
 
-from tracetui.app import commands, export, filters, formats, jobs
-from tracetui.app.columns import cell_text
-from tracetui.app.views.base import View
+from tracetui.app import commands, filters, formats, jobs
 from tracetui.app.views.page import Page, PageState
+from tracetui.app.views.saving import SavingView
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -25,11 +23,8 @@ if TYPE_CHECKING:
 
     from tracetui.app.widgets.frame_table import FrameTable
 
-CLIPBOARD_LIMIT = 75_000
-"""Bytes: many terminals drop an OSC 52 sequence of more than 100 kB, which base64 makes of 75."""
 
-
-class TableView(View):
+class TableView(SavingView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
@@ -74,19 +69,9 @@ class TableView(View):
     # --- pages
 
     @property
-    def table(self) -> TreeTable:
-        """The table."""
-        return self.query_one("#table", TreeTable)
-
-    @property
     def detail(self) -> DetailPane:
         """The detail pane."""
         return self.query_one(DetailPane)
-
-    @property
-    def prompt(self) -> Prompt:
-        """The line for filter and file names."""
-        return self.query_one(Prompt)
 
     @property
     def state(self) -> PageState | None:
@@ -401,6 +386,7 @@ class TableView(View):
         if self.table.full_names != self.session.full_names:
             self.table.set_full_names(self.session.full_names)
         self.apply_filter()
+        self._show_title()
 
     def columns_about(self) -> list[tuple[str, str]]:
         """Titles and meanings of the columns of the page in view."""
@@ -425,75 +411,6 @@ class TableView(View):
             self._set_filter("")
             self.table.stand_on(rows[0])
         self.call_after_refresh(self.take_focus)
-
-    # --- copy and export
-
-    def action_copy_name(self) -> None:
-        """Copies the full name of the row."""
-        row = self.table.current
-        texts = [column.name for column in self.table.columns if column.kind == "text"]
-        if row is not None and texts:
-            name = "name" if "name" in row else texts[0]
-            self._copy(str(row.get(name) or ""), "the name")
-
-    def action_copy_row(self) -> None:
-        """Copies the row, tab-separated."""
-        row = self.table.current
-        if row is not None:
-            self._copy("\t".join(self._fields(row)), "the row")
-
-    def action_copy_table(self) -> None:
-        """Copies the rows in view, tab-separated with a header; to a file where they are too many."""
-        state = self.state
-        if state is None:
-            return
-        text = export.tsv(self.table.view(), self.table.chosen)
-        if len(text.encode()) <= CLIPBOARD_LIMIT:
-            self._copy(text, f"{self.table.height_of_view:,} rows")
-        else:
-            path = export.free_path(Path(f"tracetui-{state.page.id}.tsv"))
-            self._write(path, lambda: path.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote ")
-
-    def _fields(self, row: Mapping[str, object]) -> list[str]:
-        return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
-
-    def _copy(self, text: str, what: str) -> None:
-        self.app.copy_to_clipboard(text)
-        self.tui.say(f"Copied {what} (if the terminal allows it: OSC 52)")
-
-    def action_export(self) -> None:
-        """Asks for a file name."""
-        if self.state is not None:
-            run = formats.printable(self.session.runs["a"].name)
-            name = f"{run}-{self.state.page.id}.csv".replace("/", "_")
-            self.prompt.open("export", "save as", name)
-            self.prompt.remark(".csv .json .parquet .md .svg")
-            self.tui.refresh_lines()
-
-    def _export(self, name: str) -> None:
-        state = self.state
-        if state is None or not name.strip():
-            return
-        path = Path(name.strip()).expanduser()
-        if path.suffix.lower() == ".svg":
-            svg = self.app.export_screenshot(title="tracetui")
-            self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
-        elif path.suffix.lower() not in export.SUFFIXES:
-            self.tui.say("The suffix says the form: .csv .json .parquet .md .svg")
-        else:
-            frame, columns = self.table.view(), self.table.columns
-            self._write(path, lambda: export.write(frame, columns, path), "wrote ")
-
-    def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
-        if path.exists():
-            self.tui.say(f"{path} exists already; nothing was written")
-            return
-        try:
-            write()
-        except OSError as error:
-            self.tui.say(f"{path}: {error.strerror or error}")
-        else:
-            self.tui.say(f"{words}{path.resolve()}")
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Takes the remark on waiting away."""

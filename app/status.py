@@ -1,0 +1,81 @@
+"""What the header and the notes page say about what is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from tracetui.app.formats import fit, format_bytes, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from tracetui.app.session import Session, Side
+    from tracetui.parsers import Trace
+
+    Own = Callable[[str], str]
+    """Writes a text of ours as the terminal can show it."""
+
+EXAMPLE_WIDTH = 200
+
+
+def header_left(session: Session, paths: tuple[Path, ...], own: Own) -> Text:
+    """The program, the runs, the GPU."""
+    text = Text().append(" tracetui", "bold")
+    runs = session.runs
+    if "a" not in runs:
+        text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in paths)))
+    elif "b" in runs:
+        text.append(own(f"  A {printable(runs['a'].name)}   B {printable(runs['b'].name)}"))
+    else:
+        text.append(own(f"  {printable(runs['a'].name)}"))
+        gpu = next((device.name for device in session.trace().info.devices if device.name), "")
+        text.append(own(f"  {printable(gpu)}"), "dim")
+    return text
+
+
+def header_right(session: Session, loading: Mapping[Side, str], own: Own) -> Text:
+    """What is being read, the rank, whether something is missing."""
+    parts: list[str] = []
+    if "b" in loading:
+        parts.append(f"B: {loading['b']}")
+    elif "a" in loading and "a" in session.runs:
+        parts.append(loading["a"])
+    if "a" in session.runs:
+        run = session.runs["a"]
+        if len(run.ranks) > 1:
+            parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
+        if session.partial:
+            parts.append("PARTIAL")
+        notes = len(session.trace().notes) + len(run.warnings)
+        if notes:
+            parts.append(f"{notes} note{'s' if notes > 1 else ''} (N)")
+    return Text(own(" · ".join(parts) + " "), "bold" if session.partial else "")
+
+
+def notes_text(session: Session, own: Own) -> Text:
+    """Every file, how much of it was read, and what was skipped, repaired or missing."""
+    text = Text()
+    for side, run in session.runs.items():
+        for trace in run.traces:
+            _notes_of(text, side, trace, own)
+        for warning in run.warnings:
+            text.append(own(f"   warning: {printable(warning)}\n"))
+    return text
+
+
+def _notes_of(text: Text, side: Side, trace: Trace, own: Own) -> None:
+    source = trace.source
+    text.append(own(f"{side.upper()}  {printable(str(source.path))}\n"), "bold")
+    text.append(
+        f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
+        f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"
+    )
+    for note in trace.notes:
+        text.append(own(f"   {note.count:,} {note.kind}: {printable(note.reason)}\n"))
+        if note.example:
+            text.append(own(f"      such as {fit(printable(note.example), EXAMPLE_WIDTH)}\n"))
+    if not trace.notes:
+        text.append("   nothing was skipped, repaired or missing\n")
