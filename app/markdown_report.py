@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import format_bytes, format_count, format_percent, printable, short_function
+from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
+from tracetui.app.text_sections import launches, most_per_step, unknowns
 from tracetui.app.text_table import Page
 from tracetui.app.words import CATEGORY_LABELS
 
@@ -105,6 +106,12 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
     for name, heading in (("memops", "Copies and fills"), ("api", "CUDA API calls")):
         if trace.get(name):
             lines += _calls(heading, trace[name], page)
+    if trace.get("communication"):
+        lines += _communication(trace["communication"], page)
+    if trace.get("ranges"):
+        lines += _ranges(trace["ranges"], page)
+    if "launches" in trace:
+        lines += [" ".join(launches(trace, page)), ""]
     memory = trace.get("memory")
     if memory and memory["peak_allocated_bytes"] is not None:
         peaks = (
@@ -113,6 +120,9 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         lines += [f"{'GPU' if memory['on_gpu'] else 'Host'} memory peak: {peaks} reserved.", ""]
     for kind in ("skipped", "repaired", "missing"):
         lines += [f"- {kind}: {format_count(note['count'])} × {plain(note['reason'])}" for note in source[kind]]
+    absent = [line.strip() for line in unknowns(trace, page)]
+    if absent:
+        lines += ["", f"{absent[0]}:", "", *absent[1:]]
     return [*lines, ""]
 
 
@@ -132,6 +142,7 @@ def _overview(found: Json, page: Page) -> list[str]:
 
 
 def _kernels(rows: list[Json], page: Page) -> list[str]:
+    launcher = "module" if any(row["module"] for row in rows[: page.limit]) else "operator"
     cells = [
         [
             page.time(row["total_us"]),
@@ -139,11 +150,11 @@ def _kernels(rows: list[Json], page: Page) -> list[str]:
             format_count(row["calls"]),
             page.time(row["mean_us"]),
             code(row["short_name"] or row["name"]),
-            plain(row["module"] or row["operator"] or "-"),
+            plain(row[launcher] or UNKNOWN),
         ]
         for row in rows[: page.limit]
     ]
-    titles = ("time", "share of kernel time", "calls", "mean", "kernel", "module")
+    titles = ("time", "share of kernel time", "calls", "mean", "kernel", launcher)
     return _section("Kernels", titles, cells, len(rows), text=2)
 
 
@@ -157,7 +168,7 @@ def _host(rows: list[Json], page: Page) -> list[str]:
             plain(row["kind"]),
             code(short_function(row["name"])),
         ]
-        for row in rows[: page.limit]
+        for row in most_per_step(rows)[: page.limit]
     ]
     titles = ("self per step", "share of step", "total", "calls", "kind", "function")
     return _section("Host", titles, cells, len(rows), text=2)
@@ -199,6 +210,30 @@ def _calls(heading: str, rows: list[Json], page: Page) -> list[str]:
         for row in rows[: page.limit]
     ]
     return _section(heading, ("time", "calls", "mean", "name"), cells, len(rows), text=1)
+
+
+def _communication(found: Json, page: Page) -> list[str]:
+    if not found["kernels"]:
+        return []
+    text = (
+        f"{page.time(found['communication_us'])} per step, {page.time(found['overlap_us'])} of it while compute "
+        f"kernels run ({format_percent(found['overlap_percent'])})."
+    )
+    return [*_calls("Communication", found["kernels"], page), text, ""]
+
+
+def _ranges(rows: list[Json], page: Page) -> list[str]:
+    cells = [
+        [
+            page.time(row["host_total_us"]),
+            page.time(row["device_us"]),
+            format_count(row["gpu_ops"]),
+            format_count(row["instances"]),
+            code(row["name"]),
+        ]
+        for row in rows[: page.limit]
+    ]
+    return _section("Ranges", ("host total", "GPU time", "GPU ops", "instances", "range"), cells, len(rows), text=1)
 
 
 def _ranks(rows: list[Json], page: Page) -> list[str]:

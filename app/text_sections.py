@@ -71,7 +71,8 @@ def _gpu(found: Json, page: Page) -> list[str]:
     ]  # fmt: skip
     keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
     cells = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
-    lines = ["GPU (share of step time; occupancy and tensor cores: of kernel time)", *page.table(columns, cells)]
+    whole = "step time" if found["steps"] else "the recorded time"
+    lines = [f"GPU (share of {whole}; occupancy and tensor cores: of kernel time)", *page.table(columns, cells)]
     idle = found["idle"]
     if idle["host_wait_percent"] is not None:
         shares = (
@@ -176,7 +177,7 @@ def host_functions(trace: Json, page: Page) -> list[str]:
     waits_for = trace.get("overview", {}).get("waits_for", {}).get("what", "host")
     if not rows or waits_for == "gpu":
         return []
-    shown = rows[: page.limit]
+    shown = most_per_step(rows)[: page.limit]
     columns = [
         Column("self/step"), Column("share"), Column("total"), Column("calls"), Column("kind", right=False),
         Column("function", right=False, share=1, keep_end=True),
@@ -192,8 +193,14 @@ def host_functions(trace: Json, page: Page) -> list[str]:
         ]
         for row in shown
     ]
-    title = page.heading("Host hot spots", "self time, share of step time", len(shown), len(rows))
+    whole = "step time" if trace.get("overview", {}).get("steps", 1) else "the recorded time"
+    title = page.heading("Host hot spots", f"self time, share of {whole}", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
+
+
+def most_per_step(rows: list[Json]) -> list[Json]:
+    """Host functions by their own time in steps; those that only wait come last."""
+    return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
 
 
 def memops(trace: Json, page: Page) -> list[str]:
