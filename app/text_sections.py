@@ -71,7 +71,7 @@ def _gpu(found: Json, page: Page) -> list[str]:
     ]  # fmt: skip
     keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
     cells = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
-    whole = "step time" if found["steps"] else "the recorded time"
+    whole = "step time" if found["steps"] else "the file"
     lines = [f"GPU (share of {whole}; occupancy and tensor cores: of kernel time)", *page.table(columns, cells)]
     idle = found["idle"]
     if idle["host_wait_percent"] is not None:
@@ -193,7 +193,7 @@ def host_functions(trace: Json, page: Page) -> list[str]:
         ]
         for row in shown
     ]
-    whole = "step time" if trace.get("overview", {}).get("steps", 1) else "the recorded time"
+    whole = "step time" if trace.get("overview", {}).get("steps", 1) else "the file"
     title = page.heading("Host hot spots", f"self time, share of {whole}", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
 

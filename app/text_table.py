@@ -76,7 +76,7 @@ class Page:
         """The title of a list: what it holds, the base of its numbers, and how much of it is shown."""
         part = f"{shown} of {whole:,}; --limit 0 for all" if shown < whole else f"{whole:,}" if whole else ""
         inside = "; ".join(text for text in (base, part) if text)
-        return self.text(f"{what} ({inside})" if inside else what)
+        return fit(self.text(f"{what} ({inside})" if inside else what), WIDTH, ascii=self.ascii)
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
