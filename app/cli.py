@@ -236,6 +236,11 @@ def _open(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
     if len(paths) > 2:
         raise UsageError("open takes one path, or two to compare; `tracetui report` takes more")
+    for path in paths:
+        if not path.exists():
+            from tracetui.parsers.errors import TraceError
+
+            raise TraceError(path, "no such file or folder", "check the path")
     if not _has_terminal():
         from tracetui.app.headless import print_open
 

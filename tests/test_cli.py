@@ -120,6 +120,14 @@ def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys:
         assert path.name in err
 
 
+def test_no_screen_is_opened_for_a_path_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "_has_terminal", lambda: True)
+    assert cli.main(["open", str(tmp_path / "missing.json")]) == UNREADABLE
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_file_name_with_escapes_is_shown_harmless(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(tmp_path / "\x1b[31mred.json")]) == UNREADABLE
     assert "\x1b" not in capsys.readouterr().err
