@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual import constants
 from textual.app import App
 from textual.containers import Container
 from textual.widgets import Static
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 EXIT_UNREADABLE = 1
+REMOTE_ESCAPE_SECONDS = 0.4
 
 
 class TracetuiApp(App[None]):
@@ -418,6 +420,9 @@ def run_tui(
     """
     remote = "SSH_CONNECTION" in os.environ
     color = settle_color(color)
+    if remote and "ESCDELAY" not in os.environ:
+        # a slow link may split the three bytes of an arrow key by more than the usual 0.1 s
+        constants.ESCAPE_DELAY = REMOTE_ESCAPE_SECONDS  # type: ignore[misc]
     app = TracetuiApp(
         paths,
         scope=scope,

@@ -92,6 +92,7 @@ class View(Vertical, can_focus=True):
             self.focus()
         else:
             self.focus_content()
+        self.tui.refresh_lines()
 
     def blank(self, text: str) -> None:
         """Puts a text in place of the content; an empty one brings the content back."""

@@ -242,7 +242,8 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
     modules = frame["module"].fill_null("").head(TOP_KERNELS).to_list()
     module_width = min(max(map(len, modules)), 16 if writer.width < 110 else 40) if writer.width >= 70 else 0
     bar = 10 if writer.width >= 76 else 0
-    name_width = max(writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2, 12)
+    room = writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2
+    name_width = _name_width(frame.head(TOP_KERNELS), room)
     for row in frame.head(TOP_KERNELS).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
         if module_width:
@@ -256,9 +257,15 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
     return lines
 
 
+def _name_width(frame: pl.DataFrame, room: int) -> int:
+    """What the names need, so that numbers stand near them, and at most what there is."""
+    longest = max((formats.cell_width(formats.printable(str(name))) for name in frame["short_name"]), default=0)
+    return max(min(longest + 1, room), 12)
+
+
 def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
     lines = [writer.head("Top host functions", "self time per step, share of the step")]
-    name_width = max(writer.width - 2 - 10 - 9 - 10 - 2, 12)
+    name_width = _name_width(frame.head(TOP_HOST), writer.width - 2 - 10 - 9 - 10 - 2)
     for row in frame.head(TOP_HOST).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
