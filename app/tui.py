@@ -15,6 +15,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from tracetui.app import commands, jobs, status
+from tracetui.app.exit_codes import UNREADABLE, UsageError
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader, LoadProgress, explain
 from tracetui.app.palette import EverythingProvider
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tracetui.app.views.base import View
     from tracetui.parsers import Run
 
-EXIT_UNREADABLE = 1
 REMOTE_ESCAPE_SECONDS = 0.4
 
 
@@ -68,8 +68,7 @@ class TracetuiApp(App[None]):
             self.session.scope = scope
         self.low_bandwidth = low_bandwidth
         self.exit_code = 0
-        tabs = [name for name, _ in commands.TABS]
-        self.tab = tab if tab in tabs else "diff" if len(paths) > 1 and tab is None else "overview"
+        self.tab = find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
         self.loader = Loader(self, cache=cache)
         self._errors: list[str] = []
@@ -202,7 +201,7 @@ class TracetuiApp(App[None]):
             self.log_error(error)
         self.loader.failures[side] = line
         if side == "a" and "a" not in self.session.runs:
-            self.exit_code = EXIT_UNREADABLE
+            self.exit_code = UNREADABLE
         else:
             self.say(line)
             self._reload_views(side)
@@ -393,6 +392,21 @@ class TracetuiApp(App[None]):
         self.exit()
 
 
+def find_tab(name: str) -> str:
+    """The tab of this name, of a name that begins so, or of this number.
+
+    Raises:
+        UsageError: there is no such tab, or several.
+    """
+    tabs = [tab for tab, _ in commands.TABS]
+    if name.isdecimal() and 1 <= int(name) <= len(tabs):
+        return tabs[int(name) - 1]
+    found = [tab for tab in tabs if tab.startswith(name.lower())]
+    if len(found) != 1:
+        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
+    return found[0]
+
+
 def run_tui(
     paths: Sequence[Path],
     *,
@@ -435,4 +449,4 @@ def run_tui(
         cache=cache,
     )
     app.run(mouse=not remote if mouse is None else mouse)
-    return app.exit_code
+    return app.exit_code or app.return_code or 0

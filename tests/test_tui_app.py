@@ -11,7 +11,9 @@ import pytest
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import commands
+from tracetui.app.exit_codes import UsageError
 from tracetui.app.screens import RunPicker, TextScreen
+from tracetui.app.tui import find_tab
 from tracetui.app.views.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
 
@@ -416,3 +418,63 @@ async def test_over_ssh_the_table_scrolls_by_half_pages():
         assert app.theme == "ansi-dark"
         await press(pilot, *["down"] * 19)
         assert app.view.table.top >= 9
+
+
+async def test_the_mouse_sorts_moves_opens_and_goes_to_tabs():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await pilot.click("#table", offset=(52, 0))
+        assert app.view.table.sort == ("calls", True)
+        await pilot.click("#table", offset=(52, 0))
+        assert app.view.table.sort == ("calls", False)
+        await pilot.click("#table", offset=(5, 3))
+        assert app.view.table.cursor == 2
+        await pilot.click("#table", offset=(5, 3), times=2)
+        await settle(pilot)
+        assert "Kernels ›" in lines(app)[2]
+        await pilot.click("#tabs", offset=(30, 0))
+        await settle(pilot)
+        assert app.tab == "operators"
+
+
+async def test_a_filter_that_cannot_be_read_at_the_start_is_explained():
+    async with opened(FP32, tab="kernels", filter="/(/") as (app, _):
+        assert "not a regular expression" in screen_text(app)
+        assert "1/20" in lines(app)[2]
+
+
+@pytest.mark.parametrize(("name", "tab"), [("kernels", "kernels"), ("Mod", "modules"), ("4", "host")])
+def test_tabs_are_found_by_name_beginning_and_number(name, tab):
+    assert find_tab(name) == tab
+
+
+@pytest.mark.parametrize("name", ["0", "7", "sausages", ""])
+def test_a_tab_that_is_not_there_is_wrong_usage(name):
+    with pytest.raises(UsageError, match="there are overview, kernels"):
+        find_tab(name)
+
+
+async def test_tables_beside_the_first_one():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "v")
+        assert "[CUDA memcpy Host-to-Device]" in lines(app)[4]
+        assert "45.80" in lines(app)[4]
+        await press(pilot, "v", "4", "v")
+        assert lines(app)[4].startswith(">cudaLaunchKernel ")
+        await press(pilot, "v")
+        assert "1,811 took longer than their GPU work" in lines(app)[2]
+        await press(pilot, "v")
+        assert lines(app)[4].startswith(">ProfilerStep")
+        await press(pilot, "v", "3", "v")
+        assert "[[768, 192], [192, 788]]" in screen_text(app)
+
+
+async def test_a_second_run_leaves_the_place_in_the_first_alone():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "down", "down", "enter")
+        app.open_run("b", (FP16,))
+        await settle(pilot)
+        assert "A: Kernels › sm80" in lines(app)[2]
+        await press(pilot, "escape")
+        assert app.view.table.cursor == 2
+        await press(pilot, "6")
+        assert "step: A 106.4 ms  B 117.0 ms" in lines(app)[2]

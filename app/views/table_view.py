@@ -45,12 +45,11 @@ class TableView(SavingView):
         yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
-        """Takes over the choices made in other tabs."""
+        """Takes over the choices made in other tabs; Textual calls the handler of `View` next."""
         self.table.ascii = self.session.ascii
         self.query_one("#title", Line).ascii = self.session.ascii
         self.table.full_names = self.session.full_names
         self.table.jump = self.tui.low_bandwidth
-        super().on_mount()
 
     # --- what a tab defines
 
@@ -413,6 +412,5 @@ class TableView(SavingView):
         self.call_after_refresh(self.take_focus)
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
-        """Takes the remark on waiting away."""
+        """Takes the remark on waiting away; Textual calls the handler of `View` next."""
         self.tui.say("")
-        super().on_job_done(event)

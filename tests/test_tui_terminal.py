@@ -1,0 +1,191 @@
+"""The program in a real (pseudo) terminal: colours, mouse, bytes, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from fcntl import ioctl
+from importlib.resources import files
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pytest
+
+FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+PATIENCE_SECONDS = 40
+COLOR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:[34][0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)(?:;[\d;]*)?m")
+RGB = re.compile(rb"[34]8;2;")
+INDEXED = re.compile(rb"[34]8;5;")
+MOUSE_ON = b"\x1b[?1000h"
+
+
+class Terminal:
+    """The program on one end of a pty, this on the other."""
+
+    def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
+        self.master, slave = pty.openpty()
+        ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tracetui.app", "open", *arguments],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env={**clean, "TERM": "xterm-256color", **environment},
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = b""
+
+    def read(self, seconds: float) -> bytes:
+        """What comes within a time."""
+        got, deadline = b"", time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([self.master], [], [], left)[0]:
+                try:
+                    chunk = os.read(self.master, 65536)
+                except OSError:
+                    break
+                if not chunk:
+                    break
+                got += chunk
+        self.seen += got
+        return got
+
+    def until(self, words: bytes) -> None:
+        """Reads until some words have come."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        begin = len(self.seen)
+        while words not in self.seen[begin:]:
+            assert time.monotonic() < deadline, self.seen[-2000:]
+            self.read(0.05)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def quit(self) -> int:
+        """Presses q and waits for the end; its exit code."""
+        self.press(b"q")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline
+            self.read(0.05)
+        self.read(0.2)
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal():
+    started = []
+
+    def start(*arguments: str, **options) -> Terminal:
+        started.append(Terminal(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_truecolor_at_home_with_the_mouse(terminal):
+    screen = terminal(str(FP32), COLORTERM="truecolor")
+    screen.until(b"Top kernels")
+    assert RGB.search(screen.seen)
+    assert MOUSE_ON in screen.seen
+    assert screen.quit() == 0
+    for off in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?25h"):
+        assert off in screen.seen
+
+
+def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
+    screen = terminal(str(FP32), COLORTERM="truecolor", SSH_CONNECTION="1 2 3 4")
+    screen.until(b"Top kernels")
+    screen.read(1.0)
+    assert MOUSE_ON not in screen.seen
+    assert not RGB.search(screen.seen)
+    screen.press(b"2")
+    screen.until(b"selective_scan")
+    screen.read(1.0)
+    assert screen.read(1.0) == b"", "an idle screen sends nothing"
+    screen.press(b"j")
+    assert 0 < len(screen.read(0.7)) < 900
+    assert screen.quit() == 0
+
+
+def test_the_mouse_can_be_asked_for_over_ssh(terminal):
+    screen = terminal(str(FP32), "--mouse", SSH_CONNECTION="1 2 3 4")
+    screen.until(b"Top kernels")
+    assert MOUSE_ON in screen.seen
+
+
+def test_no_color_means_none(terminal):
+    screen = terminal(str(FP32), NO_COLOR="1", COLORTERM="truecolor")
+    screen.until(b"Top kernels")
+    screen.press(b"2")
+    screen.until(b"selective_scan")
+    screen.press(b"6")
+    screen.until(b"no second run")
+    assert not COLOR.search(screen.seen), COLOR.search(screen.seen)
+    assert re.search(rb"\x1b\[(?:\d;)?7;[\d;]*m>", screen.seen), "the cursor row is in reverse video"
+    assert screen.quit() == 0
+
+
+@pytest.mark.parametrize(
+    ("color", "has_rgb", "has_indexed"), [("16", False, False), ("256", False, True), ("truecolor", True, False)]
+)
+def test_colours_as_asked(terminal, color, has_rgb, has_indexed):
+    screen = terminal(str(FP32), "--color", color)
+    screen.until(b"Top kernels")
+    assert bool(RGB.search(screen.seen)) == has_rgb
+    assert bool(INDEXED.search(screen.seen)) == has_indexed
+    assert COLOR.search(screen.seen)
+
+
+def test_ascii_sends_nothing_else(terminal):
+    screen = terminal(str(FP32), "--ascii")
+    screen.until(b"Top kernels")
+    screen.press(b"2")
+    screen.until(b"selective_scan")
+    assert screen.seen.isascii()
+
+
+def test_a_name_with_escapes_is_shown_and_not_obeyed(terminal, tmp_path):
+    evil = tmp_path / "evil.json"
+    evil.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "evil\\u001b]0;owned\\u0007\\u001b[2Jkernel", "pid": 0,'
+        ' "tid": 7, "ts": 1.0, "dur": 5.0, "args": {"stream": 7, "device": 0, "correlation": 1}}]}'
+    )
+    screen = terminal(str(evil))
+    screen.until(b"evil")
+    screen.press(b"2")
+    screen.until(b"evil")
+    screen.press(b"d")
+    screen.read(1.0)
+    assert b"\x1b]0;" not in screen.seen
+    assert b"owned\x07" not in screen.seen
+    assert b"\x1b[2J" not in screen.seen
+    assert b"\\x1b]0;owned" in screen.seen
+
+
+def test_what_is_no_trace_ends_with_code_1(terminal, tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("hello")
+    screen = terminal(str(bad))
+    screen.until(b"gzipped")
+    assert screen.quit() == 1
+
+
+def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
+    screen = terminal(str(FP32), "--tab", "sausages")
+    screen.until(b"there are overview, kernels")
+    assert screen.process.wait(PATIENCE_SECONDS) == 2
