@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
@@ -25,11 +28,13 @@ class Layout:
 
     separator: bytes
 
-    def ends(self, words: Any, braces: Any) -> Any:
-        """Which closing braces end an event: those that the separator follows (its first eight bytes are compared)."""
+    def begins_event(self, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which keys, by where their text begins, have the separator before them (eight bytes of it are compared)."""
         head = self.separator[:8]
         mask = np.uint64((1 << 8 * len(head)) - 1)
-        return (words[braces] & mask) == np.uint64(int.from_bytes(head, "little"))
+        before = words[np.maximum(begin - len(self.separator), 0)]
+        found: NDArray[np.bool_] = (before & mask) == np.uint64(int.from_bytes(head, "little"))
+        return found
 
 
 KINETO = Layout(b'},\n  {\n    "')

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _QUOTE, _COMMA, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = b'",\\}: '
+_ENDS_VALUE = np.zeros(256, np.bool_)
+_ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
 
 class Irregular(Exception):  # noqa: N818  a change of road, not a failure
@@ -64,19 +66,16 @@ class Tokens:
         self.close = quotes[1::2]
         """Where its closing quote stands."""
 
-        braces = np.flatnonzero(text == _CLOSE_BRACE)
-        ends = braces[chunk.layout.ends(self.words, braces)]
-        self.ends: Ints = np.append(ends, self.size - 1) if not ends.size or ends[-1] != self.size - 1 else ends
-        """The closing brace of each event."""
-        self.events = self.ends.size
-
         self._key = np.flatnonzero(self.buffer[self.close + 1] == _COLON)
         """The strings that are keys, read or not."""
         self._key_begin = self.begin[self._key]
-        per_event = np.diff(np.searchsorted(self._key_begin, self.ends), prepend=0)
-        self._key_event = np.repeat(np.arange(self.events), per_event)
-        if self._key_event.size != self._key.size:
-            raise Irregular("keys after the last event")
+        first = np.flatnonzero(chunk.layout.begins_event(self.words, self._key_begin))
+        """The key that each event but the first begins with."""
+        self.ends: Ints = np.append(self._key_begin[first] - len(chunk.layout.separator), self.size - 1)
+        """The closing brace of each event."""
+        self.events = self.ends.size
+        self._every = np.arange(self.events)
+        self._key_event = np.repeat(self._every, np.diff(first, prepend=0, append=self._key.size))
         code = TABLE.classify(first4[self._key_begin])
         self._order = np.argsort(code, kind="stable")
         self._cuts = np.zeros(TABLE.codes + 1, np.int64)
@@ -111,7 +110,7 @@ class Tokens:
         return found
 
     def _is_one_per_event(self, keys: Ints) -> bool:
-        return keys.size == self.events and bool((self._key_event[keys] == np.arange(self.events)).all())
+        return keys.size == self.events and bool((self._key_event[keys] == self._every).all())
 
     def field(self, name: str) -> Field | None:
         """A key's occurrences, or None; events that have it twice are marked odd."""
@@ -119,21 +118,22 @@ class Tokens:
         if not keys.size:
             return None
         if self._is_one_per_event(keys):
-            return Field(None, self._values(keys), keys)
+            return Field(None, self._values(name, keys), keys)
         event = self._key_event[keys]
         again = event[1:] == event[:-1]
         if again.any():
             self.odd[event[1:][again]] = True
             first = np.concatenate(([True], ~again))
             keys, event = keys[first], event[first]
-        return Field(event, self._values(keys), keys)
+        return Field(event, self._values(name, keys), keys)
 
-    def _values(self, keys: Ints) -> Ints:
+    def _values(self, name: str, keys: Ints) -> Ints:
         """Where the values of these keys begin: past the colon and at most one blank.
 
         What stands further off is no plain number or string to its reader, and so makes its event odd.
         """
-        at = self.close[self._key[keys]] + 2
+        at = self._key_begin[keys]
+        at += len(name) + len('":')
         at += self.buffer[at] <= _SPACE
         return at
 
@@ -143,10 +143,9 @@ class Tokens:
         Values that are no string, or don't end where a value ends, mark their event odd.
         """
         value = np.minimum(self._key[field.key] + 1, self.begin.size - 1)
-        begin, close = self.begin[value], self.close[value]
-        after = self.buffer[close + 1]
+        begin, close = field.at + 1, self.close[value]
         # a quote that should have been escaped ends the string too early, and no value goes on with a letter
-        strange = (begin - 1 != field.at) | ~((after == _COMMA) | (after == _CLOSE_BRACE) | (after <= _SPACE))
+        strange = (self.buffer[field.at] != _QUOTE) | ~_ENDS_VALUE[self.buffer[close + 1]]
         if strange.any():
             self.odd[self.event_of(field)[strange]] = True
             close = np.where(strange, begin, close)
@@ -154,7 +153,7 @@ class Tokens:
 
     def event_of(self, field: Field) -> Ints:
         """The event number of each occurrence."""
-        return np.arange(self.events) if field.event is None else field.event
+        return self._every if field.event is None else field.event
 
     def raw_values(self, field: Field) -> tuple[Ints, Ints]:
         """(begin, length) of the JSON text of values that may be lists: up to the next key or the event's end."""
