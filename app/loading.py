@@ -14,6 +14,7 @@ from tracetui.app import jobs
 from tracetui.app.formats import fit, format_bytes, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from textual.message_pump import MessagePump
@@ -41,8 +42,16 @@ class LoadProgress(Message):
 class Loader:
     """Reads run A and run B, each in its own thread, for an app that gets the messages."""
 
-    def __init__(self, target: MessagePump, *, cache: bool) -> None:
+    def __init__(self, target: MessagePump, *, cache: bool, meanwhile: Callable[[], object] | None = None) -> None:
+        """Sets up.
+
+        Args:
+            target: gets the messages.
+            cache: use the cache of parsed traces.
+            meanwhile: what can be got ready beside the first reading: imports of what will show the run.
+        """
         self._target = target
+        self._meanwhile = meanwhile
         self._cache = cache
         self._cancel: dict[Side, threading.Event] = {}
         self._began: dict[Side, float] = {}
@@ -63,6 +72,7 @@ class Loader:
             self._keys = {key: other for key, other in self._keys.items() if other != side}
         cancel = threading.Event()
         cache, target = self._cache, self._target
+        meanwhile, self._meanwhile = self._meanwhile, None
         self._cancel[side] = cancel
         self._began[side] = time.monotonic()
         self.lines[side] = "Opening …"
@@ -81,6 +91,8 @@ class Loader:
             # imported here: Polars and NumPy take longer than the first paint
             from tracetui.parsers import open_path
 
+            if meanwhile is not None:
+                threading.Thread(target=meanwhile, daemon=True).start()
             return open_path(*paths, progress=report, cancel=cancel, cache=cache)
 
         self._count += 1

@@ -18,8 +18,6 @@ from tracetui.app import commands, jobs, status
 from tracetui.app.exit_codes import UNREADABLE, UsageError
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader, LoadProgress, explain
-from tracetui.app.palette import EverythingProvider
-from tracetui.app.screens import RunPicker, TextScreen, help_text, traces_beside
 from tracetui.app.session import Session, Side
 from tracetui.app.theme import DARK, settle_color, theme_name
 from tracetui.app.widgets.lines import Footer, Line, TabBar
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from textual.app import ComposeResult, SystemCommand
+    from textual.command import Provider
     from textual.events import Key, Resize
     from textual.screen import Screen
 
@@ -39,12 +38,19 @@ if TYPE_CHECKING:
 REMOTE_ESCAPE_SECONDS = 0.4
 
 
+def _provider() -> type[Provider]:
+    # imported here: before the first paint nobody needs it
+    from tracetui.app.palette import EverythingProvider
+
+    return EverythingProvider
+
+
 class TracetuiApp(App[None]):
     """Header, tabs, the view, footer."""
 
     TITLE = "tracetui"
     CSS_PATH = "app.tcss"
-    COMMANDS: ClassVar[set[Any]] = {EverythingProvider}
+    COMMANDS: ClassVar[set[Any]] = {_provider}
     BINDINGS = commands.bindings("app")
     ALLOW_SELECT = False
 
@@ -70,7 +76,7 @@ class TracetuiApp(App[None]):
         self.exit_code = 0
         self.tab = find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
-        self.loader = Loader(self, cache=cache)
+        self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
@@ -98,6 +104,11 @@ class TracetuiApp(App[None]):
         for side, paths in self._paths.items():
             if paths:
                 self.open_run(side, paths)
+
+    def _import_view(self) -> None:
+        from tracetui.app.views import view_class
+
+        view_class(self.tab)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """None of Textual's own: the registry has them all."""
@@ -185,6 +196,8 @@ class TracetuiApp(App[None]):
 
     def _pick_run(self, run: Run) -> None:
         """The folder holds several runs: asks which."""
+        from tracetui.app.screens import RunPicker
+
         files = tuple(trace.source.path for trace in run.traces)
         choices = [(f"{run.name} (open now)", files), *run.others]
 
@@ -233,12 +246,12 @@ class TracetuiApp(App[None]):
         self.tab = tab
         self.screen_stack[0].query_one(TabBar).show(tab)
         if "a" in self.session.runs:
-            from tracetui.app.views import make_view
+            from tracetui.app.views import view_class
 
             for view in self._views():
                 view.display = tab == view.TAB
             if self._made(tab) is None:
-                self.screen_stack[0].query_one("#body").mount(make_view(tab))
+                self.screen_stack[0].query_one("#body").mount(view_class(tab)())
                 self.call_after_refresh(self._focus_view)
             elif self.view is not None:
                 self.view.revisit()
@@ -329,6 +342,8 @@ class TracetuiApp(App[None]):
 
     def action_help(self) -> None:
         """Shows the help of this view."""
+        from tracetui.app.screens import TextScreen, help_text
+
         view = self.view
         columns = view.columns_about() if view is not None else ()
         title = dict(commands.TABS)[self.tab]
@@ -339,6 +354,8 @@ class TracetuiApp(App[None]):
         """Shows what was skipped, repaired or missing."""
         if "a" not in self.session.runs:
             return
+        from tracetui.app.screens import TextScreen
+
         text = status.notes_text(self.session, self.own)
         self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", text))
 
@@ -362,6 +379,7 @@ class TracetuiApp(App[None]):
         """Asks for the run to compare with."""
         if "a" not in self.session.runs:
             return
+        from tracetui.app.screens import RunPicker, traces_beside
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracetui.app.views.base import View
 
 
-def make_view(tab: str) -> View:
+def view_class(tab: str) -> type[View]:
     """The view of a tab; imported only now, because views bring Polars with them.
 
     Raises:
@@ -17,25 +17,25 @@ def make_view(tab: str) -> View:
     if tab == "overview":
         from tracetui.app.views.overview import OverviewView
 
-        return OverviewView()
+        return OverviewView
     if tab == "kernels":
         from tracetui.app.views.kernels import KernelsView
 
-        return KernelsView()
+        return KernelsView
     if tab == "operators":
         from tracetui.app.views.operators import OperatorsView
 
-        return OperatorsView()
+        return OperatorsView
     if tab == "host":
         from tracetui.app.views.host import HostView
 
-        return HostView()
+        return HostView
     if tab == "modules":
         from tracetui.app.views.modules import ModulesView
 
-        return ModulesView()
+        return ModulesView
     if tab == "diff":
         from tracetui.app.views.diff import DiffView
 
-        return DiffView()
+        return DiffView
     raise KeyError(tab)
