@@ -113,6 +113,8 @@ class OverviewView(View):
     def footer_labels(self) -> dict[str, str]:
         """The tabs where the page's lines lead."""
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}
+        if len(self.session.runs["a"].ranks) > 1:
+            labels["run.rank"] = "next rank"
         page = self.query_one("#page")
         if page.max_scroll_y:
             labels["page.down"] = "scroll"

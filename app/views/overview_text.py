@@ -281,7 +281,7 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
         times = "".join(
             f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
         )
-        line = Text(f"  {row['rank']!s:<4}{times}{formats.format_percent(row['behind_percent']):>10}")
+        line = Text(f"  {row['rank']!s:<4}{times}{formats.format_percent(row['behind_percent'], signed=True):>10}")
         if row["straggler"]:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)
