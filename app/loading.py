@@ -59,6 +59,8 @@ class Loader:
         self._count = 0
         self.lines: dict[Side, str] = {}
         """What is known about a run being read."""
+        self.shares: dict[Side, str] = {}
+        """The same in two words, for where there is little room: ``reading 25 %``."""
         self.failures: dict[Side, str] = {}
         """Why a run could not be read."""
 
@@ -76,6 +78,7 @@ class Loader:
         self._cancel[side] = cancel
         self._began[side] = time.monotonic()
         self.lines[side] = "Opening …"
+        self.shares[side] = "opening …"
         self.failures.pop(side, None)
         told = [-PROGRESS_SECONDS]
 
@@ -103,7 +106,10 @@ class Loader:
     def note(self, event: LoadProgress) -> None:
         """Takes progress down."""
         if event.side in self.lines:
-            self.lines[event.side] = self._line(event.side, event.progress)
+            progress = event.progress
+            self.lines[event.side] = self._line(event.side, progress)
+            share = f" {100 * progress.done // progress.total} %" if progress.total else ""
+            self.shares[event.side] = f"{progress.stage}{share}"
 
     def finish(self, key: str) -> tuple[Side, bool] | None:
         """Which side has been read, and whether it had been given up; null for one that was forgotten."""
@@ -111,6 +117,7 @@ class Loader:
         if side is None:
             return None
         self.lines.pop(side, None)
+        self.shares.pop(side, None)
         return side, self._cancel.pop(side).is_set()
 
     def stop(self) -> None:

@@ -277,7 +277,7 @@ class TracetuiApp(App[None]):
         view = self.view
         screen.query_one("#header", Line).show(
             status.header_left(self.session, self._paths["a"], self.own),
-            status.header_right(self.session, self.loader.lines, self.own),
+            status.header_right(self.session, self.loader.shares, self.own),
         )
         loading = screen.query_one("#loading", Static)
         if loading.display:

@@ -51,12 +51,16 @@ class SlowReader:
 
 @pytest.fixture
 def slow(monkeypatch):
-    def replace(run=None) -> SlowReader:
-        reader = SlowReader(run)
-        monkeypatch.setattr(tracetui.parsers, "open_path", reader)
-        return reader
+    readers = []
 
-    return replace
+    def replace(run=None) -> SlowReader:
+        readers.append(SlowReader(run))
+        monkeypatch.setattr(tracetui.parsers, "open_path", readers[-1])
+        return readers[-1]
+
+    yield replace
+    for reader in readers:
+        reader.end.set()
 
 
 def partial_run():
@@ -178,3 +182,18 @@ async def test_scope_restricts_every_tab():
         await press(pilot, "2")
         assert "steps 2-3" in screen_text(app)
         assert " 96 " in screen_text(app).split("\n")[4]
+
+
+async def test_esc_gives_up_the_second_run(slow):
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        reader = slow()
+        app.open_run("b", (Path("second.json"),))
+        await until(pilot, "B: reading 25 %")
+        await pilot.press("escape")
+        await settle(pilot)
+        assert reader.cancelled
+        assert "stopped before anything was read" in screen_text(app)
+        assert "1/20" in screen_text(app)
+        await press(pilot, "6")
+        assert "There is no second run" in screen_text(app)
+        assert app.exit_code == 0

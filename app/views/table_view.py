@@ -228,12 +228,12 @@ class TableView(SavingView):
         self._compute("inner", work)
 
     def action_back(self) -> None:
-        """Closes the details, then the page's own filter, then the page."""
+        """Closes the details, then the filter of the page, then the page; with none of them, stops reading."""
         state = self.state
         if self.detail.display:
             self.action_detail()
         elif state is None:
-            return
+            self.tui.action_stop_loading()
         elif state.filter:
             self._set_filter("")
         elif len(self._stack) > 1:
@@ -241,6 +241,8 @@ class TableView(SavingView):
             self._stack.pop()
             self._show_page()
             self.call_after_refresh(self.take_focus)
+        else:
+            self.tui.action_stop_loading()
         self.tui.refresh_lines()
 
     def action_detail(self) -> None:
@@ -341,7 +343,8 @@ class TableView(SavingView):
         event.stop()
         if self.prompt.purpose == "export":
             self._close_prompt()
-            self._export(event.text)
+            # a picture must not show the line that asked for its name
+            self.call_after_refresh(self._export, event.text)
         elif self._set_filter(event.text):
             self._close_prompt()
 
