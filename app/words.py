@@ -7,9 +7,9 @@ CATEGORY_LABELS = {
     "communication": "communication",
     "memcpy": "memcpy",
     "memset": "memset",
-    "runtime": "CUDA calls",
+    "runtime": "runtime",
     "dataloader": "data loader",
-    "cpu_exec": "CPU operators",
-    "other": "other CPU time",
+    "cpu_exec": "CPU exec",
+    "other": "other",
 }
-"""The categories of step time."""
+"""The categories of step time, as torch-tb-profiler calls them."""

@@ -23,8 +23,8 @@ GROUPS = (
     ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),
     ("communication", "▓", "=", ("communication",), "communication"),
     ("data loader", "▒", "%", ("dataloader",), "loader"),
-    ("CUDA calls", "░", "+", ("runtime",), "runtime"),
-    ("CPU", "·", ".", ("cpu_exec", "other"), "cpu"),
+    ("runtime", "░", "+", ("runtime",), "runtime"),
+    ("CPU, other", "·", ".", ("cpu_exec", "other"), "cpu"),
 )
 """What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
 
