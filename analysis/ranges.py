@@ -48,7 +48,7 @@ def ranges(sel: Selection) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "name": pl.Series(shown, dtype=pl.String),
-            "domain": pl.Series([None] * size, dtype=pl.String),
+            "domain": pl.Series([""] * size, dtype=pl.String),  # record_function has none, as NVTX's default
             "instances": count(instances, size).astype(np.uint32),
             "host_total_ns": add_up(instances, tree.duration, size),
             "gpu_projected_ns": add_up(label, _projected(tree, node, start, start + spent), size),

@@ -175,7 +175,7 @@ TRACE: dict[str, Any] = {
     "ranges": [
         {
             "name": TEXT,
-            "domain": MAYBE_TEXT,
+            "domain": TEXT,
             "instances": WHOLE,
             "host_total_us": REAL,
             "gpu_projected_us": MAYBE_REAL,
