@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tracetui.parsers import open_path
-from tracetui.parsers.chrome import chunks, reader
+from tracetui.parsers.chrome import chunks, keys, reader
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.trace import FRAMES
@@ -272,3 +272,24 @@ def test_rows_are_usable_while_the_rest_is_read(monkeypatch, shared_data, record
         assert rows.height == whole.height
         key = "start" if "start" in rows.columns else "time"
         assert rows[key].sort().equals(whole[key].sort())
+
+
+def test_keys_that_resemble_one_are_not_it(tmp_path):
+    """Each key that is read, with its last or a middle letter changed, and with letters added."""
+    decoys = {}
+    for key in keys.ARGUMENTS:
+        for other in (key + "s", key[:-1], key[:-1] + "?", key[: len(key) // 2] + "~" + key[len(key) // 2 + 1 :]):
+            if other not in keys.ALL and len(other) > 2:
+                decoys[other] = 77
+    plain = kernel(args={"device": 1, "stream": 2, "context": 3, "registers per thread": 4, "bytes": 5})
+    spoiled = kernel(args={**plain["args"], **decoys})
+    trace = read_chrome(write(tmp_path / "t.json", plain, spoiled))
+    first, second = trace.device.drop("offset").rows()
+    assert first == second
+
+
+@pytest.mark.parametrize("numbers", [[5] * 40, [5, 5, 6] * 14, [12345678, 12345679] * 20, [123456789012] * 40])
+def test_threads_that_repeat_and_change(tmp_path, numbers):
+    operator = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "dur": 1}
+    path = write(tmp_path / "t.json", *({**operator, "tid": tid, "ts": n} for n, tid in enumerate(numbers)))
+    assert sorted(read_chrome(path).host["thread"]) == sorted(numbers)

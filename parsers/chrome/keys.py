@@ -20,6 +20,9 @@ ARGUMENTS = (
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 
 NO_KEY = 0
+PREFIX, TAIL = 4, 8
+"""How many bytes of a key are compared at its beginning, and at its end with the quote and the colon."""
+CLOSING = len('":')
 _SLOT_BITS = 12
 _SHIFT = np.uint32(32 - _SLOT_BITS)
 
@@ -74,14 +77,19 @@ class KeyTable:
     @staticmethod
     def is_told_by_prefix(name: str) -> bool:
         """Whether the four bytes that `classify` compares hold the whole key, its closing quote and the colon."""
-        return len(name) <= 2
+        return len(name) + CLOSING <= PREFIX
 
     def matches(self, name: str, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which strings of a group are this key, by its bytes, its closing quote and the colon after it."""
         head, mask, size = self._full[name]
-        same: NDArray[np.bool_] = (words[begin] & mask) == head
-        if size > 5:  # compared up to eight bytes so far: now the last six, the quote and the colon
-            same &= words[begin + (size - 6)] == self._tails[name]
+        same: NDArray[np.bool_]
+        if size + CLOSING <= TAIL:
+            same = (words[begin] & mask) == head
+            return same
+        # the first four bytes are known to fit; these are the last six, the quote and the colon
+        same = words[begin + (size + CLOSING - TAIL)] == self._tails[name]
+        if size + CLOSING > PREFIX + TAIL:
+            same &= (words[begin] & mask) == head
         return same
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
 
+SHORT = 10**7
+"""Below this a number and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
 """Times beyond 73 years are damage; below, sums of two still fit in int64."""
 
@@ -122,7 +124,7 @@ class _Scan:
     def part(self) -> Part:
         tokens = self._tokens
         # reading the columns marks odd events, so rows are chosen after: an odd one leaves its group
-        common = {"process": self._ints("pid"), "thread": self._ints("tid"), "name": self._names()}
+        common = {"process": self._repeated("pid"), "thread": self._repeated("tid"), "name": self._names()}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
         }  # fmt: skip
@@ -243,6 +245,21 @@ class _Scan:
     def _ints(self, key: str) -> Ints:
         values: Ints = self._read(key, integers)
         return values
+
+    def _repeated(self, key: str) -> Ints:
+        """The same for a number that seldom changes from event to event: only changes are read."""
+        tokens = self._tokens
+        found = tokens.field(key)
+        if found is None or found.event is not None:
+            return self._ints(key)
+        text = tokens.words[found.at]  # more than eight digits would differ unseen: those are read one by one
+        changes = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), text[1:] != text[:-1])))
+        if 2 * changes.size > tokens.events:
+            return self._ints(key)
+        read, plain = integers(tokens.buffer, tokens.words, found.at[changes])
+        if not plain.all() or np.abs(read).max() >= SHORT:
+            return self._ints(key)
+        return np.repeat(read, np.diff(changes, append=tokens.events))
 
     def _read(self, key: str, reader: Reader) -> NDArray[Any]:
         """One number per event, null where the key is absent; values that aren't plain make their event odd."""
