@@ -54,20 +54,23 @@ GROUPS = {"host": HOST, "device": DEVICE, "memory": MEMORY, "flows": FLOWS, "cou
 """Columns of each group; events of `OTHER_KIND` stand in ``device``, whose columns are the wider ones."""
 
 
+def _nulls(dtype: np.dtype[Any] | None) -> tuple[np.dtype[Any], Any]:
+    """(type, the value that stands for null) of a column; grid and block sizes have no type of their own here."""
+    if dtype is None:
+        return np.dtype(np.int32), -1
+    return dtype, {_CODE: NULL_CODE, _FLOAT: np.nan, _INT: NULL}.get(dtype, 0)
+
+
+def _empty(dtype: np.dtype[Any] | None, size: int) -> NDArray[Any]:
+    return np.empty((size, 3) if dtype is None else size, _nulls(dtype)[0])
+
+
 def blank(group: dict[str, np.dtype[Any] | None], size: int) -> Columns:
     """Columns of this group with `size` rows of nulls."""
     columns: Columns = {}
     for name, dtype in group.items():
-        if dtype is None:
-            columns[name] = np.full((size, 3), -1, np.int32)
-        elif dtype == _CODE:
-            columns[name] = np.full(size, NULL_CODE, np.uint32)
-        elif dtype == _FLOAT:
-            columns[name] = np.full(size, np.nan)
-        elif dtype == _INT:
-            columns[name] = np.full(size, NULL, np.int64)
-        else:
-            columns[name] = np.zeros(size, dtype)
+        columns[name] = _empty(dtype, size)
+        columns[name][...] = _nulls(dtype)[1]
     return columns
 
 
@@ -77,14 +80,13 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
     Each part's columns are let go as they are taken, so that the whole never exists twice.
     """
     sizes = [next(iter(part.values())).shape[0] for part in parts]
-    joined = {}
+    joined: Columns = {}
     for name, dtype in group.items():
-        pieces = [
-            part.pop(name) if name in part else blank({name: dtype}, size)[name]
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        joined[name] = np.concatenate(pieces) if pieces else blank({name: dtype}, 0)[name]
-        del pieces
+        joined[name] = column = _empty(dtype, sum(sizes))
+        end = 0
+        for part, size in zip(parts, sizes, strict=True):
+            start, end = end, end + size
+            column[start:end] = part.pop(name) if name in part else _nulls(dtype)[1]
         allocator.release_freed()
     return joined
 
