@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,9 @@ def load(key: str, path: Path) -> Trace | None:
     entry = folder() / key
     try:
         context = json.loads((entry / _CONTEXT).read_bytes())
-        frames = {name: pl.read_ipc(entry / f"{name}.arrow") for name in FRAMES}
+        with ThreadPoolExecutor() as pool:
+            read = pool.map(lambda name: pl.read_ipc(entry / f"{name}.arrow"), FRAMES)
+            frames = dict(zip(FRAMES, read, strict=True))
         trace = Trace(
             **frames,
             info=_info(context["info"]),
