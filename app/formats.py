@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 UNKNOWN = "-"
 """What stands where a value can't be known."""
@@ -142,6 +147,41 @@ def fit(text: str, width: int, *, ascii: bool = False, keep_end: bool = False) -
     if keep_end:
         return mark + _head(text[::-1], room)[::-1]
     return _head(text, room) + mark
+
+
+def fit_middle(text: str, width: int, *, ascii: bool = False, end: float = 0.5) -> str:
+    """The text in at most `width` columns, both ends kept; an ellipsis stands for what is cut between them.
+
+    Args:
+        text: what to cut.
+        width: columns there are.
+        ascii: three dots for the ellipsis.
+        end: share of the room that the end of the text gets.
+    """
+    mark = "..." if ascii else "…"
+    room = width - len(mark)
+    if cell_width(text) <= width or room < 2:
+        return fit(text, width, ascii=ascii)
+    tail = max(int(room * end), 1)
+    return _head(text, room - tail) + mark + _head(text[::-1], tail)[::-1]
+
+
+def fit_all(texts: Sequence[str], width: int) -> list[str]:
+    """Several texts in `width` columns together: the longest are cut in the middle, short ones leave them room."""
+    widths = [cell_width(text) for text in texts]
+    limit = max(widths, default=0)
+    while limit > 12 and sum(min(size, limit) for size in widths) > width:
+        limit -= 1
+    return [fit_middle(text, limit) for text in texts]
+
+
+def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[str, str]:
+    """Each text cut at its end, or in the middle where two would look alike."""
+    cut = {text: fit(text, width, ascii=ascii) for text in texts}
+    for end in (0.35, 0.5):
+        seen = Counter(cut.values())
+        cut |= {text: fit_middle(text, width, ascii=ascii, end=end) for text, short in cut.items() if seen[short] > 1}
+    return cut
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

@@ -30,6 +30,7 @@ FILTER_HELP = (
     (">=10", "the number of calls"),
     ("mean>20us", "a column by its title"),
 )
+MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
 SHOWN_FILES = 500
 _TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
 
@@ -110,7 +111,11 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> T
 class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     """A list of runs, or of files; the result is the paths of the one chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("q", "cancel", show=False),
+        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
+    ]
 
     def __init__(self, title: str, runs: Sequence[tuple[str, tuple[Path, ...]]], *, typing: bool, ascii: bool) -> None:
         super().__init__()
@@ -153,6 +158,10 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         event.stop()
         if event.value.strip():
             self.dismiss((Path(event.value.strip()).expanduser(),))
+
+    def action_move(self, where: str) -> None:
+        """Moves in the list with the keys of the tables."""
+        getattr(self.query_one(OptionList), f"action_{where}")()
 
     def action_cancel(self) -> None:
         """None was chosen."""

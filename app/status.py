@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.app.formats import fit, format_bytes, printable
+from tracetui.app.formats import fit, fit_all, format_bytes, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 EXAMPLE_WIDTH = 200
 
 
-def header_left(session: Session, paths: tuple[Path, ...], own: Own) -> Text:
-    """The program, the runs, the GPU."""
+def header_left(session: Session, paths: tuple[Path, ...], own: Own, width: int) -> Text:
+    """The program, the runs, the GPU, in `width` columns as far as names can be cut."""
     text = Text().append(" tracetui", "bold")
     runs = session.runs
     if "a" not in runs:
         text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in paths)))
     elif "b" in runs:
-        text.append(own(f"  A {printable(runs['a'].name)}   B {printable(runs['b'].name)}"))
+        a, b = fit_all([printable(runs["a"].name), printable(runs["b"].name)], width - 18)
+        text.append(own(f"  A {a}   B {b}"))
     else:
         text.append(own(f"  {printable(runs['a'].name)}"))
         gpu = next((device.name for device in session.trace().info.devices if device.name), "")

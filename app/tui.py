@@ -275,10 +275,10 @@ class TracetuiApp(App[None]):
         if not screen.query("#header"):
             return
         view = self.view
-        screen.query_one("#header", Line).show(
-            status.header_left(self.session, self._paths["a"], self.own),
-            status.header_right(self.session, self.loader.shares, self.own),
-        )
+        right = status.header_right(self.session, self.loader.shares, self.own)
+        room = self.size.width - right.cell_len
+        left = status.header_left(self.session, self._paths["a"], self.own, room)
+        screen.query_one("#header", Line).show(left, right)
         loading = screen.query_one("#loading", Static)
         if loading.display:
             line = self.failure("a") or self.loader.lines.get("a", "")

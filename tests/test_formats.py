@@ -8,6 +8,9 @@ from tracetui.app.formats import (
     bar,
     cell_width,
     fit,
+    fit_all,
+    fit_apart,
+    fit_middle,
     format_bytes,
     format_count,
     format_ns,
@@ -159,3 +162,27 @@ def test_padding_counts_columns_not_characters() -> None:
 )
 def test_python_functions_are_named_as_a_person_would(name: str, short: str) -> None:
     assert short_function(name) == short
+
+
+def test_texts_that_would_look_alike_are_cut_in_the_middle() -> None:
+    names = ["gemm_f32_tn_64x64_ffma", "gemm_f32_tn_64x64_ffma_split", "copy", "elementwise: add of a tensor"]
+    cut = fit_apart(names, 12)
+    assert cut["copy"] == "copy"
+    assert len(set(cut.values())) == 4
+    assert all(cell_width(text) <= 12 for text in cut.values())
+
+
+@pytest.mark.parametrize("width", range(1, 30))
+def test_both_ends_stay_in_any_width(width: int) -> None:
+    for text in ("selective_scan_fwd_kernel<fp16>", "日本語 kernel 名前 日本語 kernel 名前"):
+        assert cell_width(fit_middle(text, width)) <= width
+        assert cell_width(fit_middle(text, width, ascii=True, end=0.35)) <= width
+
+
+def test_short_texts_leave_their_room_to_long_ones() -> None:
+    assert fit_all(["Kernels", "selective_scan_fwd_kernel: modules"], 60) == [
+        "Kernels",
+        "selective_scan_fwd_kernel: modules",
+    ]
+    assert fit_all(["Kernels", "selective_scan_fwd_kernel: modules"], 30)[0] == "Kernels"
+    assert sum(map(len, fit_all(["a" * 40, "b" * 40], 40))) <= 40
