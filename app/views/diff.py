@@ -11,6 +11,7 @@ from tracetui.analysis.diff import diff
 from tracetui.app import commands
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
+from tracetui.app.names import tell_apart
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
@@ -75,7 +76,7 @@ class DiffView(TableView):
             )
         else:
             frame = {"kernels": result.kernels, "operators": result.operators, "modules": result.modules}[kind]
-            frame = frame.with_columns(
+            frame = tell_apart(frame).with_columns(
                 pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_percent")
             )
         return Page(
@@ -100,9 +101,10 @@ class DiffView(TableView):
 
 def _step_line(result: Diff) -> str:
     step = result.step
-    line = f"step: A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
+    line = "step"
     if step.delta_percent is not None:
-        line += f"  {format_percent(step.delta_percent, signed=True)}"
-    if step.noise_ns is not None:
-        line += f"  noise ±{format_ns(step.noise_ns)}"
-    return line
+        line += f" {format_percent(step.delta_percent, signed=True)}"
+    if step.noise_ns is not None and step.delta_ns is not None:
+        side = "within" if abs(step.delta_ns) <= step.noise_ns else "beyond"
+        line += f", {side} noise ±{format_ns(step.noise_ns)}"
+    return f"{line}  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"

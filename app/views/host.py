@@ -111,7 +111,7 @@ class HostView(TableView):
             frame=frame,
             columns=COLUMNS,
             noun="functions",
-            note=f"{selection.describe()} · own time, % of step time · calls that only wait come last",
+            note=f"{selection.describe()} · own time, % of step time · waits last",
             empty=NO_HOST,
             key="name",
         )

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.kernels import kernel_launches, kernels
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
+from tracetui.analysis.modules import module_kernels
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
+from tracetui.app.names import tell_apart
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
@@ -89,27 +91,38 @@ NO_GPU = (
 )
 
 
-def kernel_page(frame: pl.DataFrame, *, title: str, base: str, empty: str = NO_GPU) -> Page:
+def kernel_page(
+    frame: pl.DataFrame, *, title: str, base: str, empty: str = NO_GPU, within: tuple[str, str] | None = None
+) -> Page:
     """A table of kernels."""
     total = int(frame["total_ns"].sum()) if frame.height else 0
     return Page(
         id="kernels",
         title=title,
-        frame=frame,
+        frame=tell_apart(frame),
         columns=COLUMNS,
         noun="kernels",
         note=f"{base} · {format_ns(total)} of kernel time" if frame.height else base,
         empty=empty,
         sort=("total_ns", True),
         inside="launches",
+        within=within,
         key="name",
     )
 
 
-def launch_page(session: Session, name: str, title: str) -> Page:
-    """The launches of one kernel."""
+def launch_page(session: Session, name: str, title: str, within: tuple[str, str] | None = None) -> Page:
+    """The launches of one kernel: all, or those of a module with what is inside it, or those of an operator."""
     selection = session.selection()
     frame = kernel_launches(selection, name)
+    if within is not None:
+        column, owner = within
+        own = pl.col(column) == owner
+        if owner == NOT_ATTRIBUTED:
+            own = pl.col(column).is_null()
+        elif column == "module":
+            own |= pl.col(column).str.starts_with(f"{owner}/")
+        frame = frame.filter(own)
     window = selection.trace.info.window
     begin = window[0] if window else (frame["start"].min() or 0)
     frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
@@ -118,10 +131,56 @@ def launch_page(session: Session, name: str, title: str) -> Page:
     )
 
 
-def inside_kernel(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
+def inside_kernel(
+    session: Session, row: Mapping[str, Any], within: tuple[str, str] | None = None
+) -> Callable[[], Page]:
     """What Enter on a kernel opens."""
     name, short = str(row["name"]), str(row.get("short_name") or row["name"])
-    return lambda: session.cached(("launches", name), lambda: launch_page(session, name, short))
+    return lambda: session.cached(("launches", name, within), lambda: launch_page(session, name, short, within))
+
+
+def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
+    """What Enter on a module opens: its kernels."""
+
+    def work() -> Page:
+        selection = session.selection()
+        return kernel_page(
+            module_kernels(selection, path),
+            title=name,
+            base=selection.describe(),
+            empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
+            within=("module", path),
+        )
+
+    return lambda: session.cached(("module_kernels", path), work)
+
+
+def inside_operator(session: Session, name: str) -> Callable[[], Page]:
+    """What Enter on an operator opens: its kernels."""
+
+    def work() -> Page:
+        selection = session.selection()
+        return kernel_page(
+            operator_kernels(selection, name),
+            title=name,
+            base=selection.describe(),
+            empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
+            within=("operator", name),
+        )
+
+    return lambda: session.cached(("operator_kernels", name), work)
+
+
+def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """What Enter opens on a kernel, a module or an operator, wherever it is listed; null elsewhere."""
+    if page.id == "kernels":
+        return inside_kernel(session, row, page.within)
+    if page.id in ("modules", "kernel_modules"):
+        path = str(row["path"])
+        return inside_module(session, path, path.rpartition("/")[2] or str(row.get("name") or path))
+    if page.id in ("operators", "kernel_operators"):
+        return inside_operator(session, str(row["name"]))
+    return None
 
 
 def member_page(row: Mapping[str, Any], kind: str) -> Page | None:
@@ -138,6 +197,7 @@ def member_page(row: Mapping[str, Any], kind: str) -> Page | None:
         columns=MODULES if kind == "modules" else OPERATORS,
         noun=kind,
         sort=("ns", True),
+        inside="kernels",
         key="path" if kind == "modules" else "name",
     )
 
@@ -167,8 +227,8 @@ class KernelsView(TableView):
         return kernel_page(frame, title="Kernels", base=selection.describe())
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """A kernel's launches."""
-        return inside_kernel(self.session, row) if page.id == "kernels" else None
+        """A kernel's launches; the kernels of a module or an operator that launches it."""
+        return inside_row(self.session, page, row)
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.modules import module_kernels, modules
+from tracetui.analysis.modules import modules
 from tracetui.app.columns import Column
-from tracetui.app.views.kernels import inside_kernel, kernel_page, member_page
+from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
@@ -31,7 +31,8 @@ COLUMNS = (
 
 NO_MODULES = (
     "No nn.Module calls in this trace.\n\n"
-    "Record with profile(..., with_stack=True): Kineto then writes the module calls.\n"
+    "Record with profile(..., with_stack=True):\n"
+    "Kineto then writes the module calls.\n"
     "Operators are in the Operators tab (3)."
 )
 
@@ -66,22 +67,7 @@ class ModulesView(TableView):
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A module's kernels; a kernel's launches."""
-        if page.id == "kernels":
-            return inside_kernel(self.session, row)
-        if page.id != "modules":
-            return None
-        path, name = str(row["path"]), str(row["name"])
-
-        def work() -> Page:
-            selection = self.session.selection()
-            return kernel_page(
-                module_kernels(selection, path),
-                title=name,
-                base=selection.describe(),
-                empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
-            )
-
-        return lambda: self.session.cached(("module_kernels", path), work)
+        return inside_row(self.session, page, row)
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""

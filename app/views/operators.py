@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.kernels import operator_kernels
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
-from tracetui.app.views.kernels import inside_kernel, kernel_page, member_page
+from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
@@ -68,22 +67,7 @@ class OperatorsView(TableView):
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """An operator's kernels; a kernel's launches."""
-        if page.id == "kernels":
-            return inside_kernel(self.session, row)
-        if page.id != "operators":
-            return None
-        name = str(row["name"])
-
-        def work() -> Page:
-            selection = self.session.selection()
-            return kernel_page(
-                operator_kernels(selection, name),
-                title=name,
-                base=selection.describe(),
-                empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
-            )
-
-        return lambda: self.session.cached(("operator_kernels", name), work)
+        return inside_row(self.session, page, row)
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""

@@ -33,6 +33,8 @@ class Page:
     """The order the frame already has, for the header's marker."""
     inside: str = ""
     """What Enter opens, for the footer; empty where it shows the details."""
+    within: tuple[str, str] | None = None
+    """Of a list of kernels: ("module", path) or ("operator", name) whose launches it counts; null for all."""
     key: str = ""
     """The column that names a row uniquely, to find it again."""
 

@@ -130,8 +130,7 @@ class TableView(SavingView):
             return
         # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
         crumbs = [formats.printable(s.page.title) for s in self._stack]
-        width = max((self.size.width - 30) // len(crumbs), 16)
-        crumb = " › ".join(formats.fit(c, width) for c in crumbs)
+        crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs)))
         own = self.tui.own
         # with two runs open, the tabs of one say whose numbers they are
         side = "A: " if "b" in self.session.runs and self.TAB != "diff" else ""
@@ -176,12 +175,16 @@ class TableView(SavingView):
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
+            if state.page.id == "kernels":
+                labels["go.modules"] = "modules"
             if len(self.TABLES) > 1 and len(self._stack) == 1:
                 labels["table.next"] = self._next_kind
             if state.page.inside == "":
                 labels["table.detail"] = ""
-            if len(self._stack) > 1 or self.detail.display or state.filter:
-                labels["go.back"] = "back" if len(self._stack) > 1 and not self.detail.display else "close"
+            if self.detail.display:
+                labels["go.back"] = "close"
+            elif len(self._stack) > 1 and not state.filter:  # the filter's own line says that Esc clears it
+                labels["go.back"] = "back"
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels

@@ -28,6 +28,8 @@ Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""
 
 WHEEL_LINES = 3
+NAMES_LIMIT = 10_000
+"""Rows up to which names that don't fit are cut so that no two look alike."""
 STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 
 
@@ -81,6 +83,8 @@ class FrameTable(Widget, can_focus=True):
         self._placed: list[Placed] = []
         self._gap = 2
         self._laid_out = 0
+        self._cut: dict[str, dict[str, str]] = {}
+        """Names cut to the room there is so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
 
     # --- what is shown
@@ -256,6 +260,7 @@ class FrameTable(Widget, can_focus=True):
 
     def _lay_out(self) -> None:
         width = self._laid_out = self.size.width
+        self._cut.clear()
         if width:
             wanted = [replace(c, priority=0) if c.name in self.pinned else c for c in self.chosen]
             self._placed, self._gap = column_specs.place(wanted, width - 2, content=self._content, narrow=width < 72)
@@ -350,7 +355,17 @@ class FrameTable(Widget, can_focus=True):
             while text and formats.cell_width(text) > placed.width - len(mark):
                 text = text[max(formats.cell_width(text) - placed.width, 1) :]
             return mark + text
+        if placed.column.short and self.frame.height <= NAMES_LIMIT and formats.cell_width(text) > placed.width:
+            return self._names(placed).get(text, text)
         return formats.fit(text, placed.width, ascii=self.ascii)
+
+    def _names(self, placed: Placed) -> dict[str, str]:
+        column = placed.column
+        if column.name not in self._cut:
+            values = self.frame[self._source(column.name)].cast(pl.String).unique()
+            texts = (cell_text(value, column.kind, ascii=self.ascii) for value in values)
+            self._cut[column.name] = formats.fit_apart(texts, placed.width, ascii=self.ascii)
+        return self._cut[column.name]
 
     def _cell(self, position: int, placed: Placed, value: object) -> tuple[str, str]:
         """Text and style key of one cell, not yet padded."""
