@@ -24,10 +24,22 @@ NULL_CODE = 0xFFFFFFFF
 
 def encode(values: Iterable[str | None] | pl.Series) -> Codes:
     """The code of each string; `NULL_CODE` for null."""
-    series = values if isinstance(values, pl.Series) else pl.Series(list(values), dtype=pl.String)
+    series = values if isinstance(values, pl.Series) else _strings(list(values))
     codes = series.cast(pl.Categorical).to_physical()
     array: Codes = (codes.fill_null(NULL_CODE) if codes.null_count() else codes).to_numpy()
     return array
+
+
+def _strings(values: list[str | None]) -> pl.Series:
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError:
+        return pl.Series([None if value is None else encodable(value) for value in values], dtype=pl.String)
+
+
+def encodable(text: str) -> str:
+    r"""Text that UTF-8 can hold: half a surrogate pair, which JSON can spell, stays as it is spelled (``\ud800``)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def decode(codes: Codes) -> pl.Series:

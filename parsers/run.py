@@ -61,6 +61,8 @@ def open_path(
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise TraceError(path, "no such file or folder", "check the path")
+    if not path.is_dir() and not path.is_file():  # opening a pipe would wait for somebody to write to it
+        raise TraceError(path, "neither a file nor a folder", "save what it gives to a file and open that")
     return path
 
 
@@ -105,7 +107,10 @@ def _read(path: Path, watch: Watch) -> Trace:
 def _open(path: Path, watch: Watch, use_cache: bool) -> Trace:
     if not use_cache:
         return _read(path, watch)
-    key = trace_cache.key_of(path)
+    try:
+        key = trace_cache.key_of(path)
+    except OSError as error:
+        raise TraceError(path, (error.strerror or str(error)).lower()) from error
     if (cached := trace_cache.load(key, path)) is not None:
         watch.report(Progress("cached", cached.source.bytes, cached.source.bytes, cached.source.events_parsed, path))
         return cached

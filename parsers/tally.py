@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from tracetui.parsers.categories import encodable
 from tracetui.parsers.trace import Note
 
 EXAMPLE_LENGTH = 120
@@ -36,7 +37,7 @@ class Tally:
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + count
             if example:
-                self._examples.setdefault(key, example[:EXAMPLE_LENGTH])
+                self._examples.setdefault(key, encodable(example[:EXAMPLE_LENGTH]))
 
     @property
     def skipped_events(self) -> int:

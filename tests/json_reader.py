@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +25,28 @@ if TYPE_CHECKING:
 
 
 def ns(value: Any) -> int:
-    return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_FLOOR"))
+    return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_DOWN"))
 
 
 def whole(value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
+    """A number, or the text of one, to 64 bits."""
+    if value is None or value == "" or isinstance(value, bool):
         return NULL
+    try:
+        number = int(value, 16) if str(value).lower().startswith("0x") else int(Decimal(str(value)))
+    except (ArithmeticError, ValueError, OverflowError):
+        return NULL
+    return number if -(2**63) < number < 2**63 else (number + 2**63) % 2**64 - 2**63
 
 
 def text_id(value: Any) -> int:
     """pid or tid: the number in it, if any."""
-    if isinstance(value, str):
-        digits = "".join(c for c in value if c.isdigit())
-        return int(digits) if digits else NULL
-    return whole(value)
+    digits = re.search(r"-?\d+", str(value))
+    return int(digits.group()) if digits else NULL
+
+
+def argument(args: dict[str, Any], key: str, other: str) -> int:
+    return whole(args.get(other) if args.get(key) is None else args[key])
 
 
 def real(value: Any) -> float:
@@ -62,7 +69,8 @@ def read_events(path: Path) -> Events:
     window = None
     for event in events:
         args = event.get("args") or {}
-        phase, category = str(event.get("ph")), str(event.get("cat", "")).lower()
+        phase, category = str(event.get("ph")), str(event.get("cat") or "")
+        category = category[:1].lower() + category[1:]
         place = {"process": text_id(event.get("pid")), "thread": text_id(event.get("tid"))}
         if phase == "M":
             meta.append(event)
@@ -77,8 +85,8 @@ def read_events(path: Path) -> Events:
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
                     **place,
-                    "correlation": whole(args.get("correlation")),
-                    "external_id": whole(args.get("External id", args.get("external id"))),
+                    "correlation": argument(args, "correlation", "correlation_id"),
+                    "external_id": argument(args, "External id", "external id"),
                     "sequence": whole(args.get("Sequence number")),
                     "module_id": whole(args.get("Python module id")),
                     "input_shapes": json_text(args.get("Input Dims")),
@@ -98,8 +106,8 @@ def read_events(path: Path) -> Events:
                     "device": whole(args.get("device")),
                     "stream": whole(args.get("stream")),
                     "context": whole(args.get("context")),
-                    "correlation": whole(args.get("correlation", args.get("correlation_id"))),
-                    "external_id": whole(args.get("External id", args.get("external id"))),
+                    "correlation": argument(args, "correlation", "correlation_id"),
+                    "external_id": argument(args, "External id", "external id"),
                     "grid": args.get("grid") or [-1] * 3,
                     "block": args.get("block") or [-1] * 3,
                     "registers": whole(args.get("registers per thread")),
@@ -129,7 +137,7 @@ def read_events(path: Path) -> Events:
 
 
 def json_text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value)
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def to_columns(group: dict[str, Any], rows: list[dict[str, Any]]) -> columns.Columns:

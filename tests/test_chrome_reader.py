@@ -138,6 +138,30 @@ def kernel(ts=1, dur=1, **changes):
     return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args, **changes}
 
 
+TAILS = {
+    "lists of objects": {"args": {"list": [{"a": 1}], "more": {"b": [2]}}},
+    "a bracket in the name": {"name": 'name":void f(T){lambda()#1}]}', "tid": "stream 7"},
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("how", [{}, {"separators": (",", ":")}, {"indent": 2}])
+def test_the_last_event_may_hold_what_looks_like_the_end(tmp_path, tail, how):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [kernel(), kernel(ts=2, **TAILS[tail])], "deviceProperties": []}, **how))
+    trace = read_chrome(path)
+    assert trace.device["start"].to_list() == [1000, 2000]
+    assert not trace.notes
+
+
+def test_shapes_of_a_list_indented_by_two(tmp_path):
+    """Between two events it looks like a file of Kineto's."""
+    operator = {"ph": "X", "cat": "cpu_op", "name": "o", "pid": 1, "tid": 1, "dur": 1, "args": {"Input Dims": [[2, 3]]}}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([{**operator, "ts": n} for n in range(9)], indent=2))
+    assert set(read_chrome(path).host["input_shapes"].cast(pl.String)) == {"[[2, 3]]"}
+
+
 def test_names_keep_what_json_escapes(tmp_path):
     names = ['a"b', "back\\slash", "tab\there", "\x1b[31mred", "µ–日本", "emoji 🚀", "a" * 5_000, ""]
     path = write(tmp_path / "t.json", *(kernel(ts=n, name=name) for n, name in enumerate(names)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 
 import polars as pl
@@ -163,6 +164,104 @@ def test_what_is_no_trace_gets_one_line(tmp_path, name, content, words):
     assert words in line
     assert name in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("chunk", [None, 5_000])
+@pytest.mark.parametrize("gap", [1, 3, 10])
+def test_two_damaged_quotes_hide_nothing_between_them(tmp_path, monkeypatch, shared_data, chunk, gap):
+    """An even number of quotes, but strings and what separates them have changed places."""
+    if chunk:
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
+    text = (shared_data / "broken" / "ok.json").read_text()
+    starts = [match.start() for match in re.finditer(r'"cat":', text)]
+    first, second = starts[5], starts[5 + gap]
+    path = tmp_path / "quotes.json"
+    path.write_text(text[: first + 4] + "_" + text[first + 5 : second + 4] + "_" + text[second + 5 :])
+    trace = read_chrome(path)
+    assert trace.source.events_total == 33
+    assert trace.source.events_parsed >= 30
+
+
+def test_a_stray_bracket_does_not_end_the_list(tmp_path, shared_data):
+    text = (shared_data / "broken" / "ok.json").read_text()
+    end = [match.start() for match in re.finditer(r"\},\s*\{", text)][12]
+    path = tmp_path / "bracket.json"
+    path.write_text(text[: end + 1] + "]" + text[end + 1 :])
+    assert read_chrome(path).source.events_parsed == 33
+
+
+LAUNCHED = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7}}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ts", "9e999999"), ("dur", "9e999999"), ("pid", "1e99999999"), ("tid", '"stream 99999999999999999999"'),
+        ("args", '{"stream": "1e99999999"}'), ("args", '{"bytes": 1e99999999}'), ("args", '{"grid": [NaN, 1, 1]}'),
+        ("args", '{"grid": ["sNaN", 1, 1], "blocks per SM": "sNaN"}'), ("name", '"\\ud800 half"'),
+        ("cat", '"user_annotation", "name": "ProfilerStep#\u00b2"'), ("tid", "[1]"), ("ph", "5"), ("ph", "null"),
+        ("cat", '"user_annotation", "name": "ProfilerStep#99999999999999999999"'),
+        ("args", "[" * 100_000 + "]" * 100_000),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("phase", ["X", "B", "C"])
+def test_no_value_stops_the_reader(tmp_path, field, value, phase):
+    strange = {**LAUNCHED, "ph": phase}
+    members = ", ".join(f'"{key}": {value if key == field else json.dumps(old)}' for key, old in strange.items())
+    path = tmp_path / "t.json"
+    path.write_text(f'{{"traceEvents": [{json.dumps(LAUNCHED)}, {{{members}}}, {json.dumps(LAUNCHED)}]}}')
+    trace = read_chrome(path)
+    assert trace.source.events_total == 3
+    assert trace.source.events_parsed >= 2
+    assert trace.device.height >= 2
+
+
+@pytest.mark.parametrize("place", ["before", "behind", "alone", "list"])
+def test_nesting_deeper_than_the_decoder_goes(tmp_path, place):
+    deep = '{"a":' * 30_000 + "1" + "}" * 30_000
+    events = f'"traceEvents": [{json.dumps(LAUNCHED)}]'
+    text = {
+        "before": f'{{"x": {deep}, {events}}}', "behind": f'{{{events}, "x": {deep}}}', "alone": deep,
+        "list": "[" * 100_000,
+    }[place]  # fmt: skip
+    path = tmp_path / "deep.json"
+    path.write_text(text)
+    if place == "alone":
+        with pytest.raises(TraceError):
+            open_path(path)
+    else:
+        assert open_path(path).traces[0].source.events_parsed == (place != "list")
+
+
+def test_half_a_surrogate_pair_stays_as_it_is_spelled(tmp_path):
+    half = "\ud800"
+    names = {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": half}}
+    counter = {"ph": "C", "name": half, "pid": 0, "ts": 1, "args": {half: 1}}
+    path = tmp_path / "t.json"
+    events = [LAUNCHED, {**LAUNCHED, "name": half}, names, counter]
+    header = {"deviceProperties": [{"id": 0, "name": half}], "trace_id": half}
+    path.write_text(json.dumps({**header, "traceEvents": events}))
+    trace = read_chrome(path)
+    spelled = r"\ud800"
+    assert trace.device["name"].cast(pl.String).to_list() == ["k", spelled]
+    assert trace.info.processes == ((0, spelled),)
+    assert trace.info.devices[0].name == spelled
+    assert trace.info.captured == (("trace_id", spelled),)
+
+
+def test_both_halves_without_a_time_are_counted(tmp_path):
+    halves = [{**LAUNCHED, "ph": phase, "ts": ts} for phase, ts in (("B", "x"), ("E", 5))]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([*halves, LAUNCHED]))
+    source = read_chrome(path).source
+    assert (source.events_parsed, source.events_total) == (1, 3)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, others):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(TraceError, match="neither a file"):
+        open_path(*[tmp_path / "pipe.json"] * (1 + others))
 
 
 def test_terminal_escapes_in_names_stay_data(tmp_path):

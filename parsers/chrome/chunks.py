@@ -25,6 +25,8 @@ PADDING = 64
 """Readable bytes after a chunk's last event; the number readers look ahead that far at most."""
 SPACE = 32
 HEADER_LIMIT = 64 << 20
+KEY_BYTES = 1 << 10
+"""More than the key of the events and the blanks around it take."""
 RESNIFF_BYTES = 16 << 20
 
 
@@ -52,6 +54,8 @@ class ChunkReader:
     last_position: int = 0
     is_kineto: bool = True
     """The file is laid out as Kineto writes it, blanks included."""
+    in_object: bool = True
+    """The events are one value of an object, not the whole file: a list indented by two looks like Kineto's."""
     closed: bool = False
     """The events array and the object around it end as JSON should."""
 
@@ -71,7 +75,7 @@ class ChunkReader:
             buffer[filled : filled + PADDING] = SPACE
             if form is None or held > RESNIFF_BYTES:  # no event could be seen yet, or the file has changed its layout
                 form = layout.sniff(bytes(buffer[: min(filled, layout.SNIFF_BYTES)]))
-            self.is_kineto &= form == layout.KINETO
+            self.is_kineto &= form == layout.KINETO and self.in_object
             cut = _last(buffer, filled, form.separator) if form else -1
             if cut < 0 and held > RESNIFF_BYTES:
                 form, cut = None, _last_event(buffer, filled)
@@ -88,18 +92,22 @@ class ChunkReader:
 
     def _open(self) -> tuple[bytes, int, layout.Layout | None]:
         """Reads up to the first event: (bytes read past it, its position, the layout)."""
-        head = b""
-        while len(head) < HEADER_LIMIT:
-            piece = np.empty(1 << 18, np.uint8)
+        found = bytearray()
+        piece = np.empty(1 << 18, np.uint8)
+        searched = 0
+        while len(found) < HEADER_LIMIT:
             count = self.source.read_into(piece, 0, piece.size)
-            head += piece[:count].tobytes()
-            start = layout.events_start(head)
+            found += piece[:count].tobytes()
+            start = layout.events_start(found, searched)
+            searched = max(len(found) - KEY_BYTES, 0)
             if start is not None:
+                head = bytes(found)
                 self.header = layout.header(head[:start])
+                self.in_object = b"{" in head[:start]
                 return head[start:], start, layout.sniff(head[start:])
             if count < piece.size:
                 break
-        raise TraceError(self.source.path, *no_events(head, self.source.damage))
+        raise TraceError(self.source.path, *no_events(bytes(found), self.source.damage))
 
     def _finish(self, rest: bytes, position: int) -> None:
         """Divides what follows the last separator into the last event and the file's trailer."""
@@ -138,9 +146,12 @@ def _split_last(text: bytes) -> tuple[bytes, bytes]:
 
     Usually one event; many where no separator is known.
     """
+    intact = layout.events_end(text)
+    if text[intact : intact + 1] == b"]":
+        return text[:intact], text[intact:]
     closing = re.compile(rb"\}\s*,?\s*(\])")
-    # the array's own bracket is the first whose remainder could end the file
-    for match in closing.finditer(text):
+    # behind damage, the array's own bracket is the first whose remainder could end the file
+    for match in closing.finditer(text, max(intact - 1, 0)):
         _, closed = layout.trailer(text[match.start(1) :])
         if closed:
             return text[: match.start(1)], text[match.start(1) :]
@@ -154,6 +165,6 @@ def no_events(head: bytes, damage: str | None) -> tuple[str, str]:
             f"the gzip stream is damaged at its beginning ({damage})", "copy the file again")  # fmt: skip
     try:
         json.loads(head)
-    except ValueError:
+    except layout.UNDECODABLE:
         return "not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"
     return "JSON, but not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"

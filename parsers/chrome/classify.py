@@ -72,7 +72,7 @@ def settle(events: Events, info: TraceInfo) -> None:
         device[column][empty] = device.pop(fallback)[empty]
 
 
-_STREAM = re.compile(r"[Ss]tream\s*#?(\d+)")
+_STREAM = re.compile(r"[Ss]tream\s*#?(\d{1,18})")
 
 
 def _settle_others(events: Events, info: TraceInfo) -> None:
@@ -82,7 +82,9 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
     if not rows.size:
         return
     gpu_processes = {
-        pid: int(match.group(1)) for pid, name in info.processes if (match := re.match(r"/device:GPU:(\d+)", name))
+        pid: int(match.group(1))
+        for pid, name in info.processes
+        if (match := re.match(r"/device:GPU:(\d{1,18})(?!\d)", name))
     }
     streams = {(pid, tid): _STREAM.search(name) for pid, tid, name in info.threads if pid in gpu_processes}
     names = categories.texts(device["name"][rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ OPERATOR, MODULE, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("oper
 DATALOADER = schema.HOST_KINDS.index("dataloader")
 RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("driver")
 STEP_PREFIX = "ProfilerStep#"
+_STEP = re.compile(rf"{STEP_PREFIX}\d{{1,18}}")
 TASK_PREFIX = "autograd::engine::evaluate_function: "
 
 
@@ -121,7 +123,7 @@ def _steps(host: Columns) -> pl.DataFrame:
     """The ProfilerStep annotations of the thread that has most of them, by start."""
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
     names = categories.texts(host["name"][marks])
-    wanted = [code for code, text in names.items() if text.startswith(STEP_PREFIX) and text[13:].isdigit()]
+    wanted = [code for code, text in names.items() if _STEP.fullmatch(text)]
     marks = marks[np.isin(host["name"][marks], np.array(wanted, np.uint32))]
     if marks.size:
         threads, counts = np.unique(host["thread"][marks], return_counts=True)
@@ -129,7 +131,7 @@ def _steps(host: Columns) -> pl.DataFrame:
     texts = [names[code] for code in host["name"][marks].tolist()]
     return pl.DataFrame(
         {
-            "index": [int(text[13:]) for text in texts],
+            "index": [int(text.removeprefix(STEP_PREFIX)) for text in texts],
             "name": texts,
             "start": host["start"][marks],
             "duration": host["duration"][marks],

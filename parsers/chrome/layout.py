@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_BETWEEN = re.compile(r"[\s,]*")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
 EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
 """What ends one event and begins another, blanks or not."""
 _DECODER = json.JSONDecoder(strict=False)
+UNDECODABLE = (ValueError, RecursionError)
+"""What the JSON decoder raises: no JSON, or nested deeper than it can follow."""
 SNIFF_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
 
@@ -40,9 +43,9 @@ class Layout:
 KINETO = Layout(b'},\n  {\n    "')
 
 
-def events_start(head: bytes) -> int | None:
-    """Where the content of the events array begins, or None if it is not in `head`."""
-    if match := _EVENTS_KEY.search(head):
+def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
+    """Where the content of the events array begins, or None if it is not in `head`, of which some may be known."""
+    if match := _EVENTS_KEY.search(head, searched):
         return match.end()
     if match := _LIST_START.match(head):
         return match.end()
@@ -55,14 +58,29 @@ def sniff(events: bytes) -> Layout | None:
     if head.find(KINETO.separator) >= 0:
         return KINETO
     text = head.decode("utf-8", "replace")
-    begin = re.match(r"[\s,]*", text)
+    begin = _BETWEEN.match(text)
     try:
         _, end = _DECODER.raw_decode(text, begin.end() if begin else 0)
-    except ValueError:
+    except UNDECODABLE:
         match = EVENT_SEPARATOR.search(head)
     else:
         match = _SEPARATOR.match(text[:end].encode() + text[end:].encode(), len(text[:end].encode()) - 1)
     return Layout(match.group()) if match else None
+
+
+def events_end(text: bytes) -> int:
+    """Where the intact objects at the beginning of `text` end, with the commas and blanks after them."""
+    content = text.decode("utf-8", "surrogateescape")
+    at = 0
+    while blanks := _BETWEEN.match(content, at):
+        at = blanks.end()
+        if not content.startswith("{", at):
+            break
+        try:
+            _, at = _DECODER.raw_decode(content, at)
+        except UNDECODABLE:
+            break
+    return at if len(content) == len(text) else len(content[:at].encode("utf-8", "surrogateescape"))
 
 
 def header(head: bytes) -> dict[str, Any]:
@@ -88,7 +106,7 @@ def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
 def _loads(text: str, drop: str) -> dict[str, Any]:
     try:
         document = _DECODER.decode(text)
-    except ValueError:
+    except UNDECODABLE:
         return _salvage(text, drop)
     if isinstance(document, dict):
         document.pop(drop, None)
@@ -102,7 +120,7 @@ def _salvage(text: str, drop: str) -> dict[str, Any]:
     for match in re.finditer(r'[{,]\s*"([A-Za-z]\w*)"\s*:\s*', text):
         try:
             value, _ = _DECODER.raw_decode(text, match.end())
-        except ValueError:
+        except UNDECODABLE:
             continue
         if match[1] != drop:
             found.setdefault(match[1], value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.categories import encodable
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def trace_info(events: Events) -> TraceInfo:
         rank=_whole(distributed.get("rank")),
         world_size=_whole(distributed.get("world_size")),
         devices=_devices(header.get("deviceProperties")) or _jax_devices(processes.values()),
-        captured=tuple((key, str(header[key])) for key in CAPTURE_KEYS if key in header),
+        captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
         base_time=_whole(header.get("baseTimeNanoseconds")),
         processes=tuple(sorted(processes.items())),
@@ -57,14 +58,14 @@ def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, str
     for event in metadata:
         pid, name = _whole(event.get("pid")), _mapping(event.get("args")).get("name")
         if event.get("name") == kind and pid is not None and isinstance(name, str):
-            yield pid, name
+            yield pid, encodable(name)
 
 
 def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, int], str]]:
     for event in metadata:
         pid, tid, name = _whole(event.get("pid")), _thread(event.get("tid")), _mapping(event.get("args")).get("name")
         if event.get("name") == "thread_name" and pid is not None and tid is not None and isinstance(name, str):
-            yield (pid, tid), name
+            yield (pid, tid), encodable(name)
 
 
 def _thread(value: Any) -> int | None:
@@ -83,7 +84,7 @@ def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
         found.append(
             DeviceInfo(
                 id=position if (number := _whole(device.get("id"))) is None else number,
-                name=device["name"] if isinstance(device.get("name"), str) else None,
+                name=encodable(device["name"]) if isinstance(device.get("name"), str) else None,
                 compute_capability=None if major is None or minor is None else f"{major}.{minor}",
                 sm_count=_whole(device.get("numSms")),
                 memory_bytes=_whole(device.get("totalGlobalMem")),
@@ -97,5 +98,5 @@ def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
 
 
 def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
-    numbers = (re.fullmatch(r"/device:GPU:(\d+).*", name) for name in names)
+    numbers = (re.fullmatch(r"/device:GPU:(\d{1,18})(?!\d).*", name) for name in names)
     return tuple(DeviceInfo(id=int(match.group(1))) for match in numbers if match)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
     DEVICE_INTS,
@@ -53,15 +55,24 @@ def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event
     while True:
         blanks = _BLANKS.match(content, at)
         at = blanks.end() if blanks else at
-        if at >= len(content) or content[at] == "]":
+        if at >= len(content):
             return
         resume = _RESUME.search(content, at)
+        if content[at] == "]":  # the end of the list, or a bracket that damage has put here
+            blanks = _BLANKS.match(content, at + 1)
+            if blanks and content.startswith("{", blanks.end()):
+                at = blanks.end()
+            elif resume:
+                at = resume.end()
+            else:
+                return
+            continue
         piece_end = resume.start() + 1 if resume else len(content)
         try:
             event, end = _DECODER.raw_decode(content, at)
             if _RESUME.match(content, end - 1) or _ends_list(content, end):
                 piece_end = end
-        except ValueError:
+        except UNDECODABLE:
             event = _mended(content[at:piece_end], tally)
         if isinstance(event, dict):
             if damaged and "\ufffd" in content[at:piece_end]:
@@ -86,7 +97,7 @@ def decode(pieces: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[
         content = text.decode("utf-8", "replace")
         try:
             event = _DECODER.decode(content)
-        except ValueError:
+        except UNDECODABLE:
             event = _mended(content, tally)
         if isinstance(event, dict):
             yield position, event
@@ -99,7 +110,7 @@ def _mended(content: str, tally: Tally) -> Event | None:
     mended = _BARE_WORD.sub(r"\1null", _BAD_ESCAPE.sub(r"\\\\", content)).strip().rstrip(",")
     try:
         event = _DECODER.decode(mended)
-    except ValueError:
+    except UNDECODABLE:
         return None
     if isinstance(event, dict):
         tally.repaired("words or escapes that JSON doesn't know read as null or text", 1, content)
@@ -113,7 +124,7 @@ class Collector:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._rows: dict[str, list[Row]] = {name: [] for name in columns.GROUPS}
-        self._open: dict[tuple[Any, Any], list[tuple[int, Event]]] = {}
+        self._open: dict[tuple[str, str], list[tuple[int, Event]]] = {}
         self.metadata: list[Event] = []
         self.window: tuple[int, int] | None = None
         self.parsed = 0
@@ -122,7 +133,7 @@ class Collector:
         """Takes one event."""
         phase = event.get("ph")
         if not isinstance(phase, str):
-            self._tally.skipped("event without a phase (ph)", 1, json.dumps(event, default=str))
+            self._tally.skipped("event without a phase (ph)", 1, _shown(event))
             return
         self.parsed += 1
         if phase == "M":
@@ -148,7 +159,7 @@ class Collector:
 
     def _lost(self, reason: str, event: Event) -> None:
         self.parsed -= 1
-        self._tally.skipped(reason, 1, json.dumps(event, default=str))
+        self._tally.skipped(reason, 1, _shown(event))
 
     def _time(self, event: Event) -> int | None:
         time = nanoseconds(event.get("ts"))
@@ -158,7 +169,7 @@ class Collector:
 
     def _begin_or_end(self, phase: str, position: int, event: Event) -> None:
         """Pairs begin and end events of a thread, innermost first, into complete ones."""
-        stack = self._open.setdefault((event.get("pid"), event.get("tid")), [])
+        stack = self._open.setdefault((str(event.get("pid")), str(event.get("tid"))), [])
         if phase == "B":
             stack.append((position, event))
             return
@@ -169,8 +180,8 @@ class Collector:
         start, end = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
         args = {**_arguments(begun), **_arguments(event)}
         if start is None or end is None:
-            self.parsed -= 1
-            self._lost("event without a usable timestamp", event)
+            for half in (begun, event):
+                self._lost("event without a usable timestamp", half)
             return
         self._complete(begun_at, {**begun, "args": args, "dur": Decimal(end - start) / 1000})
 
@@ -193,7 +204,7 @@ class Collector:
             return
         name = event.get("name")
         if not isinstance(name, str):
-            self._tally.repaired("event without a name", 1, json.dumps(event, default=str))
+            self._tally.repaired("event without a name", 1, _shown(event))
             name = "(no name)" if name is None else str(name)
         args = _arguments(event)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
@@ -230,7 +241,7 @@ class Collector:
             return
         for series, value in _arguments(event).items():
             number = _number(value)
-            if number is not None and math.isfinite(number):
+            if number is not None:
                 row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
                 self._rows["counters"].append(row)
 
@@ -244,7 +255,7 @@ class Collector:
         if value is None or value == "":
             return NULL
         number = _number(value)
-        if number is None or not number.is_finite():
+        if number is None:
             self._tally.repaired(f"unreadable value of {key!r} read as unknown", 1, str(value))
             return NULL
         whole = int(number)
@@ -258,7 +269,7 @@ class Collector:
         if value is None:
             return math.nan
         number = _number(value)
-        if number is None or not number.is_finite():
+        if number is None:
             self._tally.repaired(f"unreadable value of {key!r} read as unknown", 1, str(value))
             return math.nan
         return float(number)
@@ -267,36 +278,36 @@ class Collector:
 def nanoseconds(value: Any) -> int | None:
     """Microseconds, as a number or a string, to whole nanoseconds, dropping what is below; None if unreadable."""
     number = _number(value)
-    if number is None or not number.is_finite() or abs(number) * 1000 >= TIME_LIMIT:
+    if number is None or abs(number) * 1000 >= TIME_LIMIT:
         return None
     return int(number * 1000)
 
 
 def _number(value: Any) -> Decimal | None:
+    """The finite number that a value is, or None; what no float could hold would take for ever to become an int."""
     if isinstance(value, bool) or value is None:
         return None
     text = str(value).strip()
     if _HEX.fullmatch(text):
         return Decimal(int(text, 16))
     try:
-        return Decimal(text)
+        number = Decimal(text)
     except InvalidOperation:
         return None
+    return number if number.is_finite() and number.adjusted() <= sys.float_info.max_10_exp else None
 
 
 def _identity(value: Any) -> int:
     """A process or thread: the number, or the number in a name such as ``stream 7``."""
     number = _number(value)
-    if number is not None and number.is_finite():
-        return int(number) if abs(number) < 2**63 else NULL
-    if isinstance(value, str) and (digits := _DIGITS.search(value)):
-        return int(digits.group())
-    return NULL
+    if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
+        number = _number(digits.group())
+    return int(number) if number is not None and abs(number) < 2**63 else NULL
 
 
 def _category(event: Event) -> str:
     category = event.get("cat")
-    return category.lower() if isinstance(category, str) else ""
+    return category[:1].lower() + category[1:] if isinstance(category, str) else ""
 
 
 def _arguments(event: Event) -> Event:
@@ -306,6 +317,14 @@ def _arguments(event: Event) -> Event:
 
 def _raw(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(event: Event) -> str:
+    """An event as the example of what is wrong with it."""
+    try:
+        return json.dumps(event, default=str)
+    except RecursionError:
+        return str(event.get("name"))
 
 
 def _dim3(value: Any) -> list[int]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _QUOTE, _COMMA, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = b'",\\}: '
+_LOWER, _LETTER_A, _LETTERS = np.uint8(32), np.uint8(ord("a")), np.uint8(26)
 _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
@@ -66,7 +67,11 @@ class Tokens:
         self.close = quotes[1::2]
         """Where its closing quote stands."""
 
-        self._key = np.flatnonzero(self.buffer[self.close + 1] == _COLON)
+        after = self.buffer[self.close + 1]
+        # between two damaged quotes strings and what separates them change places: an even number, yet all is hidden
+        if ((after | _LOWER) - _LETTER_A < _LETTERS).any():
+            raise Irregular("a letter behind a closing quote")
+        self._key = np.flatnonzero(after == _COLON)
         """The strings that are keys, read or not."""
         self._key_begin = self.begin[self._key]
         first = np.flatnonzero(chunk.layout.begins_event(self.words, self._key_begin))
@@ -86,8 +91,8 @@ class Tokens:
             raise Irregular("events and phases don't pair")
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
-        self.odd = np.zeros(self.events, np.bool_)
-        """Events with something that only a JSON decoder reads right."""
+        self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
+        """Events with something that only a JSON decoder reads right: so far, a phase that is no string."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
         """Which quotes stand behind an odd number of backslashes."""
