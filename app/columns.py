@@ -10,7 +10,7 @@ from tracetui.app import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-Kind = Literal["text", "time", "delta", "percent", "count", "bytes", "number", "flag", "status"]
+Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status"]
 
 MIN_BAR, MAX_BAR = 6, 16
 MIN_COLUMNS = 3
@@ -154,6 +154,8 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
         return formats.format_ns(value, ascii=ascii)
     if kind == "delta":
         return ("+" if value > 0 else "") + formats.format_ns(value, ascii=ascii)
+    if kind == "change":
+        return ("+" if value >= 0.05 else "") + _share(value)
     if kind == "percent":
         return _share(value)
     if kind == "bytes":

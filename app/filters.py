@@ -160,7 +160,7 @@ def _subject(comparison: Comparison, columns: Sequence[Column]) -> Column:
     if comparison.unit in _TIMES:
         kinds, what = _KINDS_OF_TIME, "time"
     elif comparison.unit == "%":
-        kinds, what = ("percent",), "percent"
+        kinds, what = ("percent", "change"), "percent"
     elif comparison.unit in _SIZES:
         kinds, what = ("bytes",), "size"
     else:

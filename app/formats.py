@@ -180,7 +180,9 @@ def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[
     cut = {text: fit(text, width, ascii=ascii) for text in texts}
     for end in (0.35, 0.5):
         seen = Counter(cut.values())
-        cut |= {text: fit_middle(text, width, ascii=ascii, end=end) for text, short in cut.items() if seen[short] > 1}
+        tried = {t: fit_middle(t, width, ascii=ascii, end=end) for t, short in cut.items() if seen[short] > 1}
+        seen = Counter(tried.values())
+        cut |= {text: short for text, short in tried.items() if seen[short] == 1}
     return cut
 
 

@@ -404,6 +404,29 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         assert "Occup" in lines(app)[3]
 
 
+async def test_a_narrow_overview_begins_with_what_one_comes_for():
+    async with opened(FP32, size=(60, 20)) as (app, _):
+        text = screen_text(app)
+        assert "Mamba ×48" in text
+        assert "aten::mm" in text
+
+
+async def test_where_nothing_ran_on_a_gpu_there_are_no_gpu_columns(tmp_path):
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5},
+        {"ph": "X", "cat": "python_function", "name": "nn.Module: Net_0", "pid": 1, "tid": 1, "ts": 0, "dur": 9,
+         "args": {"Python id": 1, "Python module id": 0}},
+    ]  # fmt: skip
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    async with opened(path, tab="operators") as (app, pilot):
+        for key in ("3", "5"):
+            await press(pilot, key)
+            assert "no GPU work in this trace" in lines(app)[2]
+            assert "GPU" not in lines(app)[3]
+            assert "CPU self" in lines(app)[3]
+
+
 async def test_ascii_shows_nothing_else():
     async with opened(FP32, FP16, ascii=True) as (app, pilot):
         for key in (

@@ -49,6 +49,8 @@ def test_names_get_the_room_that_is_left_before_bars_grow():
         (16_032, "time", "16.03 µs"),
         (-16_032, "delta", "-16.03 µs"),
         (16_032, "delta", "+16.03 µs"),
+        (111.8, "change", "+111.8"),
+        (-0.01, "change", ">-0.1"),
         (24.69, "percent", "24.7"),
         (0.01, "percent", "<0.1"),
         (0.0, "percent", "0"),

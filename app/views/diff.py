@@ -22,7 +22,7 @@ COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
     Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
     Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step; + is slower in B"),
-    Column("delta_percent", "%", "percent", width=6, priority=2, about="difference, share of A's time"),
+    Column("delta_percent", "%", "change", width=6, priority=2, about="difference, share of A's time"),
     Column("a_ns", "A", "time", priority=1, about="GPU time per step in A"),
     Column("b_ns", "B", "time", priority=1, about="GPU time per step in B"),
     Column("a_calls", "A calls", "count", width=7, priority=3, main=True, about="calls per step in A"),
@@ -35,7 +35,14 @@ WATERFALL = (
     Column("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
     Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
 )
-ABOUT_SAME = "These runs have no {kind} to compare."
+_RECORD = "record with\nprofile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])."
+EMPTY = {
+    "kernels": f"Neither run has GPU kernels: {_RECORD}",
+    "operators": f"Neither run has operators: {_RECORD}",
+    "modules": "Neither run has nn.Module calls: record with profile(..., with_stack=True).",
+    "waterfall": "Neither run has GPU work to compare: v shows other tables.",
+}
+"""Why there is nothing to compare, and what to do."""
 
 
 class DiffView(TableView):
@@ -86,7 +93,7 @@ class DiffView(TableView):
             columns=WATERFALL if kind == "waterfall" else MODULES if kind == "modules" else COLUMNS,
             noun="categories" if kind == "waterfall" else kind,
             note=_step_line(result),
-            empty=ABOUT_SAME.format(kind=kind),
+            empty=EMPTY[kind],
             key="category" if kind == "waterfall" else "name",
         )
 

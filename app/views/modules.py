@@ -29,6 +29,11 @@ COLUMNS = (
     Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
 )
 
+HOST_COLUMNS = tuple(
+    column for column in COLUMNS if not column.name.startswith(("device", "backward", "percent", "kernels"))
+)
+"""Where nothing ran on a GPU."""
+
 NO_MODULES = (
     "No nn.Module calls in this trace.\n\n"
     "Record with profile(..., with_stack=True):\n"
@@ -57,9 +62,9 @@ class ModulesView(TableView):
             id="modules",
             title="Modules",
             frame=frame.with_columns(share.alias("percent")),
-            columns=COLUMNS,
+            columns=COLUMNS if total else HOST_COLUMNS,
             noun="modules",
-            note=f"{selection.describe()} · % of all GPU time",
+            note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
             empty=NO_MODULES,
             inside="kernels",
             key="path",

@@ -31,6 +31,8 @@ SHAPE_COLUMNS = (
     Column("input_shapes", "Input shapes", width=24, priority=0, flex=True, about="shapes of the tensors it was given"),
     *(replace(column, priority=column.priority + 2) if column.priority else column for column in COLUMNS[1:]),
 )
+HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
+"""The numbers where nothing ran on a GPU."""
 
 NO_OPERATORS = (
     "No operators in this trace.\n\n"
@@ -52,13 +54,16 @@ class OperatorsView(TableView):
         by_shape = self.kind == "by shape"
         frame = self.session.cached(("operators", by_shape), lambda: operators(selection, by_shape=by_shape))
         on_gpu = bool(frame["device_self_ns"].sum())
+        columns = SHAPE_COLUMNS if by_shape else COLUMNS
+        if not on_gpu:
+            columns = tuple(column for column in columns if not column.right or column.name in HOST_COLUMNS)
         return Page(
             id="operator_shapes" if by_shape else "operators",
             title="Operators by input shape" if by_shape else "Operators",
             frame=frame,
-            columns=SHAPE_COLUMNS if by_shape else COLUMNS,
+            columns=columns,
             noun="operators",
-            note=f"{selection.describe()} · % of all GPU time",
+            note=f"{selection.describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}",
             empty=NO_OPERATORS,
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
             inside="" if by_shape else "kernels",

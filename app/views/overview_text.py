@@ -102,7 +102,8 @@ def overview_text(
         ascii: no characters outside ASCII.
     """
     writer = _Writer(width, height, styles, ascii=ascii)
-    sections = [_verdict(writer, data), _step_and_gpu(writer, data)]
+    step = _step_and_gpu(writer, data)
+    sections = [_verdict(writer, data), step]
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
     kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
@@ -112,7 +113,10 @@ def overview_text(
     over = sum(map(len, sections)) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         kernels = kernels[: max(len(kernels) - over, 4)]
-    sections += [section for section in (kernels, host) if section]
+    tops = [section for section in (kernels, host) if section]
+    # one below the other, step and GPU would push out of sight what a person comes for
+    sections[1:1] = tops if writer.width < SIDE_BY_SIDE else []
+    sections += tops if writer.width >= SIDE_BY_SIDE else []
     used = sum(map(len, sections))
     # the header counts the notes too, so here they only stand where there is room
     if data.notes and used < height:
@@ -121,7 +125,7 @@ def overview_text(
     room = height - used - len(sections)
     if data.overview.per_step.height > 1 and room >= 4:
         steps = _steps(writer, data.overview, room - 2)
-        sections.insert(2, steps)
+        sections.insert(sections.index(step) + 1, steps)
         used += len(steps)
     spare = height - used
     lines: list[Text] = []
@@ -240,9 +244,10 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
     rest = f", {more} more in tab 2" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
     modules = frame["module"].fill_null("").head(TOP_KERNELS).to_list()
-    module_width = min(max(map(len, modules)), 16 if writer.width < 110 else 40) if writer.width >= 70 else 0
+    module_width = min(max(map(len, modules)), 40 if writer.width >= 110 else 16 if writer.width >= 70 else 12)
     bar = 10 if writer.width >= 76 else 0
-    room = writer.width - 2 - 8 - 10 - 7 - (bar + 1 if bar else 0) - (module_width + 1) - 2
+    calls = 7 if writer.width >= 70 else 0
+    room = writer.width - 2 - 8 - 10 - calls - (bar + 1 if bar else 0) - (module_width + 1) - 2
     name_width = _name_width(frame.head(TOP_KERNELS), room)
     for row in frame.head(TOP_KERNELS).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
@@ -252,7 +257,9 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
         if bar:
             line.append_text(writer.bar(row["percent"] or 0.0, bar))
             line.append(" ")
-        line.append(f"{writer.time(row['total_ns']):>9} {row['calls']:>5}x")
+        line.append(f"{writer.time(row['total_ns']):>9}")
+        if calls:
+            line.append(f" {row['calls']:>5}x")
         lines.append(line)
     return lines
 

@@ -54,7 +54,7 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
     for begin in range(0, len(numbers), per_line):
         for column in numbers[begin : begin + per_line]:
             value = row.get(column.name)
-            unit = " %" if column.kind == "percent" and value is not None else ""
+            unit = " %" if column.kind in ("percent", "change") and value is not None else ""
             shown = (cell_text(value, column.kind, ascii=ascii) or "no") + unit
             text.append(f"{_title(column):<12} ", "bold")
             text.append(formats.pad(shown, CELL - 13))

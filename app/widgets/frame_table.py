@@ -255,7 +255,7 @@ class FrameTable(Widget, can_focus=True):
         low, high = cast("float | None", series.min()), cast("float | None", series.max())
         ends = [cell_text(value, column.kind, ascii=self.ascii) for value in (low, high)]
         # between its extremes a time or a share may need more digits: 999.9 ms, 99.9
-        usual = {"time": 8, "delta": 9, "percent": 5}.get(column.kind, 0)
+        usual = {"time": 8, "delta": 9, "percent": 5, "change": 6}.get(column.kind, 0)
         return max(usual, *map(len, ends))
 
     def _lay_out(self) -> None:
