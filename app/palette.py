@@ -6,15 +6,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
 from tracetui.app import commands
 from tracetui.app.formats import printable
 
 if TYPE_CHECKING:
+    from textual.fuzzy import Matcher
+
     from tracetui.app.tui import TracetuiApp
 
 LIMIT = 50
 """How many kernels and modules are offered at once."""
+
+
+def _highlighted(matcher: Matcher, name: str) -> Content:
+    """The name with the letters that match; `Matcher.highlight` would take brackets in it for markup."""
+    shown = Content(name)
+    for at in matcher.fuzzy_search.match(matcher.query, name)[1]:
+        shown = shown.stylize(matcher.match_style, at, at + 1)
+    return shown
 
 
 class EverythingProvider(Provider):
@@ -35,7 +46,7 @@ class EverythingProvider(Provider):
             yield DiscoveryHit(self.tui.own(label).replace("[", "\\["), partial(self.tui.do, command), text=label)
 
     async def search(self, query: str) -> Hits:
-        """Commands by fuzzy match; kernels and modules that contain all words."""
+        """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
         matcher = self.matcher(query)
         for command in self._commands():
             label = self.tui.own(f"{command.title}  ({command.shown})")
@@ -45,11 +56,11 @@ class EverythingProvider(Provider):
         words = query.lower().split()
         found = 0
         for tab, noun, name, label in self.tui.places():
-            folded = name.lower()
+            folded = f"{label}\n{name}".lower()
             if all(word in folded for word in words):
                 shown = printable(f"{noun}  {label}", ascii=self.tui.session.ascii)
                 score = max(matcher.match(shown), 0.1)
-                yield Hit(score, matcher.highlight(shown), partial(self.tui.go_to, tab, name), text=shown)
+                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.go_to, tab, name), text=shown)
                 found += 1
                 if found >= LIMIT:
                     return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.app.names import tell_apart
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,7 +19,7 @@ def places(session: Session) -> Iterator[tuple[str, str, str, str]]:
 
     selection = session.selection()
     table = session.cached("kernels", lambda: kernels(selection))
-    for name, short in table.select("name", "short_name").iter_rows():
+    for name, short in tell_apart(table).select("name", "short_name").iter_rows():
         yield "kernels", "kernel", str(name), str(short or name)
     tree = session.cached("modules", lambda: modules(selection))
     for path in tree["path"].to_list():

@@ -302,6 +302,21 @@ async def test_the_palette_finds_commands_kernels_and_modules():
         await press(pilot, "down", "enter")
         await settle(pilot)
         assert app.tab == "host"
+        await press(pilot, "ctrl+p")
+        await write(pilot, "elementwise: add<vec")
+        assert "kernel  elementwise: add<vectorized>" in screen_text(app)
+
+
+async def test_brackets_in_names_are_no_markup_in_the_palette(tmp_path):
+    event = {"ph": "X", "cat": "python_function", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "name": "nn.Module: Net[b]_0"}
+    path = tmp_path / "brackets.json"
+    path.write_text(json.dumps({"traceEvents": [{**event, "args": {"Python id": 1, "Python module id": 0}}]}))
+    async with opened(path) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "net[b]")
+        assert "module  Net[b]_0" in screen_text(app)
+        await press(pilot, "down", "enter")
+        assert "Net[b]_0" in lines(app)[4]
 
 
 async def test_the_palette_goes_to_a_kernel_that_the_filter_hides():
