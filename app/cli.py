@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.scope import Scope
     from tracetui.app.request import Request
 
+MOST = 2**31 - 1
+"""More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""
 FORMATS = ("text", "json", "markdown", "csv")
 COLORS = ("auto", "never", "16", "256", "truecolor")
 SAMPLES = {
@@ -45,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug: bool = arguments.debug
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where whoever started the program has closed it
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -212,7 +215,7 @@ def _steps(text: str) -> tuple[int, int]:
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
+    return min(int(text), MOST)
 
 
 def _condition(text: str) -> float:

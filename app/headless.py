@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from dataclasses import replace
@@ -184,6 +186,8 @@ def _ascii(request: Request) -> bool:
 
 def _write(text: str, request: Request) -> None:
     if request.output is None:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     else:

@@ -147,6 +147,22 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.stderr == "tracetui: standard output: No space left on device\n"
 
 
+def test_a_closed_output_is_one_line() -> None:
+    command = f"{sys.executable} -m tracetui.app report --sample --section overview >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == UNREADABLE
+    assert done.stderr == "tracetui: standard output: Bad file descriptor\n"
+    command = f"{sys.executable} -m tracetui.app report --sample --section overview --output /dev/null >&-"
+    assert subprocess.run(["bash", "-c", command], check=False).returncode == DONE
+
+
+def test_numbers_larger_than_any_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    huge = str(10**30)
+    assert cli.main(["report", "--sample", "--section", "kernels", "--format", "json", "--limit", huge]) == DONE
+    assert cli.main(["report", "--sample", "--skip-steps", huge]) == USAGE
+    assert "has steps 1-3" in capsys.readouterr().err
+
+
 def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
