@@ -245,6 +245,11 @@ async def test_the_view_is_saved_in_each_form(tmp_path, monkeypatch):
         await press(pilot, "enter")
         assert "suffix" in lines(app)[-1]
         assert not Path("view.xyz").exists()
+        await press(pilot, "e", "ctrl+u")
+        await write(pilot, "nowhere/view.csv")
+        await press(pilot, "enter")
+        assert lines(app)[-1].count("nowhere/view.csv") == 1
+        assert "No such file" in lines(app)[-1]
 
 
 async def test_help_is_about_the_view():

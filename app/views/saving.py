@@ -101,6 +101,7 @@ class SavingView(View):
         try:
             write()
         except OSError as error:
-            self.tui.say(f"{path}: {error.strerror or error}")
+            reason = (error.strerror or str(error)).removesuffix(f": {path}")
+            self.tui.say(f"{path}: {reason}")
         else:
             self.tui.say(f"{words}{path.resolve()}")
