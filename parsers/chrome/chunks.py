@@ -24,6 +24,7 @@ CHUNK_BYTES = 3 << 20
 PADDING = 64
 """Readable bytes after a chunk's last event; the number readers look ahead that far at most."""
 SPACE = 32
+LONGEST_KEY = 8
 HEADER_LIMIT = 64 << 20
 KEY_BYTES = 1 << 10
 """More than the key of the events and the blanks around it take."""
@@ -122,15 +123,23 @@ class ChunkReader:
 
 
 def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:
-    """Position of the last separator's brace, or -1, searched from the back."""
-    high = filled
+    """Position of the last separator's brace, or -1, searched from the back.
+
+    Objects in a list of an event's arguments look the same where no indentation tells them apart, so a separator with
+    a key of events behind it is preferred.
+    """
+    other, high = -1, filled
     while high > 0:
         low = max(0, high - (1 << 16))
-        found = bytes(buffer[low : min(filled, high + len(separator))]).rfind(separator)
-        if found >= 0:
-            return low + found
+        window = bytes(buffer[low : min(filled, high + len(separator) + LONGEST_KEY)])
+        end = min(high - low + len(separator), len(window))
+        while (found := window.rfind(separator, 0, end)) >= 0:
+            if layout.FIRST_KEY.match(window, found + len(separator)):
+                return low + found
+            other = max(other, low + found)
+            end = found + len(separator) - 1
         high = low
-    return -1
+    return other
 
 
 def _last_event(buffer: NDArray[np.uint8], filled: int) -> int:

@@ -16,6 +16,7 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(r"[\s,]*")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
+FIRST_KEY = re.compile(rb'(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
 EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
 """What ends one event and begins another, blanks or not."""
 _DECODER = json.JSONDecoder(strict=False)
