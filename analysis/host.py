@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.calltree import Bools
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.analysis.steps import StepSlots
 
 CALLS = ("operator", "module", "python", "runtime", "driver", "overhead")
 """Host events that are calls. Annotations and waits for the data loader stand beside them, not among them."""
@@ -42,8 +43,8 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     inside = scope_mask(sel)[tree.rows]
     called = np.where(inside, label, NONE)
     outermost = np.where(inside & tree.outermost(label), label, NONE)
-    in_step = np.where(inside & _in_steps(sel, tree.start), label, NONE)
     slots = step_slots(sel)
+    in_step = np.where(inside & _in_steps(sel, slots, tree.start), label, NONE)
     step_time = int((slots.end - slots.start).sum())
     per_step = add_up(in_step, own, pairs.size)
     share = 100 * per_step / step_time if step_time else np.full(pairs.size, np.nan)
@@ -68,9 +69,11 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     )
 
 
-def _in_steps(sel: Selection, start: Ints) -> Bools:
-    """Which calls began in a step; all did, where the trace has none."""
-    return begun_in_steps(sel, start) if sel.trace.steps.height else np.ones(start.size, np.bool_)
+def _in_steps(sel: Selection, slots: StepSlots, start: Ints) -> Bools:
+    """Which calls began in a step, or, where the trace has none, in the extent that stands for one."""
+    if slots.marked or not slots.start.size:
+        return begun_in_steps(sel, start)
+    return (start >= slots.start[0]) & (start < slots.end[-1])
 
 
 _WAITS = re.compile(

@@ -88,3 +88,13 @@ def test_an_empty_trace_has_no_functions(tmp_path: Path) -> None:
     frame = host_functions(select(Trace.empty(TraceInfo("chrome", "made"), Source(tmp_path, 0))))
     assert frame.is_empty()
     assert frame.columns == ["kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"]
+
+
+def test_calls_before_the_work_are_no_share_of_it(recording: Recording) -> None:
+    """JAX's `start_trace` runs for 15 ms before the 1.8 ms that the file calls work."""
+    rows = {
+        row["name"]: row for row in host_functions(select(recording("jax/h200.trace.json.gz"))).iter_rows(named=True)
+    }
+    assert rows["$profiler.py:151 start_trace"]["self_ns"] > 10**7
+    assert rows["$profiler.py:151 start_trace"]["percent"] == 0
+    assert sum(row["percent"] for row in rows.values()) <= 100
