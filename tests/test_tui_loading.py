@@ -135,7 +135,7 @@ async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
     bad.write_text("hello")
     async with opened(bad) as (app, pilot):
         text = screen_text(app)
-        assert "bad.json: not a trace" in " ".join(text.split())
+        assert "bad.json:notatrace" in "".join(text.split())  # a long path breaks anywhere
         assert "q quit" in text
         for key in ("2", "slash", "o", "N", "x", "R", "escape"):
             await press(pilot, key)
