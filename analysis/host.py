@@ -73,7 +73,8 @@ def _in_steps(sel: Selection, slots: StepSlots, start: Ints) -> Bools:
     """Which calls began in a step, or, where the trace has none, in the extent that stands for one."""
     if slots.marked or not slots.start.size:
         return begun_in_steps(sel, start)
-    return (start >= slots.start[0]) & (start < slots.end[-1])
+    inside: Bools = (start >= slots.start[0]) & (start < slots.end[-1])
+    return inside
 
 
 _WAITS = re.compile(

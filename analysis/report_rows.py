@@ -30,13 +30,14 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
     A column ``x_ns`` becomes the key ``x_us``; a list of structs with an ``ns`` field becomes a list of objects with
     ``us``. A column that the frame lacks is null: a source that can't fill it still keeps the key.
     """
-    chosen = [(column, _key(column)) for column in columns]
+    chosen = [(column, key_of(column)) for column in columns]
     present = [column for column, _ in chosen if column in frame.columns]
     head = frame.select(present) if limit is None else frame.select(present).head(limit)
     return [{key: _value(column, row.get(column)) for column, key in chosen} for row in head.iter_rows(named=True)]
 
 
-def _key(column: str) -> str:
+def key_of(column: str) -> str:
+    """The report's key for a frame's column."""
     if column == "ns":
         return "us"
     return column.removesuffix("_ns") + "_us" if column.endswith("_ns") else column
@@ -55,4 +56,4 @@ def _value(column: str, value: Any) -> Any:
 
 
 def _struct(item: Mapping[str, Any]) -> Json:
-    return {_key(name): _value(name, value) for name, value in item.items()}
+    return {key_of(name): _value(name, value) for name, value in item.items()}

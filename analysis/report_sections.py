@@ -58,6 +58,17 @@ GPU_COLUMNS = (
     "tensor_core_percent",
 )  # fmt: skip
 COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
+LISTS = {
+    "kernels": KERNEL_COLUMNS,
+    "memops": MEMOP_COLUMNS,
+    "operators": OPERATOR_COLUMNS,
+    "modules": MODULE_COLUMNS,
+    "host_functions": HOST_COLUMNS,
+    "api": API_COLUMNS,
+    "ranges": RANGE_COLUMNS,
+    "communication": COMMUNICATION_COLUMNS,
+}
+"""The columns of the sections that are lists, empty or not."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 

@@ -6,6 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.report_rows import key_of
+from tracetui.analysis.report_sections import LISTS
 from tracetui.app.formats import printable
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def report_csv(found: Json, section: str) -> str:
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
         rows += [{**origin, **row} for row in _rows(trace[section])]
-    return _csv(rows)
+    return _csv(rows, [key_of(column) for column in LISTS.get(section, ())])
 
 
 def diff_csv(found: Json, section: str) -> str:
@@ -54,13 +56,13 @@ def _rows(section: Any) -> list[Json]:
     ]
 
 
-def _csv(rows: Iterable[Json]) -> str:
+def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
+    """The rows under their header; `keys` are the header of a list without rows."""
     rows = list(rows)
+    fields = [key for key in (rows[0] if rows else keys) if key not in NESTED]
     out = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(
-            out, [key for key in rows[0] if key not in NESTED], extrasaction="ignore", lineterminator="\n"
-        )
+    if fields:
+        writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()

@@ -321,3 +321,16 @@ def test_a_diff_of_several_ranks_says_which_it_compares(shared_data: Path, capsy
     out, err = capsys.readouterr()
     assert err == ""
     assert "rank 1" in out
+
+
+@pytest.mark.parametrize("section", ["kernels", "memops", "operators", "modules", "host_functions", "api", "ranges"])
+def test_an_empty_table_keeps_its_header(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str
+) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    headers = []
+    for path in (empty, shared_data / VIM):
+        assert cli.main(["report", str(path), "--format", "csv", "--section", section, "--no-cache"]) == 0
+        headers.append(capsys.readouterr().out.splitlines()[0])
+    assert headers[0] == headers[1]
