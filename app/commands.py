@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
 
+from tracetui.app.exit_codes import UsageError
+
 TABS: tuple[tuple[str, str], ...] = (
     ("overview", "Overview"),
     ("kernels", "Kernels"),
@@ -166,3 +168,18 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
         droppable = [hint for hint in hints if hint[0] < 60 or hint[0] == 62]
         hints.remove(max(droppable, key=lambda hint: hint[0] if hint[0] != 62 else 46))
     return [(key, label) for _, key, label in hints]
+
+
+def find_tab(name: str) -> str:
+    """The tab of this name, of a name that begins so, or of this number.
+
+    Raises:
+        UsageError: there is no such tab, or several.
+    """
+    tabs = [tab for tab, _ in TABS]
+    if name.isdecimal() and 1 <= int(name) <= len(tabs):
+        return tabs[int(name) - 1]
+    found = [tab for tab in tabs if tab.startswith(name.lower())]
+    if len(found) != 1:
+        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
+    return found[0]

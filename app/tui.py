@@ -15,7 +15,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from tracetui.app import commands, jobs, status
-from tracetui.app.exit_codes import UNREADABLE, UsageError
+from tracetui.app.exit_codes import UNREADABLE
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader, LoadProgress, explain
 from tracetui.app.session import Session, Side
@@ -74,7 +74,7 @@ class TracetuiApp(App[None]):
             self.session.scope = scope
         self.low_bandwidth = low_bandwidth
         self.exit_code = 0
-        self.tab = find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
+        self.tab = commands.find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
@@ -408,21 +408,6 @@ class TracetuiApp(App[None]):
         """Leaves at once; threads that still read are told to stop and not waited for."""
         self.action_stop_loading()
         self.exit()
-
-
-def find_tab(name: str) -> str:
-    """The tab of this name, of a name that begins so, or of this number.
-
-    Raises:
-        UsageError: there is no such tab, or several.
-    """
-    tabs = [tab for tab, _ in commands.TABS]
-    if name.isdecimal() and 1 <= int(name) <= len(tabs):
-        return tabs[int(name) - 1]
-    found = [tab for tab in tabs if tab.startswith(name.lower())]
-    if len(found) != 1:
-        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
-    return found[0]
 
 
 def run_tui(

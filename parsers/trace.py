@@ -111,7 +111,10 @@ class Trace:
         Raises:
             ImportError: pandas or pyarrow is missing; ``pip install 'tracetui[pandas]'`` brings both.
         """
-        return {name: getattr(self, name).to_pandas() for name in FRAMES}
+        try:
+            return {name: getattr(self, name).to_pandas() for name in FRAMES}
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas and pyarrow: pip install 'tracetui[pandas]'") from error
 
 
 @dataclass(frozen=True)

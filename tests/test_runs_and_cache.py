@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
@@ -167,3 +169,15 @@ def test_an_unwritable_cache_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACETUI_CACHE_DIR", str(blocked / "below"))
     monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
     assert open_path(trace_file(tmp_path / "t.json")).traces[0].device.height == 1
+
+
+@pytest.mark.parametrize("missing", ["pandas", "pyarrow"])
+def test_a_missing_extra_is_named(tmp_path, missing):
+    script = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from tracetui.parsers import open_path\n"
+        "open_path(sys.argv[1], cache=False).traces[0].to_pandas()"
+    )
+    command = [sys.executable, "-c", script, str(trace_file(tmp_path / "t.json"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "pip install 'tracetui[pandas]'" in done.stderr.splitlines()[-1]

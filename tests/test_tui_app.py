@@ -11,9 +11,9 @@ import pytest
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import commands
+from tracetui.app.commands import find_tab
 from tracetui.app.exit_codes import UsageError
 from tracetui.app.screens import RunPicker, TextScreen
-from tracetui.app.tui import find_tab
 from tracetui.app.views.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
 

@@ -101,11 +101,6 @@ class View(Vertical, can_focus=True):
         blank.display = bool(text)
         self.set_class(bool(text), "-blank")
 
-    @property
-    def blank_text(self) -> str:
-        """What stands in place of the content."""
-        return str(self.query_one("#blank", Static).content) if self.has_class("-blank") else ""
-
     def analyse(self) -> object:
         """The result that `show` shows; runs in a thread and must not touch widgets."""
         raise NotImplementedError

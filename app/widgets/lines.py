@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
@@ -134,9 +133,3 @@ class Footer(Widget):
             text.append(key, key_style)
             text.append(f" {label}  ", label_style)
         return text
-
-
-def fitted(text: str, width: int, *, ascii: bool = False) -> str:
-    """A name made printable and cut to a width, never silently."""
-    safe = formats.printable(text, ascii=ascii)
-    return safe if cell_len(safe) <= width else formats.fit(safe, width, ascii=ascii)

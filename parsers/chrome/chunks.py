@@ -33,10 +33,9 @@ RESNIFF_BYTES = 16 << 20
 
 @dataclass(slots=True)
 class Chunk:
-    """Whole events: ``buffer[start:end]``, from the first event's brace to the last one's."""
+    """Whole events: ``buffer[:end]``, up to the last one's brace; a comma and blanks may stand before the first."""
 
     buffer: NDArray[np.uint8]
-    start: int
     end: int
     position: int
     """Of ``buffer[0]`` in the uncompressed file."""
@@ -82,13 +81,13 @@ class ChunkReader:
                 form, cut = None, _last_event(buffer, filled)
             if filled < wanted:
                 if cut >= 0:
-                    yield Chunk(buffer, 0, cut + 1, position, form)
+                    yield Chunk(buffer, cut + 1, position, form)
                 self._finish(bytes(buffer[cut + 1 : filled]), position + cut + 1)
                 return
             left = bytes(buffer[cut + 1 : filled])
             if cut >= 0:
                 buffer[cut + 1 :][:PADDING] = SPACE  # what follows would make the last event look unfinished
-                yield Chunk(buffer, 0, cut + 1, position, form)
+                yield Chunk(buffer, cut + 1, position, form)
             position += cut + 1
 
     def _open(self) -> tuple[bytes, int, layout.Layout | None]:

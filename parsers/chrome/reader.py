@@ -23,11 +23,13 @@ from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
     from pathlib import Path
 
     import polars as pl
 
+    from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
 
 ESCAPABLE = {"name", "stack"}
@@ -124,8 +126,7 @@ class Scanner:
             reader = ChunkReader(source)
             for part in _in_order(reader):
                 if isinstance(part, Chunk):
-                    text = part.buffer[part.start : part.end].tobytes()
-                    self._collect(split(text, part.position + part.start, self._tally))
+                    self._collect(split(part.buffer[: part.end].tobytes(), part.position, self._tally))
                 else:
                     self._scanned += part.parsed
                     self._collect(decode(part.decode, self._tally))
@@ -165,13 +166,13 @@ def _in_order(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
         return
     pool = ThreadPoolExecutor(THREADS)
     try:
-        waiting = deque[object]()
+        waiting = deque["Future[Part | Chunk]"]()
         for chunk in chunks:
             waiting.append(pool.submit(work, chunk))
             if len(waiting) > THREADS:
-                yield waiting.popleft().result()  # type: ignore[attr-defined]
+                yield waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().result()  # type: ignore[attr-defined]
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -180,25 +181,21 @@ def _unescape(groups: dict[str, Columns]) -> None:
     """Resolves JSON escapes in the strings that the fast road took as they stand."""
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
-            codes = group[column]
-            for code, text in categories.texts(codes).items():
-                if "\\" not in text:
-                    continue
-                try:
-                    plain = json.loads(f'"{text}"', strict=False)
-                except ValueError:  # an escape that JSON doesn't know stays as it is
-                    continue
-                codes[codes == code] = categories.encode([plain])[0]
+            _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
 
 
 def _respace(host: Columns) -> None:
     """Writes shapes and types as Kineto would, so that the same shape is the same text in every file."""
     for column in JSON_TEXTS:
-        codes = host[column]
-        for code, text in categories.texts(codes).items():
-            try:
-                plain = json.dumps(json.loads(text, strict=False), ensure_ascii=False)
-            except ValueError:
-                continue
-            if plain != text:
-                codes[codes == code] = categories.encode([plain])[0]
+        _rewrite(host[column], lambda text: json.dumps(json.loads(text, strict=False), ensure_ascii=False))
+
+
+def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
+    """Replaces each distinct string in place; what is no JSON stays as it is."""
+    for code, text in categories.texts(codes).items():
+        try:
+            better = plain(text)
+        except ValueError:
+            continue
+        if better != text:
+            codes[codes == code] = categories.encode([better])[0]

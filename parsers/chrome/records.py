@@ -26,7 +26,7 @@ from tracetui.parsers.chrome.scan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from tracetui.parsers.chrome.columns import Columns
     from tracetui.parsers.tally import Tally
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _DECODER = json.JSONDecoder(strict=False, parse_float=str)
-_STRICT_CONTROL = re.compile(r"[\x00-\x1f]")
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
 _BLANKS = re.compile(r"[\s,]*")
@@ -337,12 +336,10 @@ def _dim3(value: Any) -> list[int]:
 
 def _to_columns(group: dict[str, np.dtype[Any] | None], rows: list[Row]) -> Columns:
     filled = columns.blank(group, len(rows))
-    convert: Callable[[list[Any], np.dtype[Any]], Any]
     for name, values in filled.items():
         found = [row.get(name) for row in rows]
         if values.dtype == np.uint32:
             filled[name] = categories.encode(found)
         elif all(value is not None for value in found):
-            convert = np.asarray
-            filled[name] = convert(found, values.dtype)
+            filled[name] = np.asarray(found, values.dtype)
     return filled

@@ -91,7 +91,7 @@ class _Scan:
     """The columns of one chunk's events, read as they are asked for."""
 
     def __init__(self, chunk: Chunk) -> None:
-        text = chunk.buffer[chunk.start : chunk.end]
+        text = chunk.buffer[: chunk.end]
         if text.max(initial=0) > 127:
             try:
                 str(text.data, "utf-8")
@@ -184,7 +184,7 @@ class _Scan:
         return {
             "name": common["name"][rows], "start": self._start[rows], "duration": self._duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
-            "offset": begins[rows] + (self._chunk.position + self._chunk.start),
+            "offset": begins[rows] + self._chunk.position,
         }  # fmt: skip
 
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
@@ -326,4 +326,4 @@ class _Scan:
         begin = int(tokens.ends[event - 1]) + 1 if event else 0
         text = tokens.buffer[begin : int(tokens.ends[event]) + 1].tobytes()
         brace = text.find(b"{")
-        return self._chunk.position + self._chunk.start + begin + brace, text[brace:]
+        return self._chunk.position + begin + brace, text[brace:]

@@ -50,8 +50,8 @@ class Tokens:
     def __init__(self, chunk: Chunk) -> None:
         if chunk.layout is None:
             raise Irregular("no separator")
-        self.buffer = chunk.buffer[chunk.start :]
-        self.size = chunk.end - chunk.start
+        self.buffer = chunk.buffer
+        self.size = chunk.end
         text = self.buffer[: self.size]
         self.words: Words = np.ndarray((self.buffer.size - 8,), "<u8", self.buffer, 0, (1,))
         first4 = np.ndarray((self.buffer.size - 4,), "<u4", self.buffer, 0, (1,))
