@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -112,9 +113,11 @@ class Trace:
             ImportError: pandas or pyarrow is missing; ``pip install 'tracetui[pandas]'`` brings both.
         """
         try:
-            return {name: getattr(self, name).to_pandas() for name in FRAMES}
+            importlib.import_module("pandas")
+            importlib.import_module("pyarrow")
         except ImportError as error:
             raise ImportError("to_pandas needs pandas and pyarrow: pip install 'tracetui[pandas]'") from error
+        return {name: getattr(self, name).to_pandas() for name in FRAMES}
 
 
 @dataclass(frozen=True)
