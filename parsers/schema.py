@@ -17,6 +17,7 @@ HOST_KINDS = (
     "runtime",  # CUDA runtime API call
     "driver",  # CUDA driver API call
     "overhead",  # the profiler's own work
+    "os",  # operating-system call that a tracer intercepted: poll, ioctl, pthread_cond_wait
 )
 DEVICE_KINDS = (
     "kernel",
@@ -27,7 +28,39 @@ DEVICE_KINDS = (
     "annotation",  # a host range projected on the device by the profiler
 )
 
+RANGE_STYLES = (
+    "push_pop",  # nests with the others of its thread
+    "start_end",  # may overlap others
+    "cross_thread",  # a start/end range that ends on another thread than it began on
+    "mark",  # an instant
+)
+COUNTER_KINDS = (
+    "metric",  # one metric of one profiled launch
+    "sample",  # a counter's value at a time
+    "opt",  # a rule of Nsight Compute that sees something to gain
+    "wrn",
+    "inf",
+    "err",
+)
+MEMORY_ACTIONS = (
+    "alloc",
+    "free",  # bytes are negative
+    "free_requested",  # the program let go of it; streams may still use it
+    "segment_alloc",  # the allocator took memory from the driver
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "oom",  # no memory for a request of so many bytes; `reserved` is what the device had free
+    "segment",  # end state: a segment the allocator holds, `allocated` of it in use
+    "block",  # end state: a block in use
+    "free_block",  # end state: a block of a held segment that is not in use
+    "other",
+)
+
 HostKind = pl.Enum(HOST_KINDS)
+RangeStyle = pl.Enum(RANGE_STYLES)
+CounterKind = pl.Enum(COUNTER_KINDS)
+MemoryAction = pl.Enum(MEMORY_ACTIONS)
 DeviceKind = pl.Enum(DEVICE_KINDS)
 Name = pl.Categorical
 RowId = pl.UInt32
@@ -58,6 +91,8 @@ HOST: dict[str, pl.DataType] = {
     "input_shapes": Name(),  # JSON text
     "input_types": Name(),  # JSON text
     "stack": Name(),  # frames joined by ';', innermost first
+    "domain": Name(),  # of an NVTX range: its domain, "" for the default one
+    "style": RangeStyle,  # of an NVTX range
     "offset": pl.Int64(),  # where the event begins in the uncompressed file
 }
 """One host event a row, ordered by process, thread, start, then the longer first: a parent precedes its children."""
@@ -65,8 +100,9 @@ HOST: dict[str, pl.DataType] = {
 DEVICE: dict[str, pl.DataType] = {
     "kind": DeviceKind,
     "name": Name(),
-    "start": pl.Int64(),
+    "start": pl.Int64(),  # null where the tool gives durations only (Nsight Compute)
     "duration": pl.Int64(),
+    "process": pl.Int64(),  # of the operating system, where the source says
     "device": pl.Int64(),
     "stream": pl.Int64(),
     "context": pl.Int64(),
@@ -85,12 +121,15 @@ DEVICE: dict[str, pl.DataType] = {
     "occupancy_percent": pl.Float64(),  # estimated by the profiler
     "blocks_per_sm": pl.Float64(),
     "bytes": pl.Int64(),  # memcpy, memset
+    "memory_kinds": Name(),  # of a memcpy "Pageable -> Device", of a memset "Device"
+    "graph_node": pl.Int64(),  # of what a CUDA graph launched: its node
     "offset": pl.Int64(),
 }
 """One GPU activity a row, ordered by start."""
 
 MEMORY: dict[str, pl.DataType] = {
-    "time": pl.Int64(),
+    "action": MemoryAction,
+    "time": pl.Int64(),  # null where the source only orders its events
     "process": pl.Int64(),
     "thread": pl.Int64(),
     "device_type": pl.Int64(),  # 0 CPU, 1 CUDA (c10::DeviceType)
@@ -100,19 +139,24 @@ MEMORY: dict[str, pl.DataType] = {
     "allocated": pl.Int64(),
     "reserved": pl.Int64(),
     "operator": RowId(),  # host row of the innermost operator around it
+    "stream": pl.Int64(),
+    "segment": pl.Int64(),  # address of the segment that holds the block
+    "requested": pl.Int64(),  # bytes asked for, before rounding
+    "stack": Name(),  # frames joined by ';', innermost first
 }
 """One allocator event a row, ordered by time."""
 
 COUNTERS: dict[str, pl.DataType] = {
+    "kind": CounterKind,
     "device_row": RowId(),
     "time": pl.Int64(),
     "section": Name(),
-    "metric": Name(),
-    "unit": Name(),
-    "value": pl.Float64(),
-    "text": pl.String(),
+    "metric": Name(),  # as the tool names it; of a rule its name
+    "unit": Name(),  # without prefixes: ns, byte, byte/s, hz, %; of a rule "global" or "local", what its speed-up is of
+    "value": pl.Float64(),  # in that unit, null where it is not a number; of a rule the estimated speed-up, percent
+    "text": pl.String(),  # a value that is no number; a rule's advice
 }
-"""One metric of one profiled launch, or one sample of a counter."""
+"""One metric or rule of one profiled launch, or one sample of a counter."""
 
 
 def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:

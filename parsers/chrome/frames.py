@@ -247,15 +247,18 @@ def _column(dtype: Any, values: NDArray[Any]) -> pl.Series:
 
 
 def _frame(layout: dict[str, pl.DataType], columns: Columns, rows: dict[str, Ints], **ready: pl.Series) -> pl.DataFrame:
-    """Turns columns into a frame of this layout, letting each go as it is taken."""
+    """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
+    size = next(iter(columns.values())).shape[0]
     taken: list[pl.Series] = []
     for name, dtype in layout.items():
         if name in rows:
             taken.append(_rows(rows.pop(name)).alias(name))
         elif name in ready:
             taken.append(ready[name].alias(name))
-        else:
+        elif name in columns:
             taken.append(_column(dtype, columns.pop(name)).alias(name))
+        else:
+            taken.append(pl.repeat(None, size, dtype=dtype, eager=True).alias(name))
     return pl.DataFrame(taken)
 
 
@@ -286,15 +289,18 @@ def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, th
         memory[name] = memory[name][rows]
     lane = _thread_lanes(threads, memory["process"], memory["thread"])
     operator = nearest(nesting.parent, kind == OPERATOR, nesting.innermost_at(lane, memory["time"]))
-    return _frame(schema.MEMORY, memory, {"operator": operator})
+    freed = pl.Series(memory["bytes"] < 0)
+    action = pl.select(pl.when(freed).then(pl.lit("free")).otherwise(pl.lit("alloc")).cast(schema.MemoryAction))
+    return _frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
 
 
 def _counters_frame(counters: Columns) -> pl.DataFrame:
     size = counters["time"].size
-    missing = pl.Series([None] * size, dtype=pl.String)
+    missing = pl.repeat(None, size, dtype=pl.String, eager=True)
     return pl.DataFrame(
         {
-            "device_row": pl.Series([None] * size, dtype=schema.RowId),
+            "kind": pl.repeat("sample", size, dtype=pl.String, eager=True).cast(schema.CounterKind),
+            "device_row": pl.repeat(None, size, dtype=schema.RowId, eager=True),
             "time": _ints(counters["time"]),
             "section": categories.decode(counters["name"]),
             "metric": categories.decode(counters["series"]),
