@@ -14,11 +14,13 @@ TABS: tuple[tuple[str, str], ...] = (
     ("operators", "Operators"),
     ("host", "Host"),
     ("modules", "Modules"),
+    ("counters", "Counters"),
+    ("memory", "Memory"),
     ("diff", "Diff"),
 )
 """(id, title) of each tab, in the order of their digits."""
 
-TABLES = frozenset({"kernels", "operators", "host", "modules", "diff"})
+TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "diff"})
 """Tabs that show tables."""
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
+"""What a trace can come from, the tool that sees the most of the program first."""
 FRAMES = ("steps", "host", "device", "memory", "counters")
 
 
@@ -48,7 +50,7 @@ class TraceInfo:
     """Where a trace comes from and how it was captured."""
 
     kind: str
-    """``chrome``, ``nsys``, ``ncu``, ``memory_snapshot`` or ``jax``."""
+    """One of `KINDS`."""
     tool: str
     tool_version: str | None = None
     rank: int | None = None
@@ -135,9 +137,19 @@ class Run:
     def name(self) -> str:
         """What a person calls this run: the file or folder name without its suffixes."""
         name = self.path.name or str(self.path)
-        for suffix in (".gz", ".json", ".trace", ".pt"):
+        for suffix in (".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle"):
             name = name.removesuffix(suffix)
         return name
+
+    @property
+    def main(self) -> Trace:
+        """The trace whose time line the run is shown by: that of the tool that sees the most of the program."""
+        order = {kind: place for place, kind in enumerate(KINDS)}
+        return min(self.traces, key=lambda trace: order.get(trace.info.kind, len(order)))
+
+    def of_kind(self, kind: str) -> tuple[Trace, ...]:
+        """The traces of one kind (`TraceInfo.kind`), in order."""
+        return tuple(trace for trace in self.traces if trace.info.kind == kind)
 
     @property
     def ranks(self) -> tuple[int, ...]:

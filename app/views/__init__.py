@@ -34,6 +34,14 @@ def view_class(tab: str) -> type[View]:
         from tracetui.app.views.modules import ModulesView
 
         return ModulesView
+    if tab == "counters":
+        from tracetui.app.views.counters import CountersView
+
+        return CountersView
+    if tab == "memory":
+        from tracetui.app.views.memory import MemoryView
+
+        return MemoryView
     if tab == "diff":
         from tracetui.app.views.diff import DiffView
 
