@@ -18,19 +18,30 @@ PEEK_BYTES = 1 << 18
 MAX_DEPTH = 4
 """How many folders deep traces are looked for; JAX puts them three deep (plugins/profile/<run>/)."""
 
-_NOT_BUILT = "is not read yet"
-_BY_SUFFIX = {
-    ".nsys-rep": ("an Nsight Systems report", _NOT_BUILT),
-    ".qdrep": ("an Nsight Systems report", _NOT_BUILT),
+_UNREADABLE = {
     ".qdstrm": ("an unfinished Nsight Systems report", "import it with QdstrmImporter first"),
-    ".ncu-rep": ("an Nsight Compute report", _NOT_BUILT),
-    ".ncu-repz": ("a compressed Nsight Compute report", _NOT_BUILT),
-    ".pftrace": ("a Perfetto protobuf trace", _NOT_BUILT),
-    ".perfetto-trace": ("a Perfetto protobuf trace", _NOT_BUILT),
+    ".ncu-repz": ("a compressed Nsight Compute report", "write it anew without --compress, or import it with ncu"),
+    ".pftrace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
+    ".perfetto-trace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
     ".xplane.pb": ("an XPlane protobuf", "give the .trace.json.gz beside it"),
     ".pb": ("a protobuf file", "give the .trace.json.gz beside it, if there is one"),
 }
-"""Formats whose content has no magic of its own."""
+"""Formats whose content has no magic of its own: what they are, and what to do."""
+_REPORTS = {".nsys-rep": "nsys_report", ".qdrep": "nsys_report", ".ncu-rep": "ncu_report"}
+"""Reports that only NVIDIA's own tools read: they are asked to export them."""
+_EXPORTED = {
+    ".nsys-rep": (".sqlite", ".sqlite.gz"),
+    ".qdrep": (".sqlite", ".sqlite.gz"),
+    ".ncu-rep": (".csv", ".csv.gz"),
+}
+"""What an export of such a report is called, when it stands beside it."""
+_LFS = b"version https://git-lfs"
+_SQLITE = b"SQLite format 3\x00"
+_PICKLE = re.compile(rb"\x80[\x02-\x05]|\(dp0|\(lp0")
+_SNAPSHOT_KEYS = (b"device_traces", b"segments")
+_TEXT_SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz")
+_DATABASE_SUFFIXES = (".sqlite", ".sqlite.gz", ".sqlite3", ".db")
+_PICKLE_SUFFIXES = (".pickle", ".pickle.gz", ".pkl", ".pkl.gz")
 
 _TRACE_LIKE = re.compile(rb'"traceEvents"|^\s*\[\s*\{[^{}]{0,200}"ph"\s*:', re.MULTILINE)
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
@@ -42,6 +53,8 @@ class Candidate:
     """A file that can be opened, and what its beginning says about the run it is of."""
 
     path: Path
+    kind: str = "chrome"
+    """What reads it: ``chrome``, ``nsys``, ``ncu``, ``memory_snapshot``, ``nsys_report`` or ``ncu_report``."""
     rank: int | None = None
     world_size: int | None = None
 
@@ -63,30 +76,58 @@ def inspect(path: Path) -> Candidate:
     Raises:
         TraceError: it is nothing that can be opened; says what it is and what to do.
     """
+    for suffix, (what, advice) in _UNREADABLE.items():
+        if path.name.lower().endswith(suffix):
+            raise TraceError(path, what, advice)
     head = read_all(path, PEEK_BYTES)
-    kind = _foreign(path, head)
-    if kind is not None:
-        raise TraceError(path, *kind)
-    start = layout.events_start(head)
-    distributed = layout.header(head[:start] if start is not None else head).get("distributedInfo")
-    known = distributed if isinstance(distributed, dict) else {}
-    rank, world = known.get("rank"), known.get("world_size")
-    if not isinstance(rank, int) and (match := _RANK_IN_NAME.search(path.name)):
-        rank = int(match[1])
-    return Candidate(path, rank if isinstance(rank, int) else None, world if isinstance(world, int) else None)
+    if head.startswith(_LFS):
+        raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
+    for suffix, kind in _REPORTS.items():
+        if path.name.lower().endswith(suffix) and not head.startswith(_SQLITE):
+            return Candidate(path, kind)
+    kind = _kind(head)
+    if kind is None:
+        raise TraceError(
+            path,
+            "not a trace that tracetui knows",
+            "give a Chrome trace (torch.profiler, JAX), an Nsight Systems .sqlite, an Nsight Compute .csv, or a CUDA "
+            "memory snapshot",
+        )
+    return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
 
 
 def looks_like_trace(path: Path) -> bool:
     """Whether a file found in a folder is worth opening, or complaining about."""
     name = path.name.lower()
-    if any(name.endswith(suffix) for suffix in _BY_SUFFIX) or ".trace.json" in name:
-        return True
+    if any(name.endswith(suffix) for suffix in _REPORTS):
+        return not _has_export(path)
+    if any(name.endswith(suffix) for suffix in _UNREADABLE):
+        return not name.endswith(".xplane.pb") or not any(path.parent.glob("*.trace.json*"))
+    if ".trace.json" in name or name.endswith(_DATABASE_SUFFIXES):
+        return ".trace.json" in name or b"StringIds" in _head(path)
+    if name.endswith(_PICKLE_SUFFIXES):
+        return all(key in _head(path) for key in _SNAPSHOT_KEYS[1:])
+    if name.endswith(_TEXT_SUFFIXES):
+        return _kind(_head(path)) == "ncu"
     if not name.endswith((".json", ".json.gz", ".gz")):
         return False
     try:
         return bool(_TRACE_LIKE.search(read_all(path, PEEK_BYTES)))
     except TraceError:
         return True
+
+
+def _head(path: Path) -> bytes:
+    try:
+        return read_all(path, PEEK_BYTES)
+    except TraceError:
+        return b""
+
+
+def _has_export(path: Path) -> bool:
+    """Whether what NVIDIA's tool exports from this report stands beside it already."""
+    exported = path.with_suffix(_EXPORTED[path.suffix.lower()])
+    return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
 
 def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
@@ -105,20 +146,34 @@ def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
             yield entry
 
 
-def _foreign(path: Path, head: bytes) -> tuple[str, str] | None:
-    """(what it is, what to do) for anything but a Chrome trace; None for what may be one."""
-    for suffix, (what, advice) in _BY_SUFFIX.items():
-        if path.name.lower().endswith(suffix):
-            return f"{what}", f"this format {advice}" if advice == _NOT_BUILT else advice
-    if head.startswith(b"SQLite format 3\x00"):
-        return "an SQLite database (an Nsight Systems export?)", f"this format {_NOT_BUILT}"
-    if head.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull"
-    if head.startswith((b"==PROF==", b"==WARNING==", b'"ID","Process ID"')) or b'\n"ID","Process ID"' in head:
-        return "an Nsight Compute CSV", f"this format {_NOT_BUILT}"
-    if head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-        return "a pickle (a CUDA memory snapshot?)", f"this format {_NOT_BUILT}"
+def _kind(head: bytes) -> str | None:
+    """What reads a file that begins so; None for nothing known."""
+    from tracetui.parsers.ncu.sniff import looks_like_ncu
+
+    if head.startswith(_SQLITE):
+        return "nsys"
+    if _PICKLE.match(head):
+        return "memory_snapshot"
     text = head.removeprefix(layout.BOM).lstrip()
-    if text and not text.startswith((b"{", b"[")):
-        return "not a trace (neither JSON nor gzipped JSON)", "give a Chrome trace as torch.profiler writes it"
-    return None
+    if not text or text.startswith((b"{", b"[")):
+        return "chrome"
+    return "ncu" if looks_like_ncu(head) else None
+
+
+def _ranked(path: Path, head: bytes) -> Candidate:
+    """A Chrome trace, and which rank of how many its header says it is."""
+    start = layout.events_start(head)
+    distributed = layout.header(head[:start] if start is not None else head).get("distributedInfo")
+    known = distributed if isinstance(distributed, dict) else {}
+    rank, world = known.get("rank"), known.get("world_size")
+    return Candidate(
+        path,
+        "chrome",
+        rank if isinstance(rank, int) else _rank_in_name(path),
+        world if isinstance(world, int) else None,
+    )
+
+
+def _rank_in_name(path: Path) -> int | None:
+    match = _RANK_IN_NAME.search(path.name)
+    return int(match[1]) if match else None

@@ -9,7 +9,7 @@ from tracetui.parsers import cache as trace_cache
 from tracetui.parsers.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
-from tracetui.parsers.trace import Run, Trace
+from tracetui.parsers.trace import KINDS, Run, Trace
 
 if TYPE_CHECKING:
     import threading
@@ -43,19 +43,19 @@ def open_path(
         raise ValueError("open_path needs at least one path")
     watch = Watch(progress, cancel)
     first = Path(paths[0])
-    warnings: list[str] = []
+    problems: list[TraceError] = []
     others: tuple[tuple[str, tuple[Path, ...]], ...] = ()
     if len(paths) == 1 and not first.is_dir():
-        files = [inspect(_existing(first)).path]
+        files = [inspect(_existing(first))]
     elif len(paths) == 1:
-        runs = _runs_in(first, warnings)
-        files = [candidate.path for candidate in runs[0]]
+        runs = _runs_in(first, problems)
+        files = runs[0]
         others = tuple((_run_name(run), tuple(c.path for c in run)) for run in runs[1:])
     else:
-        files = [path for given in map(Path, paths) for path in _files_of(_existing(given), warnings)]
-    traces = _open_all(files, watch, cache, warnings)
-    path = files[0] if others and len(files) == 1 else first
-    return Run(path, tuple(sorted(traces, key=_by_rank)), tuple(warnings), others)
+        files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
+    traces = _open_all(files, watch, cache, problems)
+    path = files[0].path if others and len(files) == 1 else first
+    return Run(path, tuple(sorted(traces, key=_by_rank_and_tool)), tuple(map(str, problems)), others)
 
 
 def _existing(path: Path) -> Path:
@@ -66,47 +66,67 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _files_of(path: Path, warnings: list[str]) -> list[Path]:
-    if path.is_dir():
-        return [candidate.path for run in _runs_in(path, warnings) for candidate in run]
-    return [path]
+def _files_of(path: Path, problems: list[TraceError]) -> list[Candidate]:
+    """The files of one of several paths; what can't be opened among them is a warning."""
+    try:
+        return [found for run in _runs_in(path, problems) for found in run] if path.is_dir() else [inspect(path)]
+    except TraceError as problem:
+        problems.append(problem)
+        return []
 
 
-def _by_rank(trace: Trace) -> tuple[int, str]:
-    return (trace.info.rank if trace.info.rank is not None else 1 << 30, trace.source.path.name)
+def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
+    rank = trace.info.rank if trace.info.rank is not None else 1 << 30
+    return (rank, KINDS.index(trace.info.kind), trace.source.path.name)
 
 
-def _open_all(files: list[Path], watch: Watch, use_cache: bool, warnings: list[str]) -> list[Trace]:
-    """Opens each file; one bad among good ones is a warning, all bad is an error."""
+def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: list[TraceError]) -> list[Trace]:
+    """Opens each file; one bad among good ones is a problem to mention, all bad is an error."""
     traces: list[Trace] = []
-    error: TraceError | None = None
-    for path in files:
+    for candidate in files:
         if watch.cancelled and traces:
-            warnings.append(f"{path}: not opened; loading was stopped before it")
+            problems.append(TraceError(candidate.path, "not opened", "loading was stopped before it"))
             continue
         try:
-            traces.append(_open(path, watch, use_cache))
+            traces.append(_open(candidate, watch, use_cache))
         except TraceError as problem:
-            error = error or problem
-            warnings.append(str(problem))
+            problems.append(problem)
         except Cancelled:
             if not traces:
                 raise
     if not traces:
-        raise error or TraceError(files[0], "nothing readable was found")
+        raise problems[0]
     return traces
 
 
-def _read(path: Path, watch: Watch) -> Trace:
-    # the reader's tables take as long to import as a cached trace takes to open
+def _read(candidate: Candidate, watch: Watch) -> Trace:
+    # a reader's tables take as long to import as a cached trace takes to open
+    path = candidate.path
+    if candidate.kind == "nsys":
+        from tracetui.parsers.nsys.reader import read_nsys
+
+        return read_nsys(path, watch)
+    if candidate.kind == "ncu":
+        from tracetui.parsers.ncu.reader import read_ncu
+
+        return read_ncu(path, watch)
+    if candidate.kind == "memory_snapshot":
+        from tracetui.parsers.memory_snapshot import read_memory_snapshot
+
+        return read_memory_snapshot(path, watch)
+    if candidate.kind in ("nsys_report", "ncu_report"):
+        from tracetui.parsers.nvidia_reports import read_report
+
+        return read_report(path, candidate.kind, watch)
     from tracetui.parsers.chrome.reader import read_chrome
 
     return read_chrome(path, watch)
 
 
-def _open(path: Path, watch: Watch, use_cache: bool) -> Trace:
+def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
+    path = candidate.path
     if not use_cache:
-        return _read(path, watch)
+        return _read(candidate, watch)
     try:
         key = trace_cache.key_of(path)
     except OSError as error:
@@ -114,28 +134,32 @@ def _open(path: Path, watch: Watch, use_cache: bool) -> Trace:
     if (cached := trace_cache.load(key, path)) is not None:
         watch.report(Progress("cached", cached.source.bytes, cached.source.bytes, cached.source.events_parsed, path))
         return cached
-    trace = _read(path, watch)
+    trace = _read(candidate, watch)
     if not trace.source.partial:
         trace_cache.store(key, trace)
     return trace
 
 
-def _runs_in(folder: Path, warnings: list[str]) -> list[list[Candidate]]:
+def _runs_in(folder: Path, problems: list[TraceError]) -> list[list[Candidate]]:
     """The runs of a folder, newest first."""
     found: list[Candidate] = []
-    problems: list[TraceError] = []
+    bad: list[TraceError] = []
     for path in files_below(folder):
         if not looks_like_trace(path):
             continue
         try:
             found.append(inspect(path))
         except TraceError as problem:
-            problems.append(problem)
+            bad.append(problem)
     if not found:
-        if problems:
-            raise problems[0]
-        raise TraceError(folder, "no trace in this folder", "give a folder with *.pt.trace.json or .json.gz files")
-    warnings.extend(map(str, problems))
+        if bad:
+            raise bad[0]
+        raise TraceError(
+            folder,
+            "no trace in this folder",
+            "give a folder with Chrome traces (.json, .json.gz), Nsight exports (.sqlite, .csv) or memory snapshots",
+        )
+    problems.extend(bad)
     runs: dict[tuple[object, ...], list[Candidate]] = {}
     for candidate in sorted(found, key=lambda c: (-c.stamp, str(c.path))):
         runs.setdefault(_run_key(candidate, runs), []).append(candidate)
