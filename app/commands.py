@@ -129,6 +129,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
+    Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("load.stop", "escape", "Esc", "While a trace is being read: keep what was read so far", "Runs",
             "stop_loading", "app", palette=False),
     Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 Side = Literal["a", "b"]
-Key: TypeAlias = "tuple[Hashable, int | None, Scope]"
+Key: TypeAlias = "tuple[Hashable, int | None, str | None, Scope]"
 PARTS_OF_B = frozenset({"diff", ("b", "selection")})
 """Keys of cached analyses that change with run B."""
 T = TypeVar("T")
@@ -30,6 +30,8 @@ class Session:
     scope: Scope = field(default_factory=Scope)
     rank: int | None = None
     """The distributed rank in view; the first one where not chosen."""
+    kind: str | None = None
+    """The tool whose recording is in view (`TraceInfo.kind`); the run's main one where not chosen."""
     filter: str = ""
     """The filter in force on the main table of every tab."""
     ascii: bool = False
@@ -62,9 +64,15 @@ class Session:
         self.forget()
 
     def trace(self, side: Side = "a") -> Trace:
-        """The trace in view: of the chosen rank, else the run's first."""
+        """The trace in view: of the chosen rank and tool as far as the run has them, else the run's main one."""
+        from tracetui.parsers.trace import main_of  # brings Polars, which the first paint does without
+
         traces = self.runs[side].traces
-        return next((trace for trace in traces if trace.info.rank == self.rank), traces[0])
+        if self.rank is not None:
+            traces = tuple(trace for trace in traces if trace.info.rank == self.rank) or traces
+        if self.kind is not None:
+            traces = tuple(trace for trace in traces if trace.info.kind == self.kind) or traces
+        return main_of(traces)
 
     def selection(self, side: Side = "a") -> Selection:
         """The trace in view restricted to the scope; one object for as long as neither changes."""
@@ -74,8 +82,8 @@ class Session:
         return self.cached((side, "selection"), lambda: select(trace, self.scope))
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of an analysis, computed once per run, rank and scope; safe in threads."""
-        full = (key, self.rank, self.scope)
+        """The result of an analysis, computed once per run, rank, tool and scope; safe in threads."""
+        full = (key, self.rank, self.kind, self.scope)
         with self._guard:
             if full in self._results:
                 return cast("T", self._results[full])
@@ -95,6 +103,21 @@ class Session:
     def partial(self) -> bool:
         """Whether reading was stopped before the end of a file in view."""
         return any(trace.source.partial for run in self.runs.values() for trace in run.traces)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The tools whose recordings of run A have a time line of their own."""
+        traces = self.runs["a"].traces if "a" in self.runs else ()
+        return tuple(dict.fromkeys(trace.info.kind for trace in traces if trace.has_timeline))
+
+    def next_kind(self) -> str | None:
+        """Goes on to the recording of the run's next tool; null where there is but one."""
+        kinds = self.kinds
+        if len(kinds) < 2:
+            return None
+        current = self.trace().info.kind
+        self.kind = kinds[(kinds.index(current) + 1) % len(kinds)] if current in kinds else kinds[0]
+        return self.kind
 
     def next_rank(self) -> int | None:
         """Goes on to the run's next rank; null where there is but one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tracetui.app.formats import fit, fit_all, format_bytes, printable
+from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,6 +49,8 @@ def header_right(session: Session, loading: Mapping[Side, str], own: Own) -> Tex
         run = session.runs["a"]
         if len(run.ranks) > 1:
             parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
+        if len(session.kinds) > 1:
+            parts.append(f"{KIND_NAMES[session.trace().info.kind]} (S)")
         if session.partial:
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)

@@ -21,6 +21,7 @@ from tracetui.app.loading import Loader, LoadProgress, explain
 from tracetui.app.session import Session, Side
 from tracetui.app.theme import DARK, settle_color, theme_name
 from tracetui.app.widgets.lines import Footer, Line, TabBar
+from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 REMOTE_ESCAPE_SECONDS = 0.4
+FIRST_TABS = {"ncu": "counters", "memory_snapshot": "memory"}
+"""The tab to start on, where a recording has nothing to say in the Overview."""
 
 
 def _provider() -> type[Provider]:
@@ -74,6 +77,7 @@ class TracetuiApp(App[None]):
             self.session.scope = scope
         self.low_bandwidth = low_bandwidth
         self.exit_code = 0
+        self._default_tab = not tab and len(paths) < 2
         self.tab = commands.find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
@@ -185,6 +189,8 @@ class TracetuiApp(App[None]):
             self.session.rank = None
         if run.warnings:
             self.say(run.warnings[0] + (f" (and {len(run.warnings) - 1} more: N)" if len(run.warnings) > 1 else ""))
+        if side == "a" and first and self._default_tab:
+            self.tab = FIRST_TABS.get(run.main.info.kind, self.tab)
         if cancelled and self.session.partial:
             self.say("Stopped: what was read so far is shown")
         self._reload_views(side)
@@ -373,6 +379,18 @@ class TracetuiApp(App[None]):
         else:
             self._reload_views()
             self.say(f"Rank {rank}")
+        self.refresh_lines()
+
+    def action_next_kind(self) -> None:
+        """Goes on to the recording of the run's next tool."""
+        if "a" not in self.session.runs:
+            return
+        kind = self.session.next_kind()
+        if kind is None:
+            self.say("This run has one recording with a time line")
+        else:
+            self._reload_views()
+            self.say(f"From {KIND_NAMES[kind]}: {self.session.trace().source.path.name}")
         self.refresh_lines()
 
     def action_open_other(self) -> None:

@@ -13,3 +13,12 @@ CATEGORY_LABELS = {
     "other": "other",
 }
 """The categories of step time, as torch-tb-profiler calls them."""
+
+KIND_NAMES = {
+    "chrome": "Chrome trace",
+    "jax": "JAX trace",
+    "nsys": "Nsight Systems",
+    "ncu": "Nsight Compute",
+    "memory_snapshot": "memory snapshot",
+}
+"""What a recording is, by `TraceInfo.kind`."""

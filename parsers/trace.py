@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -108,6 +109,11 @@ class Trace:
             notes=notes,
         )
 
+    @property
+    def has_timeline(self) -> bool:
+        """Whether its events have a place in time: Nsight Compute's have durations only."""
+        return self.host.height > 0 or self.device["start"].null_count() < self.device.height
+
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The five frames as pandas DataFrames, by name.
 
@@ -120,6 +126,11 @@ class Trace:
         except ImportError as error:
             raise ImportError("to_pandas needs pandas and pyarrow: pip install 'tracetui[pandas]'") from error
         return {name: getattr(self, name).to_pandas() for name in FRAMES}
+
+
+def main_of(traces: Sequence[Trace]) -> Trace:
+    """The first of the traces whose tool sees the most of the program."""
+    return min(traces, key=lambda trace: KINDS.index(trace.info.kind))
 
 
 @dataclass(frozen=True)
@@ -144,8 +155,7 @@ class Run:
     @property
     def main(self) -> Trace:
         """The trace whose time line the run is shown by: that of the tool that sees the most of the program."""
-        order = {kind: place for place, kind in enumerate(KINDS)}
-        return min(self.traces, key=lambda trace: order.get(trace.info.kind, len(order)))
+        return main_of(self.traces)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""

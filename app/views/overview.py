@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 
+WITHOUT_TIMELINE = {
+    "ncu": (
+        "Nsight Compute measures kernels one at a time: there is no time line, and no step to sum up.\n\n"
+        "Kernels (2) has their durations, Counters (6) what limits them. Put a Chrome trace or an nsys export\n"
+        "of the same program into the folder and open the folder: they are shown as one run."
+    ),
+    "memory_snapshot": (
+        "A memory snapshot holds allocations, not time spent.\n\n"
+        "Memory (7) shows who holds what. Put a Chrome trace or an nsys export of the same program into the\n"
+        "folder and open the folder: they are shown as one run."
+    ),
+}
+"""What stands in place of the page, by the kind of the recording."""
+
+
 class OverviewScroll(VerticalScroll, can_focus=True):
     """The page, which scrolls where the terminal is too small for it."""
 
@@ -65,7 +80,7 @@ class OverviewView(View):
         frame = session.cached("kernels", lambda: kernels(selection))
         waits_for_host = first.overview.verdict.kind in ("host", "unknown")
         host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else None
-        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.traces) > 1 else None
+        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.ranks) > 1 else None
         return replace(
             first,
             kernels=frame.head(TOP_KERNELS),
@@ -80,6 +95,9 @@ class OverviewView(View):
         """Shows the upper half, and goes on to the rest."""
         self._data = result
         trace = self.session.trace()
+        if not trace.has_timeline and trace.info.kind in WITHOUT_TIMELINE:
+            self.blank(WITHOUT_TIMELINE[trace.info.kind])
+            return
         if not trace.host.height and not trace.device.height:
             self.blank(
                 "This trace has no host or GPU events.\n\n"

@@ -1,0 +1,1 @@
+"""Charts as rows of text: pure functions from data, width, height and glyphs."""
