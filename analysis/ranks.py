@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.overview import overview
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.parsers.trace import main_of
 
 if TYPE_CHECKING:
     from tracetui.parsers import Run
@@ -42,9 +43,8 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
         compute over the median of the ranks), straggler. Empty for a run of fewer than two ranks.
     """
     rows: list[dict[str, Any]] = []
-    for trace in run.traces:
-        if trace.info.rank is None:
-            continue
+    for rank in run.ranks:
+        trace = main_of([trace for trace in run.traces if trace.info.rank == rank])
         found = overview(select(trace, scope or Scope()))
         steps = max(found.per_step.height, 1)
         compute, collective, both = (
@@ -53,7 +53,7 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
         whole = found.idle.filter(pl.col("stream").is_null())
         rows.append(
             {
-                "rank": trace.info.rank,
+                "rank": rank,
                 "steps": found.steps,
                 "step_ns": found.average_step_ns,
                 "kernel_ns": compute + collective - both,

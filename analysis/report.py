@@ -48,6 +48,7 @@ def report(
     body: Json = {
         "path": str(run.path),
         "traces": [trace_report(trace, scope, wanted, limit) for trace in run.traces],
+        "main": run.traces.index(run.main) if run.traces else None,
         "comparable": None,
         "captures": [],
         "warnings": list(run.warnings),
@@ -70,7 +71,10 @@ def trace_report(trace: Trace, scope: Scope, sections: Iterable[str], limit: int
     filled = report_sections.Sections(sel, limit)
     for name in report_sections.SECTIONS:
         if name in sections:
-            found[name], count = getattr(filled, name)()
+            if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
+                found[name], count = ([], 0) if name in report_sections.LISTS else (None, None)
+            else:
+                found[name], count = getattr(filled, name)()
             if count is not None:
                 counts[name] = count
     found["counts"] = counts

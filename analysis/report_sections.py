@@ -69,6 +69,10 @@ LISTS = {
     "communication": COMMUNICATION_COLUMNS,
 }
 """The columns of the sections that are lists, empty or not."""
+NEED_TIMELINE = frozenset(
+    ("overview", "operators", "modules", "host_functions", "api", "ranges", "launches", "communication")
+)
+"""The sections that a recording without a time line leaves empty."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 

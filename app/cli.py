@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST = 2**31 - 1
 """More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""
 FORMATS = ("text", "json", "markdown", "csv")
+KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 COLORS = ("auto", "never", "16", "256", "truecolor")
 SAMPLES = {
     "vim_tiny_fp32": "vim_tiny_fp32_bs4.pt.trace.json.gz",
@@ -177,6 +178,9 @@ def _scope_options() -> argparse.ArgumentParser:
     group = scope.add_argument_group("what the numbers are about")
     group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
     group.add_argument("--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N (warm-up)")
+    group.add_argument(
+        "--source", choices=KINDS, metavar="KIND", help=f"only this tool's recordings of a run: {', '.join(KINDS)}"
+    )
     group.add_argument("--rank", type=_count, metavar="N", help="only this rank of a distributed run")
     group.add_argument(
         "--device", type=_count, action="append", dest="devices", metavar="N", help="only this GPU (repeatable)"
@@ -254,6 +258,7 @@ def _open(arguments: argparse.Namespace) -> int:
         paths,
         scope=_scope(arguments),
         rank=arguments.rank,
+        source=arguments.source,
         tab=arguments.tab,
         filter=arguments.filter,
         color=arguments.color,
@@ -289,6 +294,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     return Request(
         scope=_scope(arguments),
         rank=arguments.rank,
+        source=arguments.source,
         format=getattr(arguments, "format", "text"),
         sections=None if section is None else tuple([section] if isinstance(section, str) else section),
         limit=getattr(arguments, "limit", None),

@@ -83,10 +83,19 @@ def _open(paths: Sequence[Path], request: Request) -> Run:
         print(f"tracetui: warning: {printable(warning)}", file=sys.stderr)
     if not run.traces:
         raise TraceError(run.path, "no trace found in it", "give a file that a profiler wrote")
+    if request.source is not None:
+        run = _only_source(run, request.source)
     if request.rank is not None:
         run = _only_rank(run, request.rank)
     _check_steps(run.traces, request.scope)
     return run if request.scope.devices is None else _only_devices(run, request.scope.devices)
+
+
+def _only_source(run: Run, kind: str) -> Run:
+    traces = run.of_kind(kind)
+    if not traces:
+        raise UsageError(f"--source {kind}: {run.path} has {', '.join(sorted({t.info.kind for t in run.traces}))}")
+    return replace(run, traces=traces)
 
 
 def _only_rank(run: Run, rank: int) -> Run:
@@ -128,9 +137,9 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _one_trace(run: Run) -> Trace:
-    """The trace of the run that a diff compares: its lowest rank."""
-    trace = min(run.traces, key=lambda t: t.info.rank or 0)
-    if len(run.traces) > 1:
+    """The trace of the run that a diff compares: the main tool's, of its lowest rank."""
+    trace = run.main
+    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
         which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
         line = f"{run.path} holds {len(run.traces)} traces: comparing {which}; --rank N picks another"
         print(f"tracetui: {printable(line)}", file=sys.stderr)

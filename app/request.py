@@ -20,6 +20,8 @@ class Request:
 
     scope: Scope
     rank: int | None = None
+    source: str | None = None
+    """Only the recordings of this tool (`TraceInfo.kind`)."""
     format: str = "text"
     sections: tuple[str, ...] | None = None
     limit: int | None = None

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 from tracetui.app import text_sections
 from tracetui.app.formats import cell_width, fit, format_bytes, format_count, format_percent
 from tracetui.app.text_table import WIDTH, Column, Page
+from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
+
+
+SECTIONS = frozenset(text_sections.SECTIONS)
+ONLY_THERE = {"ncu": ("counters",), "memory_snapshot": ("memory",)}
+"""The sections of a recording without a time line that its run's main recording can't fill."""
 
 
 def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
@@ -35,10 +41,43 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
         traces = [_slowest(run)]
         others = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
         lines += [*page.paragraph(f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({others})."), ""]
-    for trace in traces:
+    shown, others = _by_tool(traces, run["main"])
+    for trace in shown:
         for block in (_head(trace, page), *text_sections.blocks(trace, page)):
             lines += [*block, ""] if block else []
+    if others:
+        lines += [*_other_tools(others, page), ""]
     return finish([*lines, *_others(run, page)])
+
+
+def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Json]]:
+    """What is printed: the recordings of the main tool whole, those without a time line for what only they know.
+
+    The others, of the same program as seen by another tool, are only named.
+    """
+    kinds = [trace["source"]["kind"] for trace in traces]
+    if main is None or len(set(kinds)) < 2:
+        return traces, []
+    main_kind = traces[min(main, len(traces) - 1)]["source"]["kind"]
+    shown: list[Json] = []
+    others: list[Json] = []
+    for trace, kind in zip(traces, kinds, strict=True):
+        if kind == main_kind:
+            shown.append(trace)
+        elif kind in ONLY_THERE:
+            shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in ONLY_THERE[kind]})
+        else:
+            others.append(trace)
+    return shown, others
+
+
+def _other_tools(traces: list[Json], page: Page) -> list[str]:
+    lines = ["Other recordings in this run"]
+    for trace in traces:
+        source = trace["source"]
+        name = f"{Path(source['path']).name} ({KIND_NAMES[source['kind']]})"
+        lines += page.paragraph(f"{name}: --source {source['kind']} prints it.", indent="  ")
+    return lines
 
 
 def title(text: str, page: Page) -> list[str]:

@@ -63,6 +63,7 @@ class TracetuiApp(App[None]):
         *,
         scope: Scope | None = None,
         rank: int | None = None,
+        source: str | None = None,
         tab: str | None = None,
         filter: str | None = None,
         color: str = "auto",
@@ -72,7 +73,7 @@ class TracetuiApp(App[None]):
     ) -> None:
         # NO_COLOR is answered by a filter that is chosen here: with ANSI colours it takes them all away
         super().__init__(ansi_color=True if color == "never" else None)
-        self.session = Session(tuple(paths[:1]), rank=rank, filter=filter or "", ascii=ascii)
+        self.session = Session(tuple(paths[:1]), rank=rank, kind=source, filter=filter or "", ascii=ascii)
         if scope is not None:
             self.session.scope = scope
         self.low_bandwidth = low_bandwidth
@@ -187,6 +188,9 @@ class TracetuiApp(App[None]):
             known = ", ".join(map(str, ranks)) or "none"
             self.say(f"No rank {self.session.rank} in this run (ranks: {known})")
             self.session.rank = None
+        if side == "a" and self.session.kind is not None and not run.of_kind(self.session.kind):
+            self.say(f"Nothing from {KIND_NAMES[self.session.kind]} in this run")
+            self.session.kind = None
         if run.warnings:
             self.say(run.warnings[0] + (f" (and {len(run.warnings) - 1} more: N)" if len(run.warnings) > 1 else ""))
         if side == "a" and first and self._default_tab:
@@ -433,6 +437,7 @@ def run_tui(
     *,
     scope: Scope | None = None,
     rank: int | None = None,
+    source: str | None = None,
     tab: str | None = None,
     filter: str | None = None,
     color: str = "auto",
@@ -446,6 +451,7 @@ def run_tui(
         paths: run A, and B to compare with.
         scope: what the numbers are about.
         rank: the distributed rank to show first.
+        source: the tool whose recording to show first (`TraceInfo.kind`).
         tab: the tab to begin with.
         filter: a filter in force from the start.
         color: auto, never, 16, 256 or truecolor.
@@ -462,6 +468,7 @@ def run_tui(
         paths,
         scope=scope,
         rank=rank,
+        source=source,
         tab=tab,
         filter=filter,
         color=color,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 """What a trace can come from, the tool that sees the most of the program first."""
+WITHOUT_TIMELINE = frozenset({"ncu", "memory_snapshot"})
+"""The kinds that give durations or allocations only."""
 FRAMES = ("steps", "host", "device", "memory", "counters")
 
 
@@ -112,7 +114,7 @@ class Trace:
     @property
     def has_timeline(self) -> bool:
         """Whether its events have a place in time: Nsight Compute's have durations only."""
-        return self.host.height > 0 or self.device["start"].null_count() < self.device.height
+        return self.info.kind not in WITHOUT_TIMELINE
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The five frames as pandas DataFrames, by name.
