@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
 from tracetui.app.text_table import Column, Page
-from tracetui.app.words import CATEGORY_LABELS
+from tracetui.app.words import ABSENT, CATEGORY_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 24
 EXAMPLE_WIDTH = 60
-LIMITS_OF_TRACES = {
-    "steps": "steps: the profiler's step() was not called, so the whole file counts as one step",
-    "modules": "module names: record with with_stack=True (torch.profiler)",
-    "memory": "memory use: record with profile_memory=True",
-    "device": "GPU work: the trace holds host events only",
-}
 
 
 def blocks(trace: Json, page: Page) -> Iterator[list[str]]:
@@ -331,17 +325,18 @@ def unknowns(trace: Json, page: Page) -> list[str]:
         "steps": _is(trace, "overview", lambda found: not found["steps"]),
         "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),
         "modules": _is(trace, "modules", lambda rows: not any(row["class_name"] for row in rows)),
+        "ranges": _is(trace, "ranges", lambda rows: not rows),
         "memory": _is(trace, "memory", lambda found: found["peak_allocated_bytes"] is None),
     }
     lines: list[str] = []
-    for name, missing in absent.items():
-        if missing:
-            lines += page.paragraph(f"- {LIMITS_OF_TRACES[name]}", indent="  ")
+    for name, words in ABSENT.get(trace["source"]["kind"], {}).items():
+        if absent[name]:
+            lines += page.paragraph(f"- {words}", indent="  ")
     return ["Not in this recording", *lines] if lines else []
 
 
 def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
-    return section in trace and test(trace[section])
+    return trace.get(section) is not None and test(trace[section])
 
 
 SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {

@@ -29,11 +29,7 @@ _UNREADABLE = {
 """Formats whose content has no magic of its own: what they are, and what to do."""
 _REPORTS = {".nsys-rep": "nsys_report", ".qdrep": "nsys_report", ".ncu-rep": "ncu_report"}
 """Reports that only NVIDIA's own tools read: they are asked to export them."""
-_EXPORTED = {
-    ".nsys-rep": (".sqlite", ".sqlite.gz"),
-    ".qdrep": (".sqlite", ".sqlite.gz"),
-    ".ncu-rep": (".csv", ".csv.gz"),
-}
+_EXPORTED = {".nsys-rep": ".sqlite", ".qdrep": ".sqlite", ".ncu-rep": ".csv"}
 """What an export of such a report is called, when it stands beside it."""
 _LFS = b"version https://git-lfs"
 _SQLITE = b"SQLite format 3\x00"
@@ -103,6 +99,8 @@ def looks_like_trace(path: Path) -> bool:
         return not _has_export(path)
     if any(name.endswith(suffix) for suffix in _UNREADABLE):
         return not name.endswith(".xplane.pb") or not any(path.parent.glob("*.trace.json*"))
+    if name.startswith("perfetto_trace.json") and any(path.parent.glob("*.trace.json*")):
+        return False  # JAX writes the same events twice
     if ".trace.json" in name or name.endswith(_DATABASE_SUFFIXES):
         return ".trace.json" in name or b"StringIds" in _head(path)
     if name.endswith(_PICKLE_SUFFIXES):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,15 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
+    """The candidate's trace; where only the folder tells ranks apart, with the rank found there."""
+    trace = _cached_or_read(candidate, watch, use_cache)
+    if trace.info.rank is None and candidate.rank is not None:
+        info = replace(trace.info, rank=candidate.rank, world_size=trace.info.world_size or candidate.world_size)
+        return replace(trace, info=info)
+    return trace
+
+
+def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
     path = candidate.path
     if not use_cache:
         return _read(candidate, watch)
@@ -160,10 +170,26 @@ def _runs_in(folder: Path, problems: list[TraceError]) -> list[list[Candidate]]:
             "give a folder with Chrome traces (.json, .json.gz), Nsight exports (.sqlite, .csv) or memory snapshots",
         )
     problems.extend(bad)
+    found = _with_hosts_as_ranks(found)
     runs: dict[tuple[object, ...], list[Candidate]] = {}
     for candidate in sorted(found, key=lambda c: (-c.stamp, str(c.path))):
         runs.setdefault(_run_key(candidate, runs), []).append(candidate)
     return list(runs.values())
+
+
+def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
+    """Numbers the hosts of a JAX run: their traces share a folder ``plugins/profile/<run>/`` and don't say a rank."""
+    hosts: dict[Path, list[Candidate]] = {}
+    for candidate in sorted(found, key=lambda c: c.path.name):
+        if candidate.kind == "chrome" and candidate.rank is None and candidate.path.parent.parent.name == "profile":
+            hosts.setdefault(candidate.path.parent, []).append(candidate)
+    ranks = {
+        candidate.path: replace(candidate, rank=rank, world_size=len(of_run))
+        for of_run in hosts.values()
+        if len(of_run) > 1
+        for rank, candidate in enumerate(of_run)
+    }
+    return [ranks.get(candidate.path, candidate) for candidate in found]
 
 
 def _run_key(candidate: Candidate, runs: dict[tuple[object, ...], list[Candidate]]) -> tuple[object, ...]:

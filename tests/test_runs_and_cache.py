@@ -181,3 +181,34 @@ def test_a_missing_extra_is_named(tmp_path, missing):
     command = [sys.executable, "-c", script, str(trace_file(tmp_path / "t.json"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "pip install 'tracetui[pandas]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_hosts_of_a_jax_run_are_its_ranks(tmp_path):
+    folder = tmp_path / "plugins" / "profile" / "2026_01_01_00_00_00"
+    for host in ("b-host", "a-host"):
+        trace_file(folder / f"{host}.trace.json", name=host)
+    trace_file(folder / "perfetto_trace.json", name="the same again")
+    run = open_path(tmp_path, cache=False)
+    assert run.others == ()
+    assert [(trace.info.rank, trace.info.world_size, trace.source.path.name) for trace in run.traces] == [
+        (0, 2, "a-host.trace.json"),
+        (1, 2, "b-host.trace.json"),
+    ]
+
+
+def test_a_report_of_nvidia_says_how_to_export_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    for name, command in (("a b.nsys-rep", "nsys export"), ("c.qdrep", "nsys export"), ("d.ncu-rep", "ncu --import")):
+        path = tmp_path / name
+        path.write_bytes(b"NVTX")
+        with pytest.raises(TraceError, match=command) as refused:
+            open_path(path)
+        assert "\n" not in str(refused.value)
+
+
+def test_an_exported_report_is_not_opened_twice(tmp_path):
+    trace_file(tmp_path / "a.trace.json")
+    (tmp_path / "b.nsys-rep").write_bytes(b"NVTX")
+    assert len(open_path(tmp_path, cache=False).warnings) == 1
+    (tmp_path / "b.sqlite").write_bytes(b"")
+    assert open_path(tmp_path, cache=False).warnings == ()
