@@ -34,7 +34,9 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
         runtime |= kind == DRIVER
     busy = (kind == OPERATOR) | (kind == ANNOTATION)
     marks = np.flatnonzero(kind == ANNOTATION)
-    busy[marks[names.matching(trace.host["name"][marks], lambda name: name.startswith("ProfilerStep#"))]] = False
+    steps = frozenset(trace.steps["name"])
+    is_step = names.matching(trace.host["name"][marks], lambda name: name in steps or name.startswith("ProfilerStep#"))
+    busy[marks[is_step]] = False
     ranges = {
         "runtime": intervals.union(start[runtime], end[runtime]),
         "dataloader": intervals.union(start[kind == DATALOADER], end[kind == DATALOADER]),

@@ -17,7 +17,7 @@ _PLACES = {
     "A": "Array",
     "U": "Unified",
 }
-_COPY = re.compile(r"(?:hip)?Memcpy ?([A-Z])to([A-Z])", re.IGNORECASE)
+_COPY = re.compile(r"(?:hip)?Memcpy ?([A-Z])(?:to|2)([A-Z])", re.IGNORECASE)
 _WORDS = re.compile(r"(Host|Device)To(Host|Device)")
 
 
@@ -50,7 +50,7 @@ def memops(sel: Selection) -> pl.DataFrame:
 
 
 def operation_name(name: str) -> str:
-    """Nsys's name of a copy or fill from Kineto's: ``Memcpy HtoD (Pinned -> Device)`` is a Host-to-Device copy."""
+    """Nsys's name of a copy or fill: ``Memcpy HtoD (Pinned -> Device)`` of Kineto, ``MemcpyH2D`` of XLA."""
     if name.startswith("["):
         return name
     if "memset" in name.lower():

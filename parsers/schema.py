@@ -123,6 +123,8 @@ DEVICE: dict[str, pl.DataType] = {
     "bytes": pl.Int64(),  # memcpy, memset
     "memory_kinds": Name(),  # of a memcpy "Pageable -> Device", of a memset "Device"
     "graph_node": pl.Int64(),  # of what a CUDA graph launched: its node
+    "operation": Name(),  # of a compiled program: the operation it computes (XLA's hlo_op)
+    "scope": Name(),  # of a compiled program: its name, then the operation's name scopes, joined by '/'
     "offset": pl.Int64(),
 }
 """One GPU activity a row, ordered by start."""

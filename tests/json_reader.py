@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+XLA_TEXTS = ("hlo_op", "hlo_module", "tf_op", "step_num", "kernel_details", "memcpy_details")
+
+
+def text(value: Any) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
 def ns(value: Any) -> int:
+    if re.search(r"\.\d{8}", str(value)):
+        value = Decimal(str(value)).quantize(Decimal("1e-6"), rounding="ROUND_HALF_UP")
     return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_DOWN"))
 
 
@@ -67,6 +76,7 @@ def read_events(path: Path) -> Events:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in columns.GROUPS}
     meta: list[dict[str, Any]] = []
     window = None
+    events = [event for event in events if event]
     for event in events:
         args = event.get("args") or {}
         phase, category = str(event.get("ph")), str(event.get("cat") or "")
@@ -115,6 +125,11 @@ def read_events(path: Path) -> Events:
                     "occupancy_percent": real(args.get("est. achieved occupancy %")),
                     "blocks_per_sm": real(args.get("blocks per SM")),
                     "bytes": whole(args.get("bytes")),
+                    "graph_node": argument(args, "graph node id", "cuda_graph_node_id"),
+                    "memset_details": args.get("Memset_details", args.get("memset_details")) or None,
+                    "xla_context": args.get("context_id") or None,
+                    "op_name": text(args.get("name")),
+                    **{key: text(args.get(key)) for key in XLA_TEXTS},
                 }
             )
         elif phase in ("i", "I") and event.get("name") == "[memory]":

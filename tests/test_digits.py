@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
 
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
+from tracetui.parsers.chrome.records import nanoseconds as careful
 
 
 def at_once(function, texts):
@@ -47,11 +48,27 @@ def test_nanoseconds_with_any_number_of_decimals(digits):
     assert values == [int((Decimal(text) * 1000).to_integral_value(ROUND_DOWN)) for text in texts]
 
 
+@pytest.mark.parametrize("decimals", range(8, 24))
+def test_nanoseconds_of_floats_printed_in_full(decimals):
+    rng = np.random.default_rng(decimals)
+    texts = [f"{n}.{''.join(map(str, rng.integers(0, 10, decimals)))}" for n in rng.integers(0, 10**6, 200).tolist()]
+    texts += ["48." + "637999999999998"[:decimals].ljust(decimals, "9"), "0." + "9" * decimals, "-1." + "9" * decimals]
+    values, plain = at_once(nanoseconds, texts)
+    assert all(plain)
+    rounded = [Decimal(text).quantize(Decimal("1e-6"), ROUND_HALF_UP) for text in texts]
+    assert values == [int((number * 1000).to_integral_value(ROUND_DOWN)) for number in rounded]
+    assert values[-3:] == [48638, 1000, -2000]
+    assert [careful(text) for text in texts] == values
+
+
 def test_nanoseconds_keep_what_float64_loses():
     assert at_once(nanoseconds, ["1712195495519689.047", "-3.001", "7"])[0] == [1712195495519689047, -3001, 7000]
 
 
-@pytest.mark.parametrize("text", ["1e-06", "2.5e3", "12.123456789e2", "nan", "Infinity", '"5"', "1234567890123456.5"])
+@pytest.mark.parametrize(
+    "text",
+    ["1e-06", "2.5e3", "12.123456789e2", "1.123456789012345678901234", "nan", "Infinity", '"5"', "1234567890123456.5"],
+)
 def test_nanoseconds_that_are_not_plain(text):
     assert at_once(nanoseconds, ["1", text, "2"])[1] == [True, False, True]
 

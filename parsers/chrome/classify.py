@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import columns
+from tracetui.parsers.chrome import columns, xla
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 
 if TYPE_CHECKING:
@@ -72,48 +72,23 @@ def settle(events: Events, info: TraceInfo) -> None:
         device[column][empty] = device.pop(fallback)[empty]
 
 
-_STREAM = re.compile(r"[Ss]tream\s*#?(\d{1,18})")
-
-
 def _settle_others(events: Events, info: TraceInfo) -> None:
     """Sends events of `OTHER_KIND` to the host or the device group."""
     device = events.groups["device"]
     rows = np.flatnonzero(device["kind"] == OTHER_KIND)
     if not rows.size:
         return
-    gpu_processes = {
-        pid: int(match.group(1))
-        for pid, name in info.processes
-        if (match := re.match(r"/device:GPU:(\d{1,18})(?!\d)", name))
-    }
-    streams = {(pid, tid): _STREAM.search(name) for pid, tid, name in info.threads if pid in gpu_processes}
-    names = categories.texts(device["name"][rows])
-    stays = np.zeros(rows.size, np.bool_)
-    for at, row in enumerate(rows.tolist()):
-        process, thread = int(device["process"][row]), int(device["thread"][row])
-        name = names.get(int(device["name"][row]), "")
-        if process in gpu_processes:
-            stream = streams.get((process, thread))
-            device["device"][row] = gpu_processes[process]
-            if stream:
-                device["stream"][row] = int(stream.group(1))
-            device["kind"][row] = schema.DEVICE_KINDS.index(_device_kind(name) if stream else "annotation")
-            stays[at] = True
-        elif device["stream"][row] != NULL and device["correlation"][row] != NULL:
-            device["kind"][row] = schema.DEVICE_KINDS.index(_device_kind(name))
-            stays[at] = True
-    leaving = rows[~stays]
-    moved = columns.blank(columns.HOST, leaving.size)
-    for column in moved:
-        if column in device and column != "kind":
-            moved[column] = device[column][leaving]
-    for at, code in enumerate(moved["name"].tolist()):
-        moved["kind"][at] = schema.HOST_KINDS.index(_host_kind(names.get(code, ""), moved["correlation"][at] != NULL))
-    kept = np.ones(device["kind"].size, np.bool_)
-    kept[leaving] = False
-    events.groups["device"] = {column: values[kept] for column, values in device.items()}
-    host = events.groups["host"]
-    events.groups["host"] = {column: np.concatenate([host[column], moved[column]]) for column in host}
+    if info.kind == "jax":
+        xla.settle(events, rows, info)
+        return
+    name = device["name"][rows]
+    stays = (device["stream"][rows] != NULL) & (device["correlation"][rows] != NULL)
+    kinds = columns.by_name(name[stays], lambda text: schema.DEVICE_KINDS.index(_device_kind(text)))
+    device["kind"][rows[stays]] = kinds
+    leaving, name = rows[~stays], name[~stays]
+    alone = columns.by_name(name, lambda text: schema.HOST_KINDS.index(_host_kind(text, has_correlation=False)))
+    called = columns.by_name(name, lambda text: schema.HOST_KINDS.index(_host_kind(text, has_correlation=True)))
+    columns.move_to_host(events, leaving, np.where(device["correlation"][leaving] != NULL, called, alone))
 
 
 def _device_kind(name: str) -> str:
@@ -121,7 +96,7 @@ def _device_kind(name: str) -> str:
     return next((kind for kind in ("memcpy", "memset") if kind in low), "kernel")
 
 
-def _host_kind(name: str, has_correlation: bool) -> str:
+def _host_kind(name: str, *, has_correlation: bool) -> str:
     if name.startswith("$") or ".py" in name:
         return "python"
     if re.match(r"(cuda|hip)[A-Z]", name):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracetui.parsers import allocator
+from tracetui.parsers import allocator, categories
 from tracetui.parsers.categories import NULL_CODE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Columns = dict[str, NDArray[Any]]
@@ -33,13 +35,15 @@ _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
 HOST: dict[str, np.dtype[Any] | None] = {
     "kind": _KIND, "name": _CODE, "start": _INT, "duration": _INT, "process": _INT, "thread": _INT,
     "correlation": _INT, "external_id": _INT, "sequence": _INT, "module_id": _INT,
-    "input_shapes": _CODE, "input_types": _CODE, "stack": _CODE, "offset": _INT,
+    "input_shapes": _CODE, "input_types": _CODE, "stack": _CODE, "step": _INT, "offset": _INT,
 }  # fmt: skip
 DEVICE: dict[str, np.dtype[Any] | None] = {
     "kind": _KIND, "name": _CODE, "start": _INT, "duration": _INT, "process": _INT, "thread": _INT,
     "device": _INT, "stream": _INT, "context": _INT, "correlation": _INT, "external_id": _INT,
     "grid": _DIM3, "block": _DIM3, "registers": _INT, "shared_memory": _INT,
-    "occupancy_percent": _FLOAT, "blocks_per_sm": _FLOAT, "bytes": _INT, "offset": _INT,
+    "occupancy_percent": _FLOAT, "blocks_per_sm": _FLOAT, "bytes": _INT, "graph_node": _INT, "offset": _INT,
+    "hlo_op": _CODE, "hlo_module": _CODE, "tf_op": _CODE, "op_name": _CODE, "step_num": _CODE,
+    "kernel_details": _CODE, "memcpy_details": _CODE, "memset_details": _CODE, "xla_context": _CODE,
 }  # fmt: skip
 MEMORY: dict[str, np.dtype[Any] | None] = {
     "time": _INT, "process": _INT, "thread": _INT, "device_type": _INT, "device": _INT,
@@ -50,6 +54,11 @@ FLOWS: dict[str, np.dtype[Any] | None] = {
 }  # fmt: skip
 COUNTERS: dict[str, np.dtype[Any] | None] = {"time": _INT, "name": _CODE, "series": _CODE, "value": _FLOAT}
 
+OPTIONAL = frozenset({
+    "step", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
+    "kernel_details", "memcpy_details", "memset_details", "xla_context",
+})  # fmt: skip
+"""Columns that only some tools fill: left out of a group of which no part has them."""
 GROUPS = {"host": HOST, "device": DEVICE, "memory": MEMORY, "flows": FLOWS, "counters": COUNTERS}
 """Columns of each group; events of `OTHER_KIND` stand in ``device``, whose columns are the wider ones."""
 
@@ -75,13 +84,15 @@ def blank(group: dict[str, np.dtype[Any] | None], size: int) -> Columns:
 
 
 def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) -> Columns:
-    """The parts one after the other; columns that a part lacks are null there.
+    """The parts one after the other; a column that a part lacks is null there, an optional one that all lack left out.
 
     Each part's columns are let go as they are taken, so that the whole never exists twice.
     """
     sizes = [next(iter(part.values())).shape[0] for part in parts]
     joined: Columns = {}
     for name, dtype in group.items():
+        if name in OPTIONAL and not any(name in part for part in parts):
+            continue
         joined[name] = column = _empty(dtype, sum(sizes))
         end = 0
         for part, size in zip(parts, sizes, strict=True):
@@ -105,3 +116,35 @@ class Events:
     total: int = 0
     parsed: int = 0
     partial: bool = False
+
+
+def lanes(process: NDArray[np.int64], thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(a number from 0 per process and thread for each event, the first event of each number)."""
+    with np.errstate(over="ignore"):
+        mixed = process * np.int64(0x9E3779B97F4A7C1) + thread
+    _, first, number = np.unique(mixed, return_index=True, return_inverse=True)
+    return number, first
+
+
+def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[np.int64]:
+    """A number for each event, asked for once per distinct name."""
+    distinct, at = np.unique(codes, return_inverse=True)
+    texts = categories.texts(distinct)
+    numbers = np.array([number(texts.get(code, "")) for code in distinct.tolist()], np.int64)
+    return numbers[at] if codes.size else np.empty(0, np.int64)
+
+
+def move_to_host(events: Events, rows: NDArray[np.int64], kind: NDArray[Any], **more: NDArray[Any]) -> None:
+    """Moves rows of the device group to the host group, as events of these kinds; `more` are columns they gain."""
+    device, host = events.groups["device"], events.groups["host"]
+    moved = blank(HOST, rows.size)
+    for column in moved:
+        if column in device:
+            moved[column] = device[column][rows]
+    moved["kind"] = kind.astype(np.uint8)
+    moved |= more
+    whole = host | blank({name: HOST[name] for name in more if name not in host}, host["start"].size)
+    events.groups["host"] = {name: np.concatenate([column, moved[name]]) for name, column in whole.items()}
+    kept = np.ones(device["kind"].size, np.bool_)
+    kept[rows] = False
+    events.groups["device"] = {name: column[kept] for name, column in device.items()}

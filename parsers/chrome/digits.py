@@ -86,17 +86,23 @@ def _after_minus(buffer: Bytes, at: Ints) -> tuple[Ints, Bools | None]:
     return at, None
 
 
-def integers(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
-    """Whole numbers as int64; a fraction or exponent makes the text not plain."""
+def integers(buffer: Bytes, words: Words, at: Ints, closing: int | None = None) -> tuple[Ints, Bools]:
+    """Whole numbers as int64; a fraction or exponent makes the text not plain, or what isn't `closing` behind it."""
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
     following = buffer[at + count.view(np.int64)]
     plain = (count > 0) & (count <= MAX_DIGITS) & (following != _DOT) & ((following | 32) != _LOWER_E)
+    if closing is not None:
+        plain &= following == closing
     return _signed(value, negative), plain
 
 
 def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
-    """Decimal microseconds as int64 nanoseconds, exact; digits below 1 ns are dropped towards zero."""
+    """Decimal microseconds as int64 nanoseconds, exact; digits below 1 ns are dropped towards zero.
+
+    Eight or more decimals are a float printed in full (XLA's ``48.637999999999998``): they are rounded to picoseconds
+    first, the unit it was made from.
+    """
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
     plain = (count > 0) & (count <= MAX_DIGITS - 3)
@@ -106,18 +112,30 @@ def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
     if dot.any():
         digits, fraction = _eight(words[end + 1])
         if not (digits == _U3).all():
+            long = np.flatnonzero(dot & (digits == _U8))
+            fraction[long] = (fraction[long] + _U(50)) // _U(100) * _U(100)
             short = digits <= _U3
             up, down = np.where(short, _U3 - digits, _U(0)), np.where(short, _U(0), digits - _U3)
             fraction = np.where(short, fraction * _POWERS[up], fraction // _POWERS[down])
+            if long.size:
+                digits[long], whole = _long_fraction(words, end[long] + 1)
+                plain[long] &= whole
         if dot.all():
             value += fraction
             end = end + 1 + digits.view(np.int64)
         else:
             value += np.where(dot, fraction, _U(0))
             end = end + np.where(dot, 1 + digits.view(np.int64), 0)
-        plain &= ~dot | (digits < _U8)  # eight or more digits may go on, and an exponent hide behind them
     plain &= (buffer[end] | 32) != _LOWER_E
     return _signed(value, negative), plain
+
+
+def _long_fraction(words: Words, at: Ints) -> tuple[Words, Bools]:
+    """(digits of runs that begin here and have at least eight, whether they end before the 24th)."""
+    second, _ = _eight(words[at + 8])
+    third, _ = _eight(words[at + 16])
+    third[second < _U8] = 0
+    return _U8 + second + third, third < _U8
 
 
 def reals(buffer: Bytes, words: Words, at: Ints) -> tuple[NDArray[np.float64], Bools]:

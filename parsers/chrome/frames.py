@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, links, schema
-from tracetui.parsers.chrome import classify
+from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
@@ -120,7 +120,9 @@ def _sort_host(host: Columns, lane: Ints, clock: LaneClock) -> None:
 
 
 def _steps(host: Columns) -> pl.DataFrame:
-    """The ProfilerStep annotations of the thread that has most of them, by start."""
+    """The ProfilerStep annotations of the thread that has most of them, by start; in JAX those that carry a number."""
+    if "step" in host and (host["step"] != NULL).any():
+        return _numbered_steps(host)
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
     names = categories.texts(host["name"][marks])
     wanted = [code for code, text in names.items() if _STEP.fullmatch(text)]
@@ -138,6 +140,30 @@ def _steps(host: Columns) -> pl.DataFrame:
         },
         schema=schema.STEPS,
     ).sort("start")
+
+
+def _numbered_steps(host: Columns) -> pl.DataFrame:
+    """The step annotations of the thread and name that most have, by start; one inside another of them is left out.
+
+    Where two are as frequent, those that begin first.
+    """
+    marks = np.flatnonzero(host["step"] != NULL)
+    marks = marks[np.lexsort((-host["duration"][marks], host["start"][marks]))]
+    group, first = columns.lanes(columns.lanes(host["process"][marks], host["thread"][marks])[0], host["name"][marks])
+    counts = np.bincount(group)
+    marks = marks[group == np.lexsort((first, -counts))[0]]
+    start, end = host["start"][marks], host["start"][marks] + host["duration"][marks]
+    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]))
+    marks = marks[start >= reached]
+    return pl.DataFrame(
+        {
+            "index": host["step"][marks],
+            "name": categories.decode(host["name"][marks]).cast(pl.String),
+            "start": host["start"][marks],
+            "duration": host["duration"][marks],
+        },
+        schema=schema.STEPS,
+    )
 
 
 def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Columns) -> Ints:

@@ -15,7 +15,9 @@ ARGUMENTS = (
     "device", "stream", "context", "registers per thread", "shared memory", "blocks per SM",
     "est. achieved occupancy %", "bytes", "grid", "block", "Input Dims", "Input type", "Call stack",
     "Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id", "Device Type",
-    "correlation_id",
+    "correlation_id", "graph node id", "cuda_graph_node_id",
+    "hlo_op", "hlo_module", "tf_op", "step_num", "kernel_details", "memcpy_details", "Memset_details",
+    "memset_details", "context_id",
 )  # fmt: skip
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 

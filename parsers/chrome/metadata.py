@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from tracetui.parsers.categories import encodable
+import numpy as np
+
+from tracetui.parsers.categories import NULL_CODE, encodable
+from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
 
 if TYPE_CHECKING:
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.chrome.columns import Events
 
+NO_CODES = np.empty(0, np.uint32)
 CAPTURE_KEYS = (
     "record_shapes", "with_stack", "with_modules", "with_flops", "profile_memory",
     "cupti_version", "cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version",
@@ -27,6 +31,7 @@ def trace_info(events: Events) -> TraceInfo:
     distributed = _mapping(header.get("distributedInfo"))
     processes = dict(_named(events.metadata, "process_name"))
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
+    is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
     threads = sorted({(key[0], key[1], name) for key, name in _named_threads(events.metadata)})
     return TraceInfo(
@@ -98,5 +103,6 @@ def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
 
 
 def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
-    numbers = (re.fullmatch(r"/device:GPU:(\d{1,18})(?!\d).*", name) for name in names)
-    return tuple(DeviceInfo(id=int(match.group(1))) for match in numbers if match)
+    """The accelerators that have a process of their own; a TPU's name is all that is known of it."""
+    found = {int(match["number"]): match[1] for name in names if (match := DEVICE_PROCESS.match(name))}
+    return tuple(DeviceInfo(id=number, name=None if kind == "GPU" else kind) for number, kind in sorted(found.items()))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.parsers import allocator, categories
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.chrome import columns, metadata
+from tracetui.parsers.chrome import columns, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
 from tracetui.parsers.chrome.records import Collector, decode, split
-from tracetui.parsers.chrome.scan import Part, scan
+from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled
 from tracetui.parsers.progress import Progress, Watch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
 
-ESCAPABLE = {"name", "stack"}
+ESCAPABLE = {"name", "stack", *XLA_TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of JSON text as it stands."""
@@ -54,7 +54,10 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
         raise Cancelled
     watch.report(Progress("linking", path.stat().st_size, path.stat().st_size, events.parsed, path))
     source = Source(path, path.stat().st_size, events.total, events.parsed, events.partial)
-    return build_trace(events, metadata.trace_info(events), source, tally)
+    info = metadata.trace_info(events)
+    if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
+        tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
+    return build_trace(events, info, source, tally)
 
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:

@@ -6,14 +6,14 @@ import json
 import math
 import re
 import sys
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -23,10 +23,13 @@ from tracetui.parsers.chrome.scan import (
     HOST_TEXTS,
     MEMORY_INTS,
     TIME_LIMIT,
+    XLA_TEXTS,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.columns import Columns
     from tracetui.parsers.tally import Tally
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
     Row = dict[str, Any]
 
+FLOAT_DECIMALS = 8
+"""So many decimals and more have only floats that were printed in full; a microsecond has six of meaning."""
+_PICOSECOND = Decimal("1e-6")
 _DECODER = json.JSONDecoder(strict=False, parse_float=str)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
@@ -130,6 +136,8 @@ class Collector:
 
     def add(self, position: int, event: Event) -> None:
         """Takes one event."""
+        if not event:  # what JAX puts behind the last one, so that each can end in a comma
+            return
         phase = event.get("ph")
         if not isinstance(phase, str):
             self._tally.skipped("event without a phase (ph)", 1, _shown(event))
@@ -219,6 +227,8 @@ class Collector:
         row |= {column: self._int(args, key) for column, key in DEVICE_INTS.items()}
         row |= {column: self._real(args, key) for column, key in DEVICE_REALS.items()}
         row |= {key: _dim3(args.get(key)) for key in ("grid", "block")}
+        row |= {column: _plain(args, key) for column, key in XLA_TEXTS.items()}
+        row["op_name"] = _plain(args, "name")
         self._rows["device"].append(row)
 
     def _memory(self, event: Event) -> None:
@@ -275,10 +285,15 @@ class Collector:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """Microseconds, as a number or a string, to whole nanoseconds, dropping what is below; None if unreadable."""
+    """Microseconds, as a number or a string, to whole nanoseconds; None if unreadable.
+
+    What is below is dropped, but for rounding to picoseconds where the text is a float printed in full.
+    """
     number = _number(value)
     if number is None or abs(number) * 1000 >= TIME_LIMIT:
         return None
+    if int(number.as_tuple().exponent) <= -FLOAT_DECIMALS:
+        number = number.quantize(_PICOSECOND, ROUND_HALF_UP)
     return int(number * 1000)
 
 
@@ -314,6 +329,12 @@ def _arguments(event: Event) -> Event:
     return args if isinstance(args, dict) else {}
 
 
+def _plain(args: Event, key: str) -> str | None:
+    """A text; what is none as it would print, an empty one as none."""
+    value = args.get(key, args.get(ALIASES.get(key, key)))
+    return None if value is None or value == "" else str(value)
+
+
 def _raw(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -342,4 +363,9 @@ def _to_columns(group: dict[str, np.dtype[Any] | None], rows: list[Row]) -> Colu
             filled[name] = categories.encode(found)
         elif all(value is not None for value in found):
             filled[name] = np.asarray(found, values.dtype)
-    return filled
+    return {name: values for name, values in filled.items() if name not in OPTIONAL or _any_known(values)}
+
+
+def _any_known(values: NDArray[Any]) -> bool:
+    null = NULL if values.dtype == np.int64 else categories.NULL_CODE
+    return bool((values != null).any())

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
 from tracetui.parsers.chrome.tokens import Irregular, Tokens
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.chrome.chunks import Chunk
     from tracetui.parsers.chrome.columns import Columns
+    from tracetui.parsers.chrome.tokens import Field
 
     Ints = NDArray[np.int64]
     Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
 
+_QUOTE = ord('"')
 SHORT = 10**7
 """Below this a number and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
@@ -57,13 +59,20 @@ HOST_INTS = {"correlation": "correlation", "external_id": "External id", "sequen
              "module_id": "Python module id"}  # fmt: skip
 DEVICE_INTS = {"device": "device", "stream": "stream", "context": "context", "correlation": "correlation",
                "external_id": "External id", "registers": "registers per thread", "shared_memory": "shared memory",
-               "bytes": "bytes"}  # fmt: skip
+               "bytes": "bytes", "graph_node": "graph node id"}  # fmt: skip
 DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm": "blocks per SM"}
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 # older or other spellings of an argument, read where the first is absent
-ALIASES = {"External id": "external id", "correlation": "correlation_id"}
+ALIASES = {
+    "External id": "external id", "correlation": "correlation_id", "graph node id": "cuda_graph_node_id",
+    "Memset_details": "memset_details",
+}  # fmt: skip
+XLA_TEXTS = {"hlo_op": "hlo_op", "hlo_module": "hlo_module", "tf_op": "tf_op", "step_num": "step_num",
+             "kernel_details": "kernel_details", "memcpy_details": "memcpy_details",
+             "memset_details": "Memset_details", "xla_context": "context_id"}  # fmt: skip
+"""What XLA's profiler says of an event, all of it in quotes."""
 
 
 @dataclass(slots=True)
@@ -158,6 +167,9 @@ class _Scan:
                 self._read(key, reals)
             for key in ("grid", "block"):
                 self._dim3(key)
+            for key in XLA_TEXTS.values():
+                if self._field(key):
+                    self._text(key, raw=False)
 
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
@@ -171,7 +183,11 @@ class _Scan:
         result = self._placed(rows, common)
         result["kind"] = self._kind[rows]
         for column, key in DEVICE_INTS.items():
-            result[column] = self._ints(key)[rows]
+            if column not in OPTIONAL or key in self._present:
+                result[column] = self._ints(key)[rows]
+        for column, key in XLA_TEXTS.items():
+            if key in self._present:
+                result[column] = self._values[key][rows]
         for column, key in DEVICE_REALS.items():
             result[column] = self._read(key, reals)[rows]
         for key in ("grid", "block"):
@@ -266,15 +282,16 @@ class _Scan:
         if key in self._values:
             return self._values[key]
         tokens = self._tokens
-        found = tokens.field(key)
-        if found is None and key in ALIASES:
-            found = tokens.field(ALIASES[key])
+        found = self._field(key)
         dtype, null = (np.float64, np.nan) if reader is reals else (np.int64, NULL)
         if found is None:
             values = np.full(tokens.events, null, dtype)
         else:
             self._present.add(key)
-            read, plain = reader(tokens.buffer, tokens.words, found.at)
+            if reader is integers and (tokens.buffer[found.at] == _QUOTE).all():  # as XLA writes numbers
+                read, plain = integers(tokens.buffer, tokens.words, found.at + 1, _QUOTE)
+            else:
+                read, plain = reader(tokens.buffer, tokens.words, found.at)
             if not plain.all():
                 tokens.odd[tokens.event_of(found)[~plain]] = True
             if found.event is None:
@@ -284,6 +301,11 @@ class _Scan:
                 values[found.event] = read
         self._values[key] = values
         return values
+
+    def _field(self, key: str) -> Field | None:
+        """The occurrences of a key, or of its other spelling where there are none."""
+        found = self._tokens.field(key)
+        return self._tokens.field(ALIASES[key]) if found is None and key in ALIASES else found
 
     def _dim3(self, key: str) -> NDArray[np.int32]:
         """Three numbers per event, -1 where the key is absent."""
@@ -312,7 +334,7 @@ class _Scan:
         if key in self._values:
             return self._values[key]
         codes = np.full(self._tokens.events, categories.NULL_CODE, np.uint32)
-        if found := self._tokens.field(key):
+        if found := self._field(key):
             begin, length = self._tokens.raw_values(found) if raw else self._tokens.text(found)
             filled = length > 0
             series = arrow_views.strings(self._tokens.buffer, self._tokens.words, begin[filled], length[filled])
