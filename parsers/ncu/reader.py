@@ -1,0 +1,170 @@
+"""Reads Nsight Compute's CSV of 2020 to 2026: raw and details page, ``--metrics``, ``--print-summary``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import schema
+from tracetui.parsers.bytes_source import ByteSource
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame
+from tracetui.parsers.ncu.sniff import decode
+from tracetui.parsers.ncu.tables import Log, Table, read_tables
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+TOOL = "NVIDIA Nsight Compute"
+BLOCK = 1 << 22
+EXPORT = "export the report with: ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
+PERMISSION = (
+    "run ncu as root, or let everybody read counters: load the nvidia module with "
+    "NVreg_RestrictProfilingToAdminUsers=0 (see https://developer.nvidia.com/ERR_NVGPUCTRPERM)"
+)
+PAGES = {"wide": "raw", "long": "details", "summary": "print-summary"}
+WARNINGS_KEPT = 8
+_DEVICE = {
+    "name": ("device__attribute_display_name",),
+    "sm_count": ("device__attribute_multiprocessor_count", "launch__sm_count", "# SMs"),
+    "memory_bytes": ("device__attribute_total_memory",),
+    "max_threads_per_sm": ("device__attribute_max_threads_per_multiprocessor",),
+    "warp_size": ("device__attribute_warp_size",),
+    "registers_per_sm": ("device__attribute_max_registers_per_multiprocessor",),
+    "shared_memory_per_sm": ("device__attribute_max_shared_memory_per_multiprocessor",),
+}
+
+
+def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
+    """Reads what ncu printed as CSV, plain or gzip, with whatever a program printed around it.
+
+    One device row per profiled launch, in the order of the file, without a start; a row of ``--print-summary`` stands
+    for all launches of its kernel (counter ``Invocations``), its values are their means. `counters` holds every metric
+    and rule with the section and name as the file spells them, values in base units.
+
+    Raises:
+        TraceError: the file can't be read or holds no table of ncu; says why, and what to do.
+        Cancelled: stopped before the file was read.
+    """
+    watch = watch or Watch()
+    tally = Tally()
+    text, size = _read(path, tally, watch)
+    tables, log = read_tables(text, tally)
+    del text
+    if not tables:
+        raise _no_table(path, log)
+    launches = Launches()
+    frames = [counter_rows(table, launches, tally) for table in tables]
+    counters = pl.concat(frames).sort("device_row", maintain_order=True)
+    device = device_frame(launches, counters)
+    parsed = sum(len(table.records) for table in tables)
+    _note(log, parsed, tally)
+    watch.report(Progress("reading", size, size, parsed, path))
+    return Trace(
+        steps=schema.empty(schema.STEPS),
+        host=schema.empty(schema.HOST),
+        device=device,
+        memory=schema.empty(schema.MEMORY),
+        counters=counters,
+        info=TraceInfo(
+            kind="ncu",
+            tool=TOOL,
+            devices=_devices(device, counters, launches),
+            captured=_captured(tables, launches, log),
+            processes=_processes(launches),
+        ),
+        source=Source(path, size, parsed + tally.skipped_events, parsed),
+        notes=tally.notes(),
+    )
+
+
+def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
+    """The file's text and its size on disk."""
+    content = bytearray()
+    buffer = np.empty(BLOCK, np.uint8)
+    with ByteSource(path) as source:
+        while True:
+            if watch.cancelled:
+                raise Cancelled
+            count = source.read_into(buffer, 0, BLOCK)
+            content += buffer[:count].tobytes()
+            watch.report(Progress("reading", source.compressed_position(), source.size, 0, path))
+            if count < BLOCK:
+                break
+        if source.damage:
+            tally.missing("the compressed stream ends early", 1, source.damage)
+        return decode(bytes(content)), source.size
+
+
+def _no_table(path: Path, log: Log) -> TraceError:
+    """Why a text of ncu holds no table, the likeliest reason first."""
+    if log.denied:
+        return TraceError(path, "the driver did not let ncu read performance counters (ERR_NVGPUCTRPERM)", PERMISSION)
+    if log.nothing_profiled:
+        return TraceError(
+            path,
+            "ncu profiled no kernel",
+            "check --kernel-name, --launch-skip and --nvtx-include; try --target-processes all",
+        )
+    if log.errors:
+        return TraceError(path, f"an ncu log without a table; ncu says: {next(iter(log.errors))}")
+    if log.other_page:
+        return TraceError(path, "ncu's source page, which has no table of launches", EXPORT)
+    return TraceError(path, "an ncu log without a table", f"run ncu with --csv --page raw, or {EXPORT}")
+
+
+def _note(log: Log, parsed: int, tally: Tally) -> None:
+    if log.denied:
+        tally.missing(f"launches whose counters the driver kept (ERR_NVGPUCTRPERM): {PERMISSION}")
+    for text, count in log.errors.items():
+        if "ERR_NVGPUCTRPERM" not in text:
+            tally.missing("ncu reports an error", count, text)
+    if not parsed:
+        tally.missing("the table has no rows: ncu profiled no kernel")
+
+
+def _captured(tables: Iterable[Table], launches: Launches, log: Log) -> tuple[tuple[str, str], ...]:
+    pages = list(dict.fromkeys(PAGES[table.form] for table in tables))
+    times = list(dict.fromkeys(filter(None, launches.identity["Kernel Time"])))
+    warnings = [("warning", text) for text in list(log.warnings)[:WARNINGS_KEPT]]
+    return (("page", ", ".join(pages)), *([("kernel time", times[0])] if times else []), *warnings)
+
+
+def _processes(launches: Launches) -> tuple[tuple[int, str], ...]:
+    pairs = zip(launches.identity["Process ID"], launches.identity["Process Name"], strict=True)
+    return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if pid.isdigit()))
+
+
+def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -> tuple[DeviceInfo, ...]:
+    """The GPUs that the launches ran on, from their attributes where the raw page has them."""
+    wanted = [metric for metrics in _DEVICE.values() for metric in metrics]
+    majors = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
+    known = counters.select("device_row", pl.col("metric").cast(pl.String), "value", "text")
+    known = known.filter(pl.col("metric").is_in([*wanted, *majors]))
+    found: list[DeviceInfo] = []
+    numbers = device["device"].fill_null(0)
+    for number in numbers.unique().sort().to_list():
+        rows = (numbers == number).arg_true()
+        mine = known.filter(pl.col("device_row").is_in(rows.implode()))
+        first = mine.unique("metric", keep="first", maintain_order=True)
+        values = {row["metric"]: row for row in first.iter_rows(named=True)}
+        capability = launches.identity["CC"][int(rows[0])].replace(",", ".")
+        if not capability and all(metric in values for metric in majors):
+            capability = ".".join(f"{values[metric]['value']:.0f}" for metric in majors)
+        fields = {
+            name: next((values[metric] for metric in metrics if metric in values), None)
+            for name, metrics in _DEVICE.items()
+        }
+        name = fields.pop("name")
+        numbers_of = {
+            field: int(row["value"]) if row is not None and row["value"] is not None else None
+            for field, row in fields.items()
+        }
+        found.append(DeviceInfo(number, name["text"] if name else None, capability or None, **numbers_of))
+    return tuple(found)

@@ -1,0 +1,202 @@
+"""Finds ncu's tables in a text that may hold a program's output and ncu's own log lines besides."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.parsers.ncu.sniff import header_start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tracetui.parsers.tally import Tally
+
+LONGEST_RECORD = 200
+"""Lines that one record may span; a quote that stays open for longer is damage."""
+DROPPED = "Host Name"
+"""Names the machine, and nothing is measured by it."""
+NAMES = ("Kernel Name", "Function Name", "Range Name", "Graph Name")
+IDENTITY = frozenset(
+    {
+        "ID", "Process ID", "Process Name", "Host Name", *NAMES, "Kernel Time", "Context", "Stream", "Block Size",
+        "Grid Size", "Device", "CC", "Invocations", "Section Name", "Metric Name", "Metric Unit", "Metric Value",
+        "Minimum", "Maximum", "Average", "Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type",
+        "Estimated Speedup",
+    }
+)  # fmt: skip
+"""Columns that hold no metric."""
+_LOG = re.compile(r"==(PROF|WARNING|ERROR)==\s*(.*)")
+_GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
+_NUMBER = re.compile(r"\s*\d+\s*$")
+_NO_SECTION = ("", "n/a", "N/A")
+
+
+@dataclass
+class Table:
+    """One table of the file: its header and records, the units row apart."""
+
+    header: list[str]
+    units: list[str] = field(default_factory=list)
+    records: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Says which column is which."""
+        self.column = {name: place for place, name in reversed(list(enumerate(self.header)))}
+
+    @property
+    def form(self) -> str:
+        """``wide``: a launch a row; ``long``: a metric or rule a row; ``summary``: a metric of a kernel a row."""
+        if "Metric Name" not in self.column:
+            return "wide"
+        return "long" if "Metric Value" in self.column else "summary"
+
+    @property
+    def name_column(self) -> int | None:
+        """Where the kernel's name stands."""
+        return next((self.column[name] for name in NAMES if name in self.column), None)
+
+    @property
+    def nvtx_columns(self) -> dict[str, int]:
+        """Where NVTX ranges stand, by what we call them."""
+        kinds = {"Push/Pop_Range": "push/pop range", "Start/Stop_Range": "start/end range"}
+        return {kind: place for place, name in enumerate(self.header) for part, kind in kinds.items() if part in name}
+
+    @property
+    def metric_columns(self) -> list[int]:
+        """Of a wide table: where its metrics stand."""
+        taken = set(self.nvtx_columns.values())
+        first = next((place for place, name in enumerate(self.header) if "__" in name), len(self.header))
+        return [
+            place
+            for place, name in enumerate(self.header)
+            if name and place not in taken and name not in IDENTITY and (place >= first or self._unit(place))
+        ]
+
+    def _unit(self, place: int) -> str:
+        return self.units[place].strip() if place < len(self.units) else ""
+
+
+@dataclass
+class Log:
+    """What ncu said besides its tables."""
+
+    warnings: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    denied: bool = False
+    """The driver let nobody but root read counters."""
+    nothing_profiled: bool = False
+    other_page: bool = False
+    """Holds a table of another page: the source view."""
+
+
+def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
+    """The tables of a text in order, with the records that are whole; what was cut short is counted."""
+    tables: list[Table] = []
+    log = Log()
+    lines = text.replace("\0", "").split("\n")
+    position = 0
+    pending: list[str] = []
+    while position < len(lines):
+        line = lines[position].rstrip("\r")
+        position += 1
+        if line.startswith('"') and not line.startswith('"ID"') and tables:
+            if line.count('"') % 2:
+                line, position = _joined(lines, line, position)
+                if not line:
+                    tally.skipped("row cut short", 1, lines[position - 1])
+                    continue
+            pending.append(line)
+            continue
+        if (at := header_start(line)) >= 0:
+            _add(tables, pending, tally)
+            pending = []
+            tables.append(Table(_header(line[at:])))
+            continue
+        if (found := _LOG.match(line.lstrip())) is not None:
+            _note(log, found[1], found[2].strip())
+            continue
+        _other(line, log)
+        if tables and "," in line:
+            if (glued := _GLUED.search(line)) is not None and line.count('"', glued.start()) % 2 == 0:
+                pending.append(line[glued.start() :])
+            elif line[:1].isdigit() or line.startswith(","):  # a table saved anew quotes only where it must
+                pending.append(line)
+    _add(tables, pending, tally)
+    return tables, log
+
+
+def _header(line: str) -> list[str]:
+    found = next(csv.reader([line], skipinitialspace=True), [])
+    return [name.strip() for name in found]
+
+
+def _joined(lines: list[str], line: str, position: int) -> tuple[str, int]:
+    """A record whose quotes close on a later line, and where the next one begins; empty where they never do."""
+    parts = [line]
+    for after in range(position, min(position + LONGEST_RECORD, len(lines))):
+        following = lines[after].rstrip("\r")
+        if _GLUED.match(following) or _LOG.match(following):
+            break
+        parts.append(following)
+        if following.count('"') % 2:
+            return "\n".join(parts), after + 1
+    return "", position
+
+
+def _note(log: Log, kind: str, said: str) -> None:
+    log.denied |= "ERR_NVGPUCTRPERM" in said
+    log.nothing_profiled |= "No kernels were profiled" in said
+    if kind == "WARNING":
+        log.warnings[said.removeprefix("Note: ")] += 1
+    elif kind == "ERROR":
+        log.errors[said] += 1
+
+
+def _other(line: str, log: Log) -> None:
+    if "ERR_NVGPUCTRPERM" in line:
+        log.denied = True
+    elif '"Address","Source"' in line or '"#","Source"' in line:
+        log.other_page = True
+
+
+def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:
+    """Puts the records among these lines into the last table."""
+    if not tables:
+        return
+    table = tables[-1]
+    width = len(table.header)
+    least = width if table.form == "wide" else _least(table)
+    identity = table.column.get("ID", table.column.get("Process ID", 0))
+    for fields in _records(lines, tally):
+        if len(fields) <= identity:
+            continue
+        if not _NUMBER.match(fields[identity]):
+            if not table.units and not table.records and not fields[identity].strip() and len(fields) == width:
+                table.units = fields
+            continue  # a line of the program that begins like a record
+        if len(fields) < least or (len(fields) > width and any(fields[width:])):
+            tally.skipped("row cut short" if len(fields) < least else "row with too many fields", 1, ",".join(fields))
+            continue
+        table.records.append(fields)
+
+
+def _least(table: Table) -> int:
+    """How many fields a record of a long table has at least: those of a rule follow, where it is one."""
+    return 1 + max(table.column[name] for name in ("Metric Name", "Metric Value", "Average") if name in table.column)
+
+
+def _records(lines: Iterable[str], tally: Tally) -> Iterator[list[str]]:
+    reader = csv.reader(lines, skipinitialspace=True)
+    fields: list[str] | None = []
+    while fields is not None:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:  # a field longer than the module allows
+            tally.skipped("row that is no CSV", 1, str(error))
+            continue
+        if fields:
+            yield fields

@@ -1,0 +1,111 @@
+"""ncu's numbers and units: thousands separators of several languages, decimal prefixes, old and new spellings."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+"""Decimal: 32.77 Kbyte are 32,768 bytes."""
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_SECONDS = {
+    "s": 1.0, "sec": 1.0, "second": 1.0, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9,
+    "nsecond": 1e-9, "ps": 1e-12, "psecond": 1e-12,
+}  # fmt: skip
+_SCALABLE = re.compile(r"(Ki|Mi|Gi|Ti|[KkMGTP])?(byte|bytes|hz|Hz|bit|flop|inst|sector|cycle|request|B)")
+
+ENGLISH = r"^[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?$|^[-+]?\.\d+(?:[eE][-+]?\d+)?$"
+GERMAN = r"^[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?(?:[eE][-+]?\d+)?$"
+_ONLY_ENGLISH = (
+    r"^[-+]?(?:\d{1,3}(?:,\d{3}){2,}|[\d,]*\d\.(?:\d{1,2}|\d{4,})|\d{1,3}(?:,\d{3})+\.\d+|0\.\d+|\d{4,}\.\d+)$"
+)
+_ONLY_GERMAN = r"^[-+]?(?:\d{1,3}(?:\.\d{3}){2,}|[\d.]*\d,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d{4,},\d+)$"
+_SPACED = "[\u00a0\u202f\u2009'\u2019 ]"
+_INSTANCES = r"^([-+0-9.,eE]+)\s*[(\[{;].*$"
+_MARK = r"^\(!\)\s*"
+_DIMENSION = re.compile(r"\d+")
+
+
+@lru_cache(maxsize=1024)
+def base_unit(unit: str) -> tuple[str, float]:
+    """The unit without its prefix, and what to multiply by: ``("byte/s", 1e9)`` for ``Gbyte/second``.
+
+    Times become ns, but what is per time becomes per second; cycles per second are hz.
+    """
+    unit = unit.strip()
+    top, slash, bottom = unit.partition("/")
+    if not slash:
+        if unit in _SECONDS:
+            return "ns", _nanoseconds(unit)
+        base, factor = _scaled(unit)
+        return base, factor
+    base, factor = ("ns", _nanoseconds(top)) if top in _SECONDS else _scaled(top)
+    if bottom in _SECONDS:
+        factor /= _SECONDS[bottom]
+        if _SECONDS[bottom] < 1:
+            factor = round(factor)
+        return ("hz", factor) if base == "cycle" else (f"{base}/s", factor)
+    below, divisor = _scaled(bottom)
+    return f"{base}/{below}", factor / divisor
+
+
+def _nanoseconds(unit: str) -> float:
+    return float(round(_SECONDS[unit] * 1e9)) if _SECONDS[unit] >= 1e-9 else 1e-3
+
+
+def _scaled(unit: str) -> tuple[str, float]:
+    found = _SCALABLE.fullmatch(unit)
+    if found is None:
+        return unit, 1.0
+    prefix = found[1] or ""
+    base = {"B": "byte", "bytes": "byte", "Hz": "hz"}.get(found[2], found[2])
+    return base, _BINARY[prefix] if prefix in _BINARY else _PREFIXES[prefix]
+
+
+def decimal_comma(cells: pl.Series) -> bool:
+    """Whether the numbers among these texts are written 1.234,5 rather than 1,234.5.
+
+    A single separator before three digits can be either: those don't count. Without evidence it is 1,234.5.
+    """
+    # ncu writes numbers in the language of the machine it ran on
+    german = int(cells.str.contains(_ONLY_GERMAN).sum())
+    return german > int(cells.str.contains(_ONLY_ENGLISH).sum())
+
+
+def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Series]:
+    """(numbers, texts) of cells: each holds a number, or the text that stands in its place, or neither if it is empty.
+
+    A cell with the instances of a metric (``158 (0: 79; 1: 79)``) is its total; ``nan``, ``inf`` and ``n/a`` are no
+    numbers, and neither is a list like ``0,1,2``.
+    """
+    trimmed = cells.str.strip_chars()
+    plain = trimmed.str.replace(_MARK, "").str.replace(_INSTANCES, "$1")
+    spaced = rf"^[-+]?\d{{1,3}}(?:{_SPACED}\d{{3}})+(?:[.,]\d+)?$"
+    thousands, point = (".", ",") if comma else (",", ".")
+    frame = pl.DataFrame({"plain": plain, "raw": trimmed})
+    joined = (
+        pl.when(pl.col("plain").str.contains(spaced))
+        .then(pl.col("plain").str.replace_all(_SPACED, ""))
+        .otherwise(pl.col("plain"))
+    )
+    digits = joined.str.replace_all(thousands, "", literal=True).str.replace(point, ".", literal=True)
+    number = pl.when(joined.str.contains(GERMAN if comma else ENGLISH)).then(digits).cast(pl.Float64, strict=False)
+    found = frame.select(number=pl.when(number.is_finite()).then(number), raw="raw")
+    text = found.select(pl.when(pl.col("number").is_null() & (pl.col("raw") != "")).then("raw")).to_series()
+    return found["number"], text
+
+
+def dimensions(texts: Iterable[str]) -> list[list[int] | None]:
+    """``(256, 1, 1)`` as three numbers; None where a text holds none."""
+    found: list[list[int] | None] = []
+    for text in texts:
+        parts = [int(part) for part in _DIMENSION.findall(text)]
+        usable = 0 < len(parts) <= 3 and max(parts) < 1 << 31
+        found.append([*parts, *[1] * (3 - len(parts))] if usable else None)
+    return found
