@@ -153,9 +153,9 @@ def _kind(head: bytes) -> str | None:
     if _PICKLE.match(head):
         return "memory_snapshot"
     text = head.removeprefix(layout.BOM).lstrip()
-    if not text or text.startswith((b"{", b"[")):
-        return "chrome"
-    return "ncu" if looks_like_ncu(head) else None
+    if looks_like_ncu(head):  # before a bracket decides: a program's output may begin with one
+        return "ncu"
+    return "chrome" if not text or text.startswith((b"{", b"[")) else None
 
 
 def _ranked(path: Path, head: bytes) -> Candidate:

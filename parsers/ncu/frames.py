@@ -134,8 +134,8 @@ def _lookup(counters: pl.DataFrame, size: int) -> Callable[[tuple[str, ...]], pl
 
 
 def _integers(texts: Iterable[str]) -> pl.Series:
-    digits: pl.Series = pl.Series(list(texts), dtype=pl.String).str.replace_all(",", "")
-    return digits.cast(pl.Int64, strict=False)
+    numbers: pl.Series = pl.Series(list(texts), dtype=pl.String).str.replace_all(",", "").cast(pl.Int64, strict=False)
+    return numbers
 
 
 def _grouped(table: Table, launches: Launches) -> tuple[list[int], dict[int, list[str]]]:
