@@ -1,0 +1,110 @@
+"""A C++ name as tokens in bracketed groups.
+
+Each group is reduced to the normal form of its parts when it closes: one pass, no recursion, so that text of any kind
+and depth is read in linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEEPEST = 200
+"""Groups within groups; no name is so deep, and what is deeper is taken as plain text."""
+ANONYMOUS = "<unnamed>"
+"""A namespace without a name, in whatever way it was written."""
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<anonymous>\(anonymous\ (?:namespace|class)\)|<unnamed>|\{anonymous\}|`anonymous[- ]namespace')
+    | (?P<operator>operator\s*(?:\(\s*\)|\[\s*\]|<=>|->\*?|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|=!<>]=?|[~,]))
+    | (?P<closure>'(?:lambda|unnamed)\d{0,6}')
+    | (?P<letter>'(?:\\.|[^'\\])')
+    | (?P<word>auto:\d+|(?:[^\W\d]|\$)[\w$]*(?:\.\w[\w$]*)*)
+    | (?P<number>\d(?:\w|\.(?!\.)|(?<=[eEpP])[+-](?=\d))*)
+    | (?P<mark>::|->|&&|\.\.\.|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""`auto:1` is how libiberty writes the type of a generic lambda's parameter."""
+_OPENS = frozenset("(<[{")
+_NEVER_TEMPLATES = frozenset({"const", "volatile", "true", "false", "nullptr"})
+CLOSES = {")": "(", ">": "<", "]": "[", "}": "{"}
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A bracketed group."""
+
+    kind: str
+    """The bracket that opens it."""
+    items: list[str | Group] = field(default_factory=list)
+    parts: tuple[str, ...] = ()
+    """What stands between its commas, in normal form, once it is closed."""
+
+
+def read(text: str, normal: Callable[[list[str | Group]], str]) -> tuple[list[str | Group], bool]:
+    """The tokens of a text, its bracketed groups reduced; and whether one was left open.
+
+    Args:
+        text: a name, or any text.
+        normal: gives the normal form of what stands between two commas of a group.
+    """
+    outer = Group("")
+    open_groups = [outer]
+    kinds = dict.fromkeys(_OPENS, 0)
+
+    def close() -> None:
+        group = open_groups.pop()
+        kinds[group.kind] -= 1
+        group.parts = tuple(filter(None, (normal(part) for part in _split(group.items))))
+
+    for match in _TOKEN.finditer(text):
+        token, kind = match.group(), match.lastgroup
+        group = open_groups[-1]
+        if kind == "space":
+            continue
+        if kind == "operator":
+            group.items.append("".join(token.split()))
+        elif kind == "mark" and token in _OPENS and (token != "<" or _takes_arguments(group.items)):
+            if len(open_groups) > _DEEPEST:
+                return [], True
+            inner = Group(token)
+            group.items.append(inner)
+            open_groups.append(inner)
+            kinds[token] += 1
+        elif kind == "mark" and token in CLOSES and (group.kind == CLOSES[token] or token != ">"):
+            if kinds[CLOSES[token]]:  # else it closes nothing
+                while open_groups[-1].kind != CLOSES[token]:
+                    close()
+                close()
+        else:
+            group.items.append(ANONYMOUS if kind == "anonymous" else token)
+    cut = len(open_groups) > 1
+    while len(open_groups) > 1:
+        close()
+    return outer.items, cut
+
+
+def _takes_arguments(items: list[str | Group]) -> bool:
+    """Whether a ``<`` after these items opens a list of template arguments; else it means "less than"."""
+    if not items:
+        return False
+    last = items[-1]
+    if isinstance(last, Group):
+        return last.kind == "["  # a tag, f[abi:cxx11]<int>, or a lambda
+    return (last[0].isalpha() or last[0] in "_$'") and last not in _NEVER_TEMPLATES
+
+
+def _split(items: list[str | Group]) -> list[list[str | Group]]:
+    parts: list[list[str | Group]] = [[]]
+    for item in items:
+        if item == ",":
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    return parts
