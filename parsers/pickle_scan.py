@@ -1,0 +1,222 @@
+"""Loads pickles of plain containers without trusting them: every opcode is looked at before anything is built.
+
+The C unpickler is fast but believes what it reads: a memo index makes it allocate, a tuple of tuples of tuples as a key
+makes it recurse until the stack ends, a global makes it import. `load_plain` walks the opcodes first (one regular
+expression eats runs of them at memory speed), refuses what a memory snapshot never holds, and only then unpickles.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import pickle
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_NESTED_TUPLES = 1000
+"""Tuples of other things than two small numbers; hashing one inside another recurses in C."""
+MAX_PROTOCOL = 5
+_NAME_LENGTH = 80
+
+_SHORT_TEXT = b"".join(
+    (
+        rb"\x8c(?:",
+        b"|".join(
+            b"(?=[%s-%s])(?:%s)"
+            % (
+                re.escape(bytes([high])),
+                re.escape(bytes([high + 15])),
+                b"|".join(re.escape(bytes([size])) + b".{%d}" % size for size in range(high, high + 16)),
+            )
+            for high in range(0, 256, 16)
+        ),
+        b")",
+    )
+)
+"""SHORT_BINUNICODE of each length, found by the high half of the length first."""
+_RUN = re.compile(
+    b"(?:"
+    + b"|".join(
+        (
+            rb"[\x94})\]uesaNdl01\x88\x89\x8f\x90]+",  # containers, None, True, False, and into the memo
+            rb"[hq].",  # memo
+            rb"K.(?:(?:K.|M..)\x86)?",  # a small number, or a tuple of two: the id of a memory pool
+            rb"\((?:K.K.t|I\d{1,19}\nI\d{1,19}\nt)?",  # MARK, or that tuple as protocols 0 and 1 write it
+            rb"\x8a(?:\x06.{6}|\x07.{7}|\x08.{8}|\x05.{5}|\x04.{4}|\x03...|\x02..|\x01.|\x00|\x09.{9})",
+            rb"[jJ]....",
+            rb"M..",
+            rb"G.{8}",
+            _SHORT_TEXT,
+        )
+    )
+    + b"){1,2000}",
+    re.DOTALL,
+)
+_FIXED = {ord(c): size for c, size in zip("KhqMjJG", (2, 2, 2, 3, 5, 5, 9), strict=True)}
+_SIZED = {
+    0x8C: 1, 0x8A: 1, ord("U"): 1, ord("C"): 1,
+    ord("X"): 4, ord("T"): 4, ord("B"): 4, 0x8B: 4,
+    0x8D: 8, 0x8E: 8,
+}  # fmt: skip
+"""Bytes of the length that precedes the content of an opcode."""
+_LINES = frozenset(b"IFSVLg")
+_TUPLES = frozenset(b"t\x85\x86\x87")
+_CALLS = {
+    ord("R"): "REDUCE", ord("b"): "BUILD", ord("o"): "OBJ", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX", 0x82: "EXT1",
+    0x83: "EXT2", 0x84: "EXT4",
+}  # fmt: skip
+_STRANGE = {
+    0x91: "a frozenset", 0x96: "a bytearray", 0x97: "an out-of-band buffer", 0x98: "an out-of-band buffer",
+    ord("2"): "a duplicated value",
+}  # fmt: skip
+_ASKS = frozenset(b"c\x93iPQ")
+"""GLOBAL, STACK_GLOBAL, INST, PERSID, BINPERSID: the unpickler stops at them by itself and can say for what."""
+
+
+class Refused(Exception):  # noqa: N818  the pickle is not ours to load, which is no error of the program
+    """The pickle holds something else than plain containers; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a pickle holds."""
+
+    value: Any
+    """Null where it ended before its end."""
+    damage: str = ""
+    """Why it could not be loaded whole: ``truncated after 1,234 bytes``."""
+    pieces: tuple[Any, ...] = ()
+    """Of a damaged pickle: every object that was begun, in the order they began; containers may be incomplete."""
+
+
+def load_plain(data: bytes, tick: Callable[[int], None] | None = None) -> Loaded:
+    """The value of a pickle of dicts, lists, tuples, sets, strings, bytes and numbers.
+
+    Args:
+        data: the whole pickle, protocol 0 to 5.
+        tick: called now and then with how many bytes have been looked at; may raise to stop.
+
+    Raises:
+        Refused: it holds something else, or would harm the program that loads it; nothing of it was executed.
+    """
+    damage, end, frame = _scan(data, tick)
+    if damage:
+        # the opcode that ends too late must not ask for the memory that its length speaks of
+        data = data[:end]
+    if frame is not None:
+        # of a frame that the file cuts short the unpickler would read nothing
+        rest = len(data) - frame - 9
+        data = b"".join((data[: frame + 1], rest.to_bytes(8, "little"), data[frame + 9 :]))
+    unpickler = _Plain(io.BufferedReader(io.BytesIO(data), 1 << 20))
+    try:
+        return Loaded(unpickler.load())
+    except Refused:
+        raise
+    except MemoryError:
+        raise Refused("a pickle that asks for more memory than there is") from None
+    except Exception as error:  # the unpickler raises nearly anything on bytes that make no sense
+        pieces = tuple(piece for _, piece in sorted(unpickler.memo.copy().items()))
+        return Loaded(None, damage or f"damaged ({type(error).__name__})", pieces)
+
+
+@contextmanager
+def no_collecting() -> Iterator[None]:
+    """Holds the cycle collector back: millions of new containers and no garbage would keep it busy for seconds."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Plain(pickle.Unpickler):
+    """Builds nothing that needs a class."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file, encoding="utf-8", errors="replace")
+
+    def find_class(self, module: str, name: str) -> Any:
+        """No class is found."""
+        raise Refused(f"a pickle that needs {f'{module}.{name}'[:_NAME_LENGTH]}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        """No object lives outside the file."""
+        raise Refused("a pickle that refers to objects outside of it")
+
+
+def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, int | None]:
+    """Walks the opcodes up to STOP, or up to one that the unpickler is sure to stop at.
+
+    Returns:
+        What is wrong ("" for nothing), where the intact opcodes end, and where the frame begins that reaches beyond.
+    """
+    size, position, tuples, rounds = len(data), 0, 0, 0
+    frame: int | None = None
+    frame_end = 0
+    run = _RUN.match
+    while position < size:
+        if match := run(data, position):
+            position = match.end()
+            rounds += 1
+            if tick is not None and not rounds & 127:
+                tick(position)
+            continue
+        op = data[position]
+        if op == 0x2E:
+            return "", position, frame if frame_end > size else None
+        if op in _FIXED:
+            end = position + _FIXED[op]
+        elif op in _SIZED:
+            start = position + 1 + _SIZED[op]
+            end = start + int.from_bytes(data[position + 1 : start], "little")
+        elif op == 0x95:
+            end = position + 9
+            frame_end = end + int.from_bytes(data[position + 1 : end], "little")
+            frame = position
+        elif op in _TUPLES:
+            tuples += 1
+            if tuples > MAX_NESTED_TUPLES:
+                raise Refused("a pickle of nested tuples")
+            end = position + 1
+        elif op == ord("r"):
+            end = position + 5
+            _check_memo(int.from_bytes(data[position + 1 : end], "little"), position)
+        elif op in _LINES or op == ord("p"):
+            end = data.find(b"\n", position) + 1 or size + 1
+            if op == ord("p") and end <= size:
+                _check_memo(_number(data[position + 1 : end - 1]), position)
+            if op in b"IL" and end - position > 4096:
+                raise Refused("a pickle of a number with thousands of digits")
+        elif op == 0x80:
+            end = position + 2
+            if end <= size and data[position + 1] > MAX_PROTOCOL:
+                raise Refused(f"a pickle of protocol {data[position + 1]}, newer than any known one")
+        elif op in _ASKS:
+            return "", position, frame if frame_end > size else None
+        elif op in _CALLS:
+            raise Refused(f"a pickle that calls something ({_CALLS[op]})")
+        elif op in _STRANGE:
+            raise Refused(f"a pickle with {_STRANGE[op]}")
+        else:
+            return f"damaged at byte {position:,}", position, frame if frame_end > position else None
+        if end > size:
+            break
+        position = end
+    return f"truncated after {size:,} bytes", position, frame if frame_end > position else None
+
+
+def _check_memo(index: int, position: int) -> None:
+    """An object takes a byte and its place in the memo two: an index far beyond is there to eat memory."""
+    if index > position // 3 + 1:
+        raise Refused("a pickle with a memo index beyond its size")
+
+
+def _number(text: bytes) -> int:
+    return int(text) if text.isdigit() and len(text) < 20 else 1 << 62
