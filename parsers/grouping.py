@@ -1,0 +1,143 @@
+"""Which files of a folder are one run.
+
+Ranks of one world are one run; files of different tools are where their kernels match by half or more; a memory
+snapshot belongs to the run it lies beside. What is left are runs of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tracetui.parsers.detect import Candidate
+
+LEAST_SHARED = 0.5
+"""Share of the kernels of the file with fewer of them that two files of one run have in common."""
+TOOLS = {"nsys_report": "nsys", "ncu_report": "ncu", "jax": "chrome"}
+"""Kinds of files that one tool writes besides the one it is called by."""
+_SUFFIXES = re.compile(r"(\.(\d{13,19}|pt|trace|json|gz|sqlite3?|db|csv|txt|log|pickle|pkl|nsys-rep|ncu-rep|qdrep))+$")
+_WORD = re.compile(r"[a-z]+|\d+")
+_SAYS_NOTHING = frozenset(
+    {"trace", "rank", "memory", "mem", "snapshot", "cuda", "profile", "prof", "output", "run", "nsys", "ncu", "raw"}
+)
+"""Words that tell no run from another."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Files that belong together, of at most one tool each until units are joined."""
+
+    candidates: list[Candidate]
+    place: int
+    """Where the first of them stood among all: the newest come first."""
+    tools: set[str] = field(default_factory=set)
+
+    @property
+    def first(self) -> Candidate:
+        return self.candidates[0]
+
+
+def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[list[Candidate]]:
+    """The runs among the files of a folder, in the order of the first file of each.
+
+    Args:
+        candidates: the files, the newest first.
+        kernels_of: the keys of a file's kernels (`kernel_peek`); empty where they can't be told. Called once for each
+            file that may share a run with one of another tool, and never where all are of one tool.
+
+    Two files of one tool are never one run, unless they are ranks of one world. Of several that match a file of
+    another tool, it goes to the one that matches best, then to the one whose name is nearest, then to the newest.
+    """
+    units = _worlds([c for c in candidates if _tool(c) != "memory_snapshot"], candidates)
+    if len({tool for unit in units for tool in unit.tools}) > 1:
+        units = _joined(units, kernels_of)
+    for snapshot in _worlds([c for c in candidates if _tool(c) == "memory_snapshot"], candidates):
+        home = _home(snapshot, units)
+        if home is None:
+            units.append(snapshot)
+        else:
+            home.candidates += snapshot.candidates
+            home.tools |= snapshot.tools
+            home.place = min(home.place, snapshot.place)
+    return [unit.candidates for unit in sorted(units, key=lambda unit: unit.place)]
+
+
+def _tool(candidate: Candidate) -> str:
+    return TOOLS.get(candidate.kind, candidate.kind)
+
+
+def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
+    """Files as units: the ranks of one world that one tool wrote into one folder, until a rank repeats."""
+    places = {id(candidate): place for place, candidate in enumerate(every)}
+    worlds: dict[tuple[object, ...], _Unit] = {}
+    for candidate in chosen:
+        number = 0
+        while True:
+            key: tuple[object, ...] = (candidate.path,)
+            if candidate.rank is not None and candidate.world_size != 1:
+                family = candidate.world_size or candidate.family
+                key = (candidate.path.parent, _tool(candidate), family, number)
+            unit = worlds.setdefault(key, _Unit([], places[id(candidate)], {_tool(candidate)}))
+            if all(other.rank != candidate.rank for other in unit.candidates):
+                break
+            number += 1
+        unit.candidates.append(candidate)
+    return list(worlds.values())
+
+
+def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[_Unit]:
+    """Units of different tools joined where their kernels match, the best matches first."""
+    kernels = {id(unit): kernels_of(unit.first) for unit in units}
+    pairs: list[tuple[float, float, int, _Unit, _Unit]] = []
+    for left, right in combinations(units, 2):
+        fewer = min(len(kernels[id(left)]), len(kernels[id(right)]))
+        if left.tools == right.tools or not fewer:
+            continue
+        shared = len(kernels[id(left)] & kernels[id(right)]) / fewer
+        if shared >= LEAST_SHARED:
+            pairs.append((-shared, -_likeness(left.first, right.first), left.place + right.place, left, right))
+    run_of = {id(unit): unit for unit in units}
+    for *_, left, right in sorted(pairs, key=lambda pair: pair[:3]):
+        home, guest = sorted((run_of[id(left)], run_of[id(right)]), key=lambda unit: unit.place)
+        if home.tools & guest.tools:
+            continue
+        home.candidates += guest.candidates
+        home.tools |= guest.tools
+        run_of.update({name: home for name, unit in run_of.items() if unit is guest})
+    return list({id(unit): unit for unit in run_of.values()}.values())
+
+
+def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
+    """The run that a memory snapshot belongs to: the only one of its folder, else the one with the nearest name."""
+    recorded = [unit for unit in units if unit.tools != {"memory_snapshot"}]
+    folder = snapshot.first.path.parent
+    beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded
+    if len(beside) == 1:
+        return None if "memory_snapshot" in beside[0].tools else beside[0]
+    words = _words(snapshot.first)
+    named = [
+        (max(_likeness(snapshot.first, c) for c in unit.candidates), -unit.place, unit)
+        for unit in beside
+        if "memory_snapshot" not in unit.tools and any(words & _words(c) for c in unit.candidates)
+    ]
+    return max(named, key=lambda entry: entry[:2])[2] if named else None
+
+
+def _stem(candidate: Candidate) -> str:
+    return _SUFFIXES.sub("", candidate.path.name.lower())
+
+
+def _words(candidate: Candidate) -> set[str]:
+    return set(_WORD.findall(_stem(candidate))) - _SAYS_NOTHING
+
+
+def _likeness(left: Candidate, right: Candidate) -> float:
+    """How alike two names are, 0 to 1; files of one folder come before those of others."""
+    same_folder = left.path.parent == right.path.parent
+    return (same_folder + SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()) / 2
