@@ -11,9 +11,11 @@ from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, row_ids
 from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.analysis.module_tree import module_tree
+from tracetui.analysis.scope_tree import scope_tree
 from tracetui.parsers import kernel_names
 
 if TYPE_CHECKING:
+    from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 NOT_ATTRIBUTED = "(not attributed)"
@@ -82,7 +84,7 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
 def operator_kernels(sel: Selection, name: str) -> pl.DataFrame:
     """The kernels that calls of an operator launched themselves; as in `kernels`."""
     rows = kernel_rows(sel)
-    operator = sel.trace.host["name"].gather(rows["operator"]).cast(pl.String)
+    operator = operator_names(sel, rows).cast(pl.String)
     return summarize(sel, rows.filter(operator.is_null() if name == NOT_ATTRIBUTED else operator == name))
 
 
@@ -111,7 +113,7 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
         "occupancy_percent",
         "blocks_per_sm",
         (pl.col("start") - called).clip(lower_bound=0).alias("delay_ns"),
-        host["name"].gather(rows["operator"]).cast(pl.String).alias("operator"),
+        operator_names(sel, rows).cast(pl.String).alias("operator"),
         _paths(sel, rows).alias("module"),
     )
 
@@ -182,7 +184,7 @@ def _owners(rows: pl.DataFrame, key: str) -> pl.DataFrame:
 
 def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: the operator with most of its time, and all of them."""
-    names_of = sel.trace.host["name"].gather(rows["operator"]).alias("operator")
+    names_of = operator_names(sel, rows).alias("operator")
     owners = _owners(rows.select("name", "duration", names_of), "operator").with_columns(pl.col("operator").cast(str))
     owners = owners.sort("ns", "operator", descending=[True, False])
     return owners.group_by("name", maintain_order=True).agg(
@@ -191,23 +193,41 @@ def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """The module path number of each device row (null for none) and what the numbers stand for."""
+def operator_names(sel: Selection, rows: pl.DataFrame) -> pl.Series:
+    """What each device row computes: the operation of its compiled program, else the operator around its launch."""
+    named = sel.trace.host["name"].gather(rows["operator"])
+    operation = rows["operation"]
+    if operation.null_count() == rows.height:
+        return named
+    return pl.select(pl.coalesce(operation, named)).to_series()
+
+
+def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
+    """The module path number of each device row (-1 for none) and the path, name and class_name of each number.
+
+    Where the trace has no modules these are name scopes, if it has any.
+    """
     tree = module_tree(sel.trace)
-    own = row_ids(rows["module"])
-    number = tree.path_of(np.where(own != NONE, own, row_ids(rows["forward_module"])))
-    return _or_null(pl.Series("path_number", number)), tree.frame()
+    if not tree.paths and rows["scope"].null_count() < rows.height:
+        known = rows["scope"].is_not_null()
+        scopes = scope_tree(rows.filter(known))
+        number = np.full(rows.height, NONE, np.int64)
+        number[known.to_numpy()] = scopes.number
+        return number, scopes.frame()
+    own = tree.path_of(row_ids(rows["module"]))
+    return np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"]))), tree.frame()
 
 
 def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
-    number, table = _path_numbers(sel, rows)
-    return table["path"].gather(number)
+    number, table = path_numbers(sel, rows)
+    return table["path"].gather(_or_null(pl.Series(number)))
 
 
 def _modules(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: who launched it in short, and all module paths."""
-    number, table = _path_numbers(sel, rows)
-    owners = _owners(rows.select("name", "duration", number.alias("number")), "number")
+    number, table = path_numbers(sel, rows)
+    numbers = _or_null(pl.Series("number", number))
+    owners = _owners(rows.select("name", "duration", numbers), "number")
     owners = owners.with_columns(
         table["path"].gather(owners["number"]).alias("path"),
         table["name"].gather(owners["number"]).alias("module_name"),

@@ -9,9 +9,10 @@ import polars as pl
 
 from tracetui.analysis.calltree import NONE, add_up, count, row_ids
 from tracetui.analysis.conventions import TRACETUI, Conventions
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, summarize
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
 from tracetui.analysis.module_tree import ModuleTree, module_tree
 from tracetui.analysis.operator_tree import device_work, operator_tree, scope_mask
+from tracetui.analysis.scope_tree import scope_modules
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
@@ -27,10 +28,13 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     around it; ``device_total_ns`` adds those of modules inside, and ``kernels`` counts them. ``backward_device_ns``
     (modules inside included) is that of kernels launched outside any module for the backward pass of operators which
     ran in this one. The last row holds the device time that no module has.
+
+    Compiled programs (XLA) have name scopes instead of modules: their paths begin with the program's name, and what the
+    host did is null below it.
     """
     tree = module_tree(sel.trace)
     if not tree.paths:
-        return _frame(tree, np.empty(0, np.int64), {})
+        return _scopes(sel, _frame(tree, np.empty(0, np.int64), {}).schema)
     size = len(tree.paths)
     calls = tree.calls
     inside = scope_mask(sel)[calls.rows]
@@ -60,14 +64,23 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
 
 def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
     """The kernels that a module and those inside it launched, or that compute their gradients; as in `kernels`."""
-    tree = module_tree(sel.trace)
-    wanted = np.array([text == path or text.startswith(f"{path}/") for text in (*tree.paths, "")], np.bool_)
+    rows = kernel_rows(sel)
+    number, paths = path_numbers(sel, rows)
+    wanted = np.array([text == path or text.startswith(f"{path}/") for text in (*paths["path"], "")], np.bool_)
     if path == NOT_ATTRIBUTED:
         wanted[-1] = True
-    rows = kernel_rows(sel)
-    own = tree.path_of(row_ids(rows["module"]))
-    number = np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"])))
     return summarize(sel, rows.filter(wanted[number]))  # no module, -1, reads the spare entry at the end
+
+
+def _scopes(sel: Selection, layout: pl.Schema) -> pl.DataFrame:
+    """Name scopes in place of modules; no row where there are none either."""
+    device = device_work(sel)
+    known = device["scope"].is_not_null()
+    if not known.any():
+        return pl.DataFrame(schema=layout)
+    lost = device.filter(~known)["duration"]
+    found = scope_modules(sel, device.filter(known), layout)
+    return pl.concat([found, _not_attributed(int(lost.sum()), len(lost), layout)])
 
 
 def module_paths(trace: Trace) -> pl.DataFrame:

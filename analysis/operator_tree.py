@@ -61,6 +61,8 @@ class OperatorTree:
     """The device activities in scope."""
     device_node: Ints
     """The node that launched each of them, or -1."""
+    on_tensor_cores: Bools
+    """Which of them use tensor cores."""
 
 
 def device_work(sel: Selection) -> pl.DataFrame:
@@ -141,6 +143,7 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
         eligible=tree.with_descendants(could.astype(np.int64)) > 0,
         device_rows=device,
         device_node=device_node,
+        on_tensor_cores=uses,
     )
 
 

@@ -13,6 +13,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operator_tree import OperatorTree, operator_tree
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
+from tracetui.parsers.links import lookup
 
 if TYPE_CHECKING:
     from tracetui.analysis.calltree import Bools
@@ -29,6 +30,8 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     torch-tb-profiler (`OperatorNode.fill_stats`), but a call inside one of the same name adds nothing to the totals.
     ``kernels`` counts the activities of ``device_self_ns``, ``percent`` is its share of the device time in scope, and
     ``tensor_core_percent`` the part of it in kernels that use tensor cores.
+
+    What a compiled program (XLA) launches is its operations' own, which may have no host event at all.
     """
     nodes = operator_tree(sel, conventions)
     label, keys = _labels(nodes, sel.trace.host, by_shape)
@@ -36,6 +39,8 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     called = nodes.operator & nodes.in_scope
     totals = nodes.operator if conventions.recursion_counts_again else nodes.operator & nodes.tree.outermost(label)
     tree = nodes.tree
+    compiled = nodes.device_rows["operation"].is_not_null().to_numpy()
+    self_ns, kernels, tensor_core_ns = _launched(nodes, ~compiled)
 
     def per_label(values: Ints, chosen: Bools) -> Ints:
         return add_up(np.where(chosen, label, -1), values, size)
@@ -46,14 +51,17 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
             "calls": count(np.where(called, label, -1), size).astype(np.uint32),
             "host_self_ns": per_label(nodes.host_self, called),
             "host_total_ns": per_label(tree.duration, called & totals),
-            "device_self_ns": per_label(nodes.device_self, nodes.operator),
+            "device_self_ns": per_label(self_ns, nodes.operator),
             "device_total_ns": per_label(tree.with_descendants(nodes.device_self), totals),
-            "kernels": per_label(nodes.kernels, nodes.operator).astype(np.uint32),
+            "kernels": per_label(kernels, nodes.operator).astype(np.uint32),
             "tensor_core_eligible": count(np.where(nodes.operator & nodes.eligible, label, -1), size) > 0,
-            "tensor_core_ns": per_label(nodes.tensor_core_self, nodes.operator),
+            "tensor_core_ns": per_label(tensor_core_ns, nodes.operator),
             "tensor_core_total_ns": per_label(tree.with_descendants(nodes.tensor_core_self), totals),
         }
-    ).filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
+    )
+    if compiled.any():
+        frame = _with_operations(frame, nodes, compiled)
+    frame = frame.filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
     lost = _not_attributed(nodes, frame.schema)
     all_device = nodes.device_rows["duration"].sum()
     return (
@@ -83,6 +91,56 @@ def tensor_core_eligible_percent(sel: Selection, conventions: Conventions = TRAC
     return 100 * int(spent[nodes.eligible & ~inside].sum()) / whole if whole else None
 
 
+def _launched(nodes: OperatorTree, chosen: Bools) -> tuple[Ints, Ints, Ints]:
+    """Time, number and time on tensor cores of the chosen device activities that each node launched itself."""
+    if chosen.all():
+        return nodes.device_self, nodes.kernels, nodes.tensor_core_self
+    node, size = np.where(chosen, nodes.device_node, -1), nodes.tree.rows.size
+    spent = nodes.device_rows["duration"].to_numpy()
+    return add_up(node, spent, size), count(node, size), add_up(node, np.where(nodes.on_tensor_cores, spent, 0), size)
+
+
+def _with_operations(frame: pl.DataFrame, nodes: OperatorTree, compiled: Bools) -> pl.DataFrame:
+    """Adds what the operations of compiled programs launched: to the row of their name, else to one of their own.
+
+    A total holds already what was launched inside a host event of the operation's name.
+    """
+    rows, node = nodes.device_rows.filter(compiled), nodes.device_node[compiled]
+    number = lookup(nodes.codes, rows["operation"].to_physical().to_numpy().astype(np.int64))
+    within = np.zeros(node.size, np.bool_)
+    while (node >= 0).any():
+        within |= (node >= 0) & (nodes.name[node] == number)
+        node = np.where(node >= 0, nodes.tree.parent[node], -1)
+    spent, on_tensor_cores = pl.col("duration"), pl.Series(nodes.on_tensor_cores[compiled])
+    found = (
+        rows.select(
+            pl.col("operation").cast(pl.String).alias("name"),
+            "duration",
+            outside=pl.Series(~within),
+            uses=on_tensor_cores,
+        )
+        .group_by("name")
+        .agg(
+            device_self_ns=spent.sum(),
+            device_total_ns=spent.filter("outside").sum(),
+            kernels=pl.len().cast(pl.UInt32),
+            tensor_core_ns=spent.filter("uses").sum(),
+            tensor_core_total_ns=spent.filter(pl.col("uses") & pl.col("outside")).sum(),
+            tensor_core_eligible=pl.col("uses").any(),
+        )
+    )
+    missing = [
+        pl.lit(0 if dtype.is_numeric() else None, dtype).alias(name)
+        for name, dtype in frame.schema.items()
+        if name not in found.columns
+    ]
+    whole = pl.concat([frame, found.with_columns(missing).select(frame.columns)])
+    keys = [name for name in ("name", "input_shapes") if name in frame.columns]
+    flags = pl.col("tensor_core_eligible").any()
+    numbers = [pl.col(name).sum() for name in frame.columns if name not in (*keys, "tensor_core_eligible")]
+    return whole.group_by(keys, maintain_order=True).agg(*numbers, flags).select(frame.columns).cast(frame.schema)
+
+
 def _labels(nodes: OperatorTree, host: pl.DataFrame, by_shape: bool) -> tuple[Ints, dict[str, pl.Series]]:
     """A number from 0 per node for its name (and shapes), and what each number stands for."""
     name = decode(nodes.codes.astype(np.uint32)).cast(pl.String)
@@ -100,7 +158,7 @@ def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
     owned = np.zeros(nodes.device_node.size, np.bool_)
     known = nodes.device_node >= 0
     owned[known] = nodes.operator[nodes.device_node[known]]
-    left = nodes.device_rows.filter(~owned)
+    left = nodes.device_rows.filter(~owned & nodes.device_rows["operation"].is_null().to_numpy())
     if not left.height:
         return pl.DataFrame(schema=layout)
     spent = left["duration"].sum()

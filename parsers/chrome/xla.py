@@ -107,8 +107,8 @@ def _device_kinds(device: Columns, rows: Ints) -> Ints:
 def _kind_by_name(name: str) -> str:
     if _GRAPH.match(name):
         return "graph"
-    match = re.match(r"mem(cpy|set)(?![a-z])", name, re.IGNORECASE)
-    return f"mem{match[1].lower()}" if match else "kernel"
+    match = re.match(r"[Mm]em(cpy|set)(?=[A-Z ]|$)", name)
+    return f"mem{match[1]}" if match else "kernel"
 
 
 def _holds_others(device: Columns, rows: Ints) -> Bools:
