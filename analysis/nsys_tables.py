@@ -188,7 +188,7 @@ def cuda_api_trace(sel: Selection) -> pl.DataFrame:
 
     The frames hold neither results nor priorities: those columns stay empty.
     """
-    threads = {(process, thread): name for process, thread, name in _thread_names(sel)}
+    threads = {(process, thread): name for process, thread, name in sel.trace.info.threads}
     rows = _api(sel).sort("start", maintain_order=True)
     lanes = rows.select("process", "thread").unique()
     named = lanes.with_columns(
@@ -206,10 +206,6 @@ def cuda_api_trace(sel: Selection) -> pl.DataFrame:
         unknown.alias("T-Pri"),
         pl.col("thread_name").alias("Thread Name"),
     )
-
-
-def _thread_names(sel: Selection) -> list[tuple[int, int, str]]:
-    return [(entry[0], entry[1], entry[2]) for entry in sel.trace.info.threads if len(entry) == 3]
 
 
 def _kernels(sel: Selection) -> pl.DataFrame:
@@ -244,7 +240,8 @@ def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _ranked(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Groups, the most time first; of equals the one that was seen first, which is the order of NVIDIA's name ids."""
-    groups = rows.group_by(keys).agg(*statistics("duration"), seen=pl.col("start").min())
+    seen = rows.group_by("name").agg(seen=pl.col("start").min())
+    groups = rows.group_by(keys).agg(statistics("duration")).join(seen, on="name", nulls_equal=True)
     return groups.sort("total", "seen", *keys, descending=[True, *[False] * (len(keys) + 1)])
 
 

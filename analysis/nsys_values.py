@@ -41,7 +41,8 @@ def rounded_series(values: pl.Series, digits: int) -> pl.Series:
     """`rounded` for every value, computed once per distinct value."""
     distinct = values.unique().drop_nulls()
     table = pl.Series([rounded(value, digits) for value in distinct.to_list()], dtype=pl.Float64)
-    return values.replace_strict(distinct, table, default=None, return_dtype=pl.Float64)
+    found: pl.Series = values.replace_strict(distinct, table, default=None, return_dtype=pl.Float64)
+    return found
 
 
 def statistics(value: str, prefix: str = "") -> list[pl.Expr]:

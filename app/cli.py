@@ -117,6 +117,12 @@ def build_parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
     )
+    report.add_argument(
+        "--nsys-report",
+        action="append",
+        metavar="NAME",
+        help="a table as `nsys stats` prints it, of any trace: cuda_gpu_kern_sum, nvtx_gpu_proj_sum, ... (repeatable)",
+    )
     _add_output(report)
     report.set_defaults(run=_report)
 
@@ -269,6 +275,10 @@ def _open(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    if arguments.nsys_report:
+        from tracetui.app.headless import print_nsys_reports
+
+        return print_nsys_reports(_paths(arguments), arguments.nsys_report, _request(arguments))
     from tracetui.app.headless import print_report
 
     return print_report(_paths(arguments), _request(arguments))

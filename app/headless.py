@@ -49,6 +49,28 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     return DONE
 
 
+def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:
+    """Prints tables of `nsys stats`; what they lack goes to standard error."""
+    from tracetui.app import nsys_report
+
+    reports = nsys_report.check_names(names)
+    if request.format == "markdown" or request.sections is not None:
+        other = "--section" if request.sections is not None else "markdown"
+        raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
+    run = _open(paths, request)
+    trace = nsys_report.trace_for(run)
+    if len(run.traces) > 1:
+        line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
+        print(f"tracetui: {printable(line)}--rank N or --source KIND picks another", file=sys.stderr)
+    text, notes = nsys_report.render(
+        select(trace, request.scope), reports, request.format, request.limit or None, ascii=_ascii(request)
+    )
+    _write(text, request)
+    for note in notes:
+        print(f"tracetui: {printable(note)}", file=sys.stderr)
+    return DONE
+
+
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
     """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
     from tracetui.analysis.report import diff_report
