@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.trace import Trace
 
 POLL_S = 0.2
+NSYS_OPTIONS = ("export", "--type=sqlite", "--force-overwrite=true")
 
 
 def read_report(path: Path, kind: str, watch: Watch) -> Trace:
@@ -45,16 +46,36 @@ def read_report(path: Path, kind: str, watch: Watch) -> Trace:
     return replace(trace, source=replace(trace.source, path=path, bytes=path.stat().st_size))
 
 
+def tool_for(path: Path, kind: str) -> str:
+    """Where the program is that exports such a report.
+
+    Raises:
+        TraceError: it is not on PATH; says which command to run where it is.
+    """
+    name, what = ("nsys", "an Nsight Systems report") if kind == "nsys_report" else ("ncu", "an Nsight Compute report")
+    found = shutil.which(name)
+    if found is None:
+        raise TraceError(
+            path, f"{what}, and {name} is not on PATH", f"where {name} is installed: {_by_hand(path, kind)}"
+        )
+    return found
+
+
+def _by_hand(path: Path, kind: str) -> str:
+    """The command that exports a report so that it can be opened."""
+    if kind == "nsys_report":
+        return shlex.join(["nsys", *NSYS_OPTIONS, f"--output={path.with_suffix('.sqlite').name}", str(path)])
+    command = shlex.join(["ncu", "--import", str(path), "--csv", "--page", "raw"])
+    return f"{command} > {shlex.quote(path.with_suffix('.csv').name)}"
+
+
 def _read_nsys(path: Path, folder: Path, watch: Watch) -> Trace:
+    exported = folder / "report.sqlite"
+    _run([tool_for(path, "nsys_report"), *NSYS_OPTIONS, f"--output={exported}", str(path.absolute())], path, watch)
+    if not exported.exists():
+        raise TraceError(path, "nsys wrote no export of this report", f"try: {_by_hand(path, 'nsys_report')}")
     from tracetui.parsers.nsys.reader import read_nsys
 
-    exported = folder / "report.sqlite"
-    options = ["export", "--type=sqlite", "--force-overwrite=true"]
-    command = [*options, f"--output={path.with_suffix('.sqlite').name}", str(path)]
-    tool = _tool("nsys", path, "an Nsight Systems report", ["nsys", *command])
-    _run([tool, *options, f"--output={exported}", str(path.absolute())], path, watch)
-    if not exported.exists():
-        raise TraceError(path, "nsys wrote no export of this report", f"try: {shlex.join(['nsys', *command])}")
     return read_nsys(exported, watch)
 
 
@@ -62,9 +83,7 @@ def _read_ncu(path: Path, folder: Path, watch: Watch) -> Trace:
     """All metrics stand in the raw page only, the rules in the details page only."""
     from tracetui.parsers.ncu.reader import read_ncu
 
-    csv = path.with_suffix(".csv").name
-    by_hand = f"{shlex.join(['ncu', '--import', str(path), '--csv', '--page', 'raw'])} > {shlex.quote(csv)}"
-    tool = _tool("ncu", path, "an Nsight Compute report", by_hand)
+    tool = tool_for(path, "ncu_report")
     pages: dict[str, Trace] = {}
     for page in ("raw", "details"):
         exported = folder / f"{page}.csv"
@@ -80,14 +99,6 @@ def _read_ncu(path: Path, folder: Path, watch: Watch) -> Trace:
         return raw
     rules = details.counters.filter(pl.col("kind") != "metric")
     return replace(raw, counters=pl.concat([raw.counters, rules]).sort("device_row", maintain_order=True))
-
-
-def _tool(name: str, path: Path, what: str, command: Sequence[str] | str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        line = command if isinstance(command, str) else shlex.join(command)
-        raise TraceError(path, f"{what}, and {name} is not on PATH", f"export it where {name} is installed: {line}")
-    return found
 
 
 def _run(command: Sequence[str], path: Path, watch: Watch, output: Path | None = None) -> None:

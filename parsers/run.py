@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tracetui.parsers import cache as trace_cache
 from tracetui.parsers.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.grouping import group
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.trace import KINDS, Run, Trace
 
@@ -49,7 +50,7 @@ def open_path(
     if len(paths) == 1 and not first.is_dir():
         files = [inspect(_existing(first))]
     elif len(paths) == 1:
-        runs = _runs_in(first, problems)
+        runs = _runs_in(first, problems, lambda candidate: _kernels_in(candidate, watch, cache))
         files = runs[0]
         others = tuple((_run_name(run), tuple(c.path for c in run)) for run in runs[1:])
     else:
@@ -68,9 +69,9 @@ def _existing(path: Path) -> Path:
 
 
 def _files_of(path: Path, problems: list[TraceError]) -> list[Candidate]:
-    """The files of one of several paths; what can't be opened among them is a warning."""
+    """The files of one of several paths; what can't be opened among them is a problem to mention."""
     try:
-        return [found for run in _runs_in(path, problems) for found in run] if path.is_dir() else [inspect(path)]
+        return _found_in(path, problems) if path.is_dir() else [inspect(path)]
     except TraceError as problem:
         problems.append(problem)
         return []
@@ -150,15 +151,30 @@ def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trac
     return trace
 
 
-def _runs_in(folder: Path, problems: list[TraceError]) -> list[list[Candidate]]:
+def _runs_in(
+    folder: Path, problems: list[TraceError], kernels_of: Callable[[Candidate], frozenset[str]]
+) -> list[list[Candidate]]:
     """The runs of a folder, newest first."""
+    newest_first = sorted(_with_hosts_as_ranks(_found_in(folder, problems)), key=lambda c: (-c.stamp, str(c.path)))
+    return group(newest_first, kernels_of)
+
+
+def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
+    """The files of a folder that can be opened.
+
+    Raises:
+        TraceError: there are none.
+    """
     found: list[Candidate] = []
     bad: list[TraceError] = []
     for path in files_below(folder):
         if not looks_like_trace(path):
             continue
         try:
-            found.append(inspect(path))
+            candidate = inspect(path)
+            if candidate.kind.endswith("_report"):
+                _check_tool(candidate)
+            found.append(candidate)
         except TraceError as problem:
             bad.append(problem)
     if not found:
@@ -170,11 +186,27 @@ def _runs_in(folder: Path, problems: list[TraceError]) -> list[list[Candidate]]:
             "give a folder with Chrome traces (.json, .json.gz), Nsight exports (.sqlite, .csv) or memory snapshots",
         )
     problems.extend(bad)
-    found = _with_hosts_as_ranks(found)
-    runs: dict[tuple[object, ...], list[Candidate]] = {}
-    for candidate in sorted(found, key=lambda c: (-c.stamp, str(c.path))):
-        runs.setdefault(_run_key(candidate, runs), []).append(candidate)
-    return list(runs.values())
+    return found
+
+
+def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozenset[str]:
+    """The keys of a file's kernels; none where it can't be read, which opening it will say."""
+    from tracetui.parsers import kernel_peek
+
+    if watch.cancelled:
+        return frozenset()
+    if candidate.kind == "nsys":
+        return kernel_peek.nsys_kernel_keys(candidate.path, watch)
+    try:
+        return kernel_peek.trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
+    except TraceError:
+        return frozenset()
+
+
+def _check_tool(candidate: Candidate) -> None:
+    from tracetui.parsers.nvidia_reports import tool_for
+
+    tool_for(candidate.path, candidate.kind)
 
 
 def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
@@ -192,20 +224,10 @@ def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
     return [ranks.get(candidate.path, candidate) for candidate in found]
 
 
-def _run_key(candidate: Candidate, runs: dict[tuple[object, ...], list[Candidate]]) -> tuple[object, ...]:
-    """Ranks of one world in one folder are one run until a rank repeats; anything else is a run of its own."""
-    if candidate.rank is None or candidate.world_size == 1:
-        return (candidate.path,)
-    number = 0
-    while True:
-        key = (candidate.path.parent, candidate.world_size or candidate.family, number)
-        if all(other.rank != candidate.rank for other in runs.get(key, [])):
-            return key
-        number += 1
-
-
 def _run_name(run: list[Candidate]) -> str:
     first = run[0]
     if len(run) == 1:
         return first.path.name
-    return f"{first.path.parent.name}: {len(run)} ranks"
+    if all(candidate.rank is not None for candidate in run):
+        return f"{first.path.parent.name}: {len(run)} ranks"
+    return f"{first.path.name} and {len(run) - 1} more"
