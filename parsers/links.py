@@ -5,10 +5,12 @@ Works on the host events once they are nested (see `nesting`); all arguments and
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.parsers import categories
 from tracetui.parsers.nesting import NONE
 
 if TYPE_CHECKING:
@@ -60,6 +62,15 @@ def runtime_thread_map(
         if counts[best] * 2 > counts.sum():
             lanes[lane] = int(votes[best])
     return lanes
+
+
+_LAUNCH = re.compile(r"(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue", re.IGNORECASE)
+
+
+def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which API calls put work on a device: kernel and graph launches, copies, fills."""
+    yes = [code for code, text in categories.texts(names).items() if _LAUNCH.match(text)]
+    return np.isin(names, np.array(yes, np.uint32))
 
 
 def match_launches(correlation: Ints, api_correlation: Ints, api_rows: Ints, is_launch: Bools, null: int) -> Ints:

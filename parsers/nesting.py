@@ -126,6 +126,34 @@ def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
     return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
 
 
+def tightest(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
+    """The tree of events in `order` of which none is ever cut: each lies within the tightest one that holds all of it.
+
+    Events that overlap without one holding the other are siblings. The end of an event belongs to it.
+    """
+    parent = _predecessors(lane)
+    # the events between a row and its candidate end before the row does, so a candidate's own candidate may follow
+    _climb_to_open(parent, end - 1, end, np.flatnonzero(parent >= 0))
+    nothing = np.empty(0, np.int64)
+    return Nesting(parent, _depth_of(parent), end, nothing, clock.key(lane, start), clock)
+
+
+def _depth_of(parent: Ints) -> NDArray[np.int16]:
+    """How many ancestors each row has; the distance looked at doubles each round, however deep the tree."""
+    depth = np.zeros(parent.size, np.int32)
+    live = np.flatnonzero(parent >= 0)
+    depth[live] = 1
+    ancestor = parent.copy()
+    while live.size:
+        above = ancestor[live]
+        gained, ancestor_above = depth[above], ancestor[above]
+        depth[live] += gained
+        ancestor[live] = ancestor_above
+        live = live[ancestor_above >= 0]
+    narrow: NDArray[np.int16] = np.minimum(depth, np.iinfo(np.int16).max).astype(np.int16)
+    return narrow
+
+
 def _predecessors(lane: Ints) -> Ints:
     """The row before each on the same lane, or -1."""
     before = np.arange(-1, lane.size - 1, dtype=np.int64)

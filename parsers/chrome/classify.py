@@ -12,8 +12,6 @@ from tracetui.parsers.chrome import columns, xla
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tracetui.parsers.chrome.columns import Events
     from tracetui.parsers.trace import TraceInfo
 
@@ -37,14 +35,6 @@ DEVICE_CATEGORIES = {
 }  # fmt: skip
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", "cuda_profiler_range"})
 """Spans of the profiler itself: read for the window they give, never shown as work."""
-
-_LAUNCH = re.compile(r"(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue", re.IGNORECASE)
-
-
-def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which API calls put work on a device: kernel and graph launches, copies, fills."""
-    yes = [code for code, text in categories.texts(names).items() if _LAUNCH.match(text)]
-    return np.isin(names, np.array(yes, np.uint32))
 
 
 def settle(events: Events, info: TraceInfo) -> None:

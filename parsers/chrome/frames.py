@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.frame_columns import column, frame, integers
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
@@ -196,7 +197,7 @@ def _link_device(
     """The host rows that each device activity belongs to."""
     kind, parent = host["kind"], nesting.parent
     api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
-    launching = classify.launches(host["name"][api])
+    launching = links.launches(host["name"][api])
     launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE
@@ -233,61 +234,6 @@ def _link_device(
     }
 
 
-def _ints(values: Ints) -> pl.Series:
-    """Int64 with `NULL` as null."""
-    missing = values == NULL
-    series = pl.Series(values)
-    if missing.any():
-        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
-    return series
-
-
-def _rows(values: Ints) -> pl.Series:
-    """Row ids with -1 as null."""
-    series = pl.Series(values.astype(np.uint32))
-    missing = values < 0
-    if missing.any():
-        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
-    return series
-
-
-def _dim3(values: NDArray[np.int32]) -> pl.Series:
-    """Grid or block sizes; rows of -1 are null."""
-    missing = values[:, 0] < 0
-    series = pl.Series(values, dtype=schema.Dim3)
-    if missing.any():
-        return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
-    return series
-
-
-def _column(dtype: Any, values: NDArray[Any]) -> pl.Series:
-    if dtype == schema.Name:
-        return categories.decode(values)
-    if dtype == schema.Dim3:
-        return _dim3(values)
-    if dtype in (schema.HostKind, schema.DeviceKind):
-        return pl.Series(values).cat.to(dtype)
-    if dtype == pl.Float64:
-        return pl.Series(values, nan_to_null=True)
-    return _ints(values)
-
-
-def _frame(layout: dict[str, pl.DataType], columns: Columns, rows: dict[str, Ints], **ready: pl.Series) -> pl.DataFrame:
-    """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
-    size = next(iter(columns.values())).shape[0]
-    taken: list[pl.Series] = []
-    for name, dtype in layout.items():
-        if name in rows:
-            taken.append(_rows(rows.pop(name)).alias(name))
-        elif name in ready:
-            taken.append(ready[name].alias(name))
-        elif name in columns:
-            taken.append(_column(dtype, columns.pop(name)).alias(name))
-        else:
-            taken.append(pl.repeat(None, size, dtype=dtype, eager=True).alias(name))
-    return pl.DataFrame(taken)
-
-
 def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
     """The rows of one chunk as a frame, without the columns that refer to other rows."""
     layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
@@ -295,18 +241,18 @@ def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
     known = {name: dtype for name, dtype in layout.items() if name in columns}
     if kinds is not None and (kinds == OTHER_KIND).any():  # told only with the file's metadata, which comes last
         columns = {name: values[kinds != OTHER_KIND] for name, values in columns.items()}
-    return pl.DataFrame([_column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
+    return pl.DataFrame([column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
 
 
 def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
     kind = host["kind"].copy()
-    frame = _frame(schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth))
+    linked = frame(schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth))
     host["kind"] = kind  # still needed for the memory events
-    return frame
+    return linked
 
 
 def _device_frame(device: Columns, linked: dict[str, Ints]) -> pl.DataFrame:
-    return _frame(schema.DEVICE, device, linked)
+    return frame(schema.DEVICE, device, linked)
 
 
 def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, threads: Ints) -> pl.DataFrame:
@@ -317,7 +263,7 @@ def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, th
     operator = nearest(nesting.parent, kind == OPERATOR, nesting.innermost_at(lane, memory["time"]))
     freed = pl.Series(memory["bytes"] < 0)
     action = pl.select(pl.when(freed).then(pl.lit("free")).otherwise(pl.lit("alloc")).cast(schema.MemoryAction))
-    return _frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
+    return frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
 
 
 def _counters_frame(counters: Columns) -> pl.DataFrame:
@@ -327,7 +273,7 @@ def _counters_frame(counters: Columns) -> pl.DataFrame:
         {
             "kind": pl.repeat("sample", size, dtype=pl.String, eager=True).cast(schema.CounterKind),
             "device_row": pl.repeat(None, size, dtype=schema.RowId, eager=True),
-            "time": _ints(counters["time"]),
+            "time": integers(counters["time"]),
             "section": categories.decode(counters["name"]),
             "metric": categories.decode(counters["series"]),
             "unit": missing.cast(pl.Categorical),

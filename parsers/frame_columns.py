@@ -1,0 +1,84 @@
+"""NumPy columns as Polars frames: what stands for null becomes null, what a source lacks costs nothing.
+
+In signed columns the type's smallest value stands for null, in codes of strings `categories.NULL_CODE`, in sizes of
+three -1, in row numbers -1, in floats nan, in an enumeration's numbers whatever is none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import categories, schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.nesting import Ints
+
+
+def integers(values: NDArray[Any]) -> pl.Series:
+    """Int64 with the smallest value of the array's type as null."""
+    missing = values == np.iinfo(values.dtype).min
+    series: pl.Series = pl.Series(values).cast(pl.Int64)
+    if missing.any():
+        return _without(series, missing)
+    return series
+
+
+def row_ids(values: Ints) -> pl.Series:
+    """Row ids with -1 as null."""
+    series = pl.Series(values.astype(np.uint32))
+    missing = values < 0
+    if missing.any():
+        return _without(series, missing)
+    return series
+
+
+def sizes(values: NDArray[np.int32]) -> pl.Series:
+    """Grid or block sizes; rows of -1 are null."""
+    missing = values[:, 0] < 0
+    series = pl.Series(values, dtype=schema.Dim3)
+    if missing.any():
+        return _without(series, missing)
+    return series
+
+
+def _without(series: pl.Series, missing: NDArray[np.bool_]) -> pl.Series:
+    return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series()
+
+
+def column(dtype: Any, values: NDArray[Any]) -> pl.Series:
+    """One column of a frame."""
+    if dtype == schema.Name:
+        return categories.decode(values)
+    if dtype == schema.Dim3:
+        return sizes(values)
+    if isinstance(dtype, pl.Enum):
+        known = values < len(dtype.categories)
+        if not known.all():
+            return _without(pl.Series(np.where(known, values, 0).astype(values.dtype)).cat.to(dtype), ~known)
+        return pl.Series(values).cat.to(dtype)
+    if dtype == pl.Float64:
+        return pl.Series(values, nan_to_null=True)
+    return integers(values)
+
+
+def frame(
+    layout: dict[str, pl.DataType], columns: dict[str, NDArray[Any]], rows: dict[str, Ints], **ready: pl.Series
+) -> pl.DataFrame:
+    """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
+    size = next(iter(columns.values())).shape[0]
+    taken: list[pl.Series] = []
+    for name, dtype in layout.items():
+        if name in rows:
+            taken.append(row_ids(rows.pop(name)).alias(name))
+        elif name in ready:
+            taken.append(ready[name].alias(name))
+        elif name in columns:
+            taken.append(column(dtype, columns.pop(name)).alias(name))
+        else:
+            taken.append(pl.repeat(None, size, dtype=dtype, eager=True).alias(name))
+    return pl.DataFrame(taken)

@@ -1,0 +1,1 @@
+"""Reads the SQLite databases that Nsight Systems exports."""

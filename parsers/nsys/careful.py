@@ -1,0 +1,173 @@
+"""The careful road: rows one value at a time through the standard library, around damaged pages.
+
+Slow, but it takes what the bulk road can't: values of another type than their column's, and broken databases.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.parsers.nsys.query import TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.parsers.nsys.query import Query
+    from tracetui.parsers.tally import Tally
+
+BATCH = 1 << 14
+INT64 = range(-(2**63), 2**63)
+ROWID_END = 2**63 - 1
+
+
+def read(
+    connection: sqlite3.Connection, query: Query, tally: Tally, first: int | None = None, last: int | None = None
+) -> pl.DataFrame:
+    """The rows numbered `first` to `last` (all if not given) that can be read, in order.
+
+    Rows on damaged pages are counted as missing as far as their number is known.
+    """
+    frames = [_frame(query, rows, tally) for rows in _batches(connection, query, tally, first, last) if rows]
+    return pl.concat(frames) if frames else query.empty()
+
+
+def rows(connection: sqlite3.Connection, query: Query, tally: Tally) -> list[tuple[Any, ...]]:
+    """The rows of a small table, its integers as int or None, its texts decoded."""
+    found: list[tuple[Any, ...]] = []
+    columns = list(query.columns)
+    for row in read(connection, query, tally).select(columns).rows() if columns else ():
+        found.append(tuple(decoded(value) if isinstance(value, bytes) else value for value in row))
+    return found
+
+
+def decoded(text: bytes) -> str:
+    """Text of a file, whatever its bytes are."""
+    return text.decode("utf-8", "replace")
+
+
+def _batches(
+    connection: sqlite3.Connection, query: Query, tally: Tally, first: int | None, last: int | None
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Raw rows, each with its row number first."""
+    if query.table.rowid is None:
+        yield from _unnumbered(connection, query, tally)
+        return
+    at, end = (-ROWID_END - 1, ROWID_END) if first is None or last is None else (first, last)
+    while at <= end:
+        try:
+            cursor = connection.execute(query.sql(at, end, numbered=True))
+            while found := cursor.fetchmany(BATCH):
+                yield found
+                at = found[-1][0] + 1
+        except (sqlite3.Error, OverflowError) as error:  # noqa: PERF203  once per damaged place
+            # fetchmany loses the rows that it had fetched before the error
+            if found := _up_to_damage(connection, query, at, end):
+                yield found
+                at = found[-1][0] + 1
+            behind = _behind_damage(connection, query, at, end)
+            _count_lost(query, tally, error, at, behind, end)
+            if behind is None:
+                return
+            at = behind
+        else:
+            return
+
+
+def _unnumbered(connection: sqlite3.Connection, query: Query, tally: Tally) -> Iterator[list[tuple[Any, ...]]]:
+    found: list[tuple[Any, ...]] = []
+    try:
+        found.extend(connection.execute(query.sql(numbered=True)))  # keeps what came before an error
+    except (sqlite3.Error, OverflowError) as error:
+        tally.missing(f"the rest of table {query.table.name} can't be read", 1, str(error))
+    yield found
+
+
+def _up_to_damage(connection: sqlite3.Connection, query: Query, at: int, end: int) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    try:
+        for row in connection.execute(query.sql(at, end, numbered=True)):
+            found.append(row)
+            if len(found) >= BATCH:
+                break
+    except (sqlite3.Error, OverflowError):
+        pass
+    return found
+
+
+def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: int) -> int | None:
+    """The first row number after `at` from which rows can be read again, None if there is none up to `end`."""
+
+    def readable(number: int) -> int | None:
+        """The first row from this number on, None where the way to it is damaged or ends."""
+        try:
+            row = connection.execute(query.sql(number, end, numbered=True) + " LIMIT 1").fetchone()
+        except (sqlite3.Error, OverflowError):
+            return None
+        return None if row is None else int(row[0])
+
+    step = 1
+    found: int | None = None
+    while at + step <= end and (found := readable(at + step)) is None:
+        step *= 2
+    low = at + step // 2
+    while found is not None and low + 1 < found:  # the damaged rows end somewhere between
+        middle = (low + found) // 2
+        earlier = readable(middle)
+        if earlier is None:
+            low = middle
+        elif earlier < found:
+            found = earlier
+        else:  # no row between the middle and the one found
+            break
+    return found
+
+
+def _count_lost(query: Query, tally: Tally, error: Exception, at: int, behind: int | None, end: int) -> None:
+    example = f"{query.table.name}: {error}"
+    if behind is not None:
+        tally.skipped("rows on damaged pages of the database", behind - at, example)
+    else:
+        known = end - at + 1 if end < ROWID_END else 1
+        tally.skipped("rows on damaged pages of the database", known, example)
+
+
+def _frame(query: Query, rows: list[tuple[Any, ...]], tally: Tally) -> pl.DataFrame:
+    columns = list(zip(*rows, strict=True))[1:]
+    series = []
+    for (name, dtype), values in zip(query.columns.items(), columns, strict=True):
+        if dtype == TEXT:
+            series.append(pl.Series(name, values, dtype=pl.Binary))
+        else:
+            series.append(pl.Series(name, _integers(query, name, values, tally), dtype=pl.Int64))
+    return pl.DataFrame(series)
+
+
+def _integers(query: Query, name: str, values: tuple[Any, ...], tally: Tally) -> list[int | None]:
+    whole: list[int | None] = []
+    for value in values:
+        if value is None or type(value) is int:
+            whole.append(value)
+            continue
+        number = _integer(value)
+        whole.append(number)
+        example = f"{query.table.name}.{name}: {value!r}"
+        if number is None:
+            tally.repaired("value that is no whole number was taken for unknown", 1, example)
+        else:
+            tally.repaired("number that was stored as another type", 1, example)
+    return whole
+
+
+def _integer(value: object) -> int | None:
+    """The whole number that a float or a text stands for."""
+    try:
+        if isinstance(value, bytes) or (isinstance(value, float) and value.is_integer()):
+            number = int(value)
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return number if number in INT64 else None

@@ -1,0 +1,197 @@
+"""Opens an SQLite file for reading only: what it is, which tables of its own it has, and how it can be read.
+
+Nothing that the file holds is executed: views, virtual tables and generated columns are never named in a query.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.bytes_source import ByteSource
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.parsers.progress import Watch
+    from tracetui.parsers.tally import Tally
+
+MAGIC = b"SQLite format 3\x00"
+HEADER_BYTES = 100
+BLOCK = 1 << 22
+LOCK_WAIT_SECONDS = 2.0
+ROWID_NAMES = ("rowid", "_rowid_", "oid")
+
+PRAGMAS = (
+    "PRAGMA query_only=ON",
+    "PRAGMA trusted_schema=OFF",
+    # without it a database that lost its end, or one table's definition, could not be read at all
+    "PRAGMA writable_schema=ON",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One real table of the file."""
+
+    name: str
+    columns: frozenset[str]
+    rowid: str | None
+    """What its row number is called; None where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An SQLite file that can be read, and its tables by name."""
+
+    path: Path
+    """The file that the user gave."""
+    uri: str
+    """What to open: never for writing."""
+    bytes: int
+    """Size of the database, uncompressed."""
+    tables: dict[str, Table]
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of the standard library, for one thread."""
+        return connect(self.uri)
+
+
+def connect(uri: str) -> sqlite3.Connection:
+    """Opens a database URI with text as it stands (bytes) and the file's own SQL switched off."""
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_SECONDS, check_same_thread=False)
+    connection.text_factory = bytes
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def quoted(name: str) -> str:
+    """An identifier as SQL spells it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
+    """The database in `path`, inflated into a private folder that is gone afterwards if it is gzipped.
+
+    Raises:
+        TraceError: it is no SQLite database, is locked, or its list of tables can't be read.
+        Cancelled: the user gave up while it was being inflated.
+    """
+    with ByteSource(path) as source:
+        head = np.zeros(HEADER_BYTES, np.uint8)
+        filled = source.read_into(head, 0, HEADER_BYTES)
+        _check_header(path, head[:filled].tobytes())
+        if not source.is_gzip:
+            yield _opened(path, path, tally)
+            return
+    folder = Path(tempfile.mkdtemp(prefix="tracetui-"))
+    try:
+        inflated = folder / "export.sqlite"
+        _inflate(path, inflated, tally, watch)
+        yield _opened(path, inflated, tally)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_header(path: Path, head: bytes) -> None:
+    if not head:
+        raise TraceError(path, "the file is empty")
+    if head.startswith(b"version https://git-lfs"):
+        raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
+    if not head.startswith(MAGIC):
+        raise TraceError(path, "not an SQLite database", "export one with: nsys export --type sqlite REPORT.nsys-rep")
+
+
+def _inflate(path: Path, target: Path, tally: Tally, watch: Watch) -> None:
+    buffer = np.empty(BLOCK, np.uint8)
+    try:
+        with ByteSource(path) as source, target.open("wb") as out:
+            while end := source.read_into(buffer, 0, BLOCK):
+                if watch.cancelled:
+                    raise Cancelled
+                out.write(buffer[:end].data)
+                # inflating takes about a tenth of the time
+                watch.report(Progress("reading", source.compressed_position() // 10, source.size, 0, path))
+            if source.damage:
+                tally.missing("the compressed stream ends early", 1, source.damage)
+    except OSError as error:
+        problem = f"could not be inflated into {target.parent.parent}: {error.strerror or error}"
+        raise TraceError(path, problem, "give an inflated file, or set TMPDIR to a folder with room") from error
+
+
+def _opened(path: Path, file: Path, tally: Tally) -> Database:
+    problem: sqlite3.Error | None = None
+    for uri, is_partial in _uris(file):
+        try:
+            tables = _tables(uri, tally)
+        except sqlite3.Error as error:
+            problem = problem or error
+            if "locked" in str(error) or "busy" in str(error):
+                break
+            continue
+        if is_partial:
+            tally.missing("rows still in the database's write-ahead log or journal, which can't be opened here")
+        return Database(path, uri, file.stat().st_size, tables)
+    text = str(problem)
+    if "locked" in text or "busy" in text:
+        raise TraceError(path, "another program is writing this database", "wait until its export has ended") from None
+    raise TraceError(path, f"an SQLite database that can't be read: {text}", "export the report anew") from None
+
+
+def _uris(file: Path) -> list[tuple[str, bool]]:
+    """Ways to open a file, best first, and whether each may miss rows that stand beside it.
+
+    An immutable database is taken as it is: without looking for a log, without a lock, without leaving files beside it.
+    """
+    base = file.resolve().as_uri()
+    with file.open("rb") as opened:
+        header = opened.read(HEADER_BYTES)
+    has_log = any(_size(file.with_name(file.name + suffix)) for suffix in ("-wal", "-journal"))
+    keeps_log = header[18:20] == b"\x02\x02"
+    if keeps_log and not has_log:
+        return [(f"{base}?mode=ro&immutable=1", False)]
+    return [(f"{base}?mode=ro", False), (f"{base}?mode=ro&immutable=1", has_log)]
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _tables(uri: str, tally: Tally) -> dict[str, Table]:
+    """The real tables: those with pages of their own."""
+    connection = connect(uri)
+    try:
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0").fetchall()
+        tables: dict[str, Table] = {}
+        for raw, sql in found:
+            name = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+            if name.lower().startswith("sqlite_"):
+                continue
+            try:
+                # leaves out hidden and generated columns
+                described = connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
+            except sqlite3.Error as error:
+                tally.missing("table that can't be read", 1, f"{name}: {error}")
+                continue
+            columns = frozenset(bytes(column[1]).decode("utf-8", "replace") for column in described)
+            lower = {column.lower() for column in columns}
+            is_plain = b"WITHOUT ROWID" not in bytes(sql or b"").upper()
+            free = [candidate for candidate in ROWID_NAMES if candidate not in lower]
+            tables[name] = Table(name, columns, free[0] if free and is_plain else None)
+        return tables
+    finally:
+        connection.close()

@@ -1,0 +1,210 @@
+"""What a file says about the recording beside its events: tools, GPUs, threads, settings, the profiler's own warnings.
+
+Settings and system properties are picked by name: the same tables hold the environment of the profiled program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracetui.parsers.nsys import careful
+from tracetui.parsers.nsys.privacy import is_environment
+from tracetui.parsers.nsys.query import Query
+from tracetui.parsers.trace import DeviceInfo
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.tally import Tally
+
+COPY_KINDS = {
+    0: "Unknown", 1: "Host-to-Device", 2: "Device-to-Host", 3: "Host-to-Array", 4: "Array-to-Host",
+    5: "Array-to-Array", 6: "Array-to-Device", 7: "Device-to-Array", 8: "Device-to-Device", 9: "Host-to-Host",
+    10: "Peer-to-Peer", 11: "Unified Host-to-Device", 12: "Unified Device-to-Host", 13: "Unified Device-to-Device",
+}  # fmt: skip
+MEMORY_KINDS = {
+    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static",
+    7: "Unknown",
+}  # fmt: skip
+"""As ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND have them, for files of before these tables."""
+
+EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+SHOWN_SETTINGS = {
+    "EXPORT_SCHEMA_VERSION": "export schema",
+    "EXPORT_PLATFORM": "platform",
+    "EXPORT_ARCH": "architecture",
+    "CAPTURE_EVENT_TYPE": "traced",
+    "START_TRIGGER": "capture starts",
+    "STOP_TRIGGER": "capture stops",
+    "CUDA_GRAPH_TRACE_OPTIONS:MODE": "CUDA graph trace",
+    "COLLECT_GPU_MEMORY_USAGE": "GPU memory usage",
+    "CpuDescription": "CPU",
+    "CpuCores": "CPU cores",
+    "OsDescription": "operating system",
+    "NvDriverVersion": "NVIDIA driver",
+    "CudaDriverVersion": "CUDA driver",
+    "HardwarePlatform": "hardware platform",
+    "SoftwarePlatform": "software platform",
+}
+"""The properties that are shown; any other stays in the file."""
+VALUE_LENGTH = 200
+SEVERITIES = {2: "warning", 3: "error"}
+DIAGNOSTIC_LENGTH = 400
+DIAGNOSTICS = 40
+"""How many different messages are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Labels of the numbers that say what kind of copy or memory it is."""
+
+    copies: dict[int, str]
+    memories: dict[int, str]
+
+    def copy(self, kind: int | None) -> str:
+        """``Host-to-Device`` and so on."""
+        return "Unknown" if kind is None else self.copies.get(kind, f"kind {kind}")
+
+    def memory(self, kind: int | None) -> str | None:
+        """``Pageable``, ``Device`` and so on."""
+        return None if kind is None else self.memories.get(kind, f"kind {kind}")
+
+
+@dataclass(slots=True)
+class Metadata:
+    """The context of a recording."""
+
+    product_version: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    gpus: tuple[DeviceInfo, ...] = ()
+    gpu_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The GPU behind (process, the number it gave the GPU)."""
+    processes: tuple[tuple[int, str], ...] = ()
+    thread_names: tuple[tuple[int, int, int], ...] = ()
+    """(global thread id, priority, string id)"""
+    capture: tuple[int | None, int | None] = (None, None)
+    """Start and duration of the recording, ns on a clock that may begin earlier than that of the events."""
+    base_time: int | None = None
+
+
+class SmallTables:
+    """Reads tables of few rows, whatever of them is there."""
+
+    def __init__(self, database: Database, connection: sqlite3.Connection, tally: Tally) -> None:
+        self._database, self._connection, self._tally = database, connection, tally
+
+    def rows(self, name: str, *integers: str, texts: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        """The table's rows by column; a column that is not there, or an empty text, is None."""
+        table = self._database.tables.get(name)
+        if table is None:
+            return []
+        query = Query.of(table, *integers, texts=texts)
+        if not query.columns:
+            return []
+        blank = dict.fromkeys((*integers, *texts))
+        found = careful.rows(self._connection, query, self._tally)
+        return [blank | {c: v for c, v in zip(query.columns, row, strict=True) if v != ""} for row in found]
+
+
+def vocabulary(tables: SmallTables) -> Vocabulary:
+    """The labels as the file has them, else as they have always been."""
+
+    def labels(table: str, known: dict[int, str]) -> dict[int, str]:
+        rows = tables.rows(table, "id", texts=("label", "name"))
+        return known | {row["id"]: row["label"] for row in rows if row["id"] is not None and row["label"]}
+
+    return Vocabulary(labels("ENUM_CUDA_MEMCPY_OPER", COPY_KINDS), labels("ENUM_CUDA_MEM_KIND", MEMORY_KINDS))
+
+
+def read(tables: SmallTables, tally: Tally) -> Metadata:
+    """Everything but the events and their names; the profiler's warnings and errors go to the tally."""
+    _diagnostics(tables, tally)
+    export = [row for name in EXPORT_TABLES for row in tables.rows(name, texts=("name", "value"))]
+    version = next((row["value"] for row in export if row["name"] == "EXPORT_PRODUCT_VERSION"), None)
+    settings = [
+        *export,
+        *tables.rows("META_DATA_CAPTURE", texts=("name", "value")),
+        *tables.rows("TARGET_INFO_SYSTEM_ENV", texts=("name", "value")),
+    ]
+    started = tables.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    details = tables.rows("ANALYSIS_DETAILS", "startTime", "stopTime", "duration")
+    capture = (details[0]["startTime"], details[0]["duration"]) if details else (None, None)
+    return Metadata(
+        product_version=version,
+        settings=_shown(settings),
+        gpus=_gpus(tables),
+        gpu_of={
+            (row["pid"], row["cudaId"]): row["gpuId"]
+            for row in tables.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+            if None not in (row["pid"], row["cudaId"], row["gpuId"])
+        },
+        processes=_processes(tables),
+        thread_names=tuple(
+            (row["globalTid"], row["priority"] or 0, row["nameId"])
+            for row in tables.rows("ThreadNames", "nameId", "priority", "globalTid")
+            if row["globalTid"] is not None and row["nameId"] is not None
+        ),
+        capture=capture,
+        base_time=started[0]["utcEpochNs"] if started else None,
+    )
+
+
+def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """The properties in the list, values of the same one joined."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        name, value = row["name"], row["value"]
+        if not name or not value:
+            continue
+        label = SHOWN_SETTINGS.get(name) or SHOWN_SETTINGS.get(name.partition(":")[2])
+        if label and not is_environment(value) and len(value) <= VALUE_LENGTH and value.isprintable():
+            values = found.setdefault(label, [])
+            if value not in values:
+                values.append(value)
+    return tuple((label, ", ".join(found[label])) for label in SHOWN_SETTINGS.values() if label in found)
+
+
+def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
+    columns = (
+        "id", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
+        "computeMajor", "computeMinor",
+    )  # fmt: skip
+    gpus = {}
+    for row in tables.rows("TARGET_INFO_GPU", *columns, texts=("name",)):
+        if row["id"] is None:
+            continue
+        warps, warp = row["maxWarpsPerSm"], row["threadsPerWarp"]
+        major, minor = row["computeMajor"], row["computeMinor"]
+        gpus[row["id"]] = DeviceInfo(
+            id=row["id"],
+            name=row["name"],
+            compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+            sm_count=row["smCount"],
+            memory_bytes=row["totalMemory"],
+            max_threads_per_sm=None if warps is None or warp is None else warps * warp,
+            warp_size=warp,
+            registers_per_sm=row["maxRegistersPerSm"],
+            shared_memory_per_sm=row["maxShmemPerSm"],
+        )
+    return tuple(gpus[number] for number in sorted(gpus))
+
+
+def _processes(tables: SmallTables) -> tuple[tuple[int, str], ...]:
+    rows = tables.rows("PROCESSES", "globalPid", "pid", texts=("name",))
+    named = {row["pid"]: row["name"] for row in rows if row["pid"] is not None and row["name"]}
+    return tuple((pid, name) for pid, name in sorted(named.items()) if not is_environment(name))
+
+
+def _diagnostics(tables: SmallTables, tally: Tally) -> None:
+    """What the profiler itself warns of, each message once."""
+    counts: dict[tuple[int, str], int] = {}
+    for row in tables.rows("DIAGNOSTIC_EVENT", "severity", texts=("text",)):
+        severity, text = row["severity"], row["text"]
+        if severity not in SEVERITIES or not text or is_environment(text):
+            continue
+        key = (severity, " ".join(text[:DIAGNOSTIC_LENGTH].split()))
+        counts[key] = counts.get(key, 0) + 1
+    for (severity, text), count in sorted(counts.items(), key=lambda item: -item[0][0])[:DIAGNOSTICS]:
+        tally.missing(f"Nsight Systems {SEVERITIES[severity]}: {text}", count)

@@ -1,0 +1,230 @@
+"""Reads one SQLite export of Nsight Systems into the five frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.nsys import compact, metadata, names, tables
+from tracetui.parsers.nsys.database import open_database
+from tracetui.parsers.nsys.frames import build_trace, joined
+from tracetui.parsers.nsys.labels import encode
+from tracetui.parsers.nsys.privacy import shown
+from tracetui.parsers.nsys.scan import TableReader, scan
+from tracetui.parsers.nsys.tables import Shared
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.parsers.nsys.compact import Columns
+    from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.nsys.metadata import Metadata
+    from tracetui.parsers.nsys.names import Strings
+    from tracetui.parsers.nsys.scan import Scan
+
+TOOL = "NVIDIA Nsight Systems"
+OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "ProcessStreams")
+
+
+@dataclass(slots=True)
+class Events:
+    """A file's events as columns, not yet sorted or linked, and their context."""
+
+    host: Columns
+    device: Columns
+    shared: Shared
+    metadata: Metadata
+    strings: Strings
+    total: int
+    parsed: int
+    partial: bool
+
+
+def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> Trace:
+    """Reads an nsys export, plain or gzip, into the five frames.
+
+    Args:
+        path: the database.
+        watch: told of progress; may stop the load.
+        bulk: read rows in bulk where they can be; both roads give the same.
+
+    Raises:
+        TraceError: the file can't be read or is no export of Nsight Systems.
+        Cancelled: stopped before the first event.
+    """
+    watch = watch or Watch()
+    tally = Tally()
+    events = read_events(path, tally, watch, bulk=bulk)
+    size = path.stat().st_size
+    watch.report(Progress("linking", size, size, events.parsed, path))
+    source = Source(path, size, events.total, events.parsed, events.partial)
+    info = _info(events, tally)
+    return build_trace(events.host, events.device, events.shared, events.metadata, info, source, tally)
+
+
+def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) -> Events:
+    """Reads a file's events into columns, not yet sorted or linked."""
+    with open_database(path, tally, watch) as database:
+        _check(path, database)
+        reader = TableReader(database, tally, bulk=bulk)
+        connection = database.connect()
+        try:
+            small = metadata.SmallTables(database, connection, tally)
+            shared = Shared(tally, metadata.vocabulary(small))
+            known = metadata.read(small, tally)
+            found = scan(database, reader, shared, watch)
+            if found.partial and not any(found.parts.values()):
+                raise Cancelled
+            skipped = tally.skipped_events
+            needed = dict(shared.strings)
+            needed["thread"] = _thread_strings(shared, known)
+            strings = names.Strings(database, reader, set().union(*needed.values()))
+        finally:
+            connection.close()
+            reader.close()
+    names.fill(strings, found.parts, needed, tally)
+    _fill_domains(found, shared, strings)
+    host, device = joined("host", found.parts.pop("host")), joined("device", found.parts.pop("device"))
+    return Events(host, device, shared, known, strings, found.rows, found.rows - skipped, found.partial)
+
+
+def _check(path: Path, database: Database) -> None:
+    """Refuses what is another program's database."""
+    found = database.tables
+    if any(name.startswith(OF_NSYS) for name in found):
+        return
+    lower = {name.lower() for name in found}
+    if any(name.startswith("dlprof") for name in lower) or {"op_instances", "kernels"} <= lower:
+        raise TraceError(
+            path, "a DLProf database, not one of Nsight Systems", "export the .qdrep or .nsys-rep behind it"
+        )
+    if not found:
+        raise TraceError(path, "an SQLite database without tables", "export the report anew")
+    raise TraceError(path, "an SQLite database of another program", "give an export of Nsight Systems")
+
+
+def _thread_strings(shared: Shared, known: Metadata) -> set[int]:
+    """Strings that name threads with events."""
+    present = set(shared.threads.values)
+    return {string for thread, _, string in known.thread_names if thread in present} | {
+        row["textId"] for row in shared.nvtx_rows if row.get("textId") is not None
+    }
+
+
+def _fill_domains(found: Scan, shared: Shared, strings: Strings) -> None:
+    """Gives NVTX rows the name of their domain; the default one, and one that was never named, has none."""
+    domains: dict[tuple[int, int], tuple[int, str]] = {}
+    for row in shared.nvtx_rows:
+        thread, domain = row.get("globalTid"), row.get("domainId")
+        if row["eventType"] != tables.DOMAIN_CREATE or thread is None or domain is None:
+            continue
+        at, key = row.get("start") or 0, (thread >> tables.PID_BITS, domain)
+        if key not in domains or at < domains[key][0]:  # as nsys: the first to be created under this number
+            domains[key] = (at, _text(row, strings))
+    processes = [None if value is None else value >> tables.PID_BITS for value in shared.threads.values]
+    default = encode([""])[0]
+    codes = {key: encode([name])[0] for key, (_, name) in domains.items()}
+    for part in found.parts["host"]:
+        if "domain_id" not in part:
+            continue
+        number = part.pop("domain_id")
+        part["domain"] = domain = np.full(number.size, default, np.uint32)
+        if not codes:
+            continue
+        owner = np.array([NONE_PROCESS if p is None else p for p in processes], np.int64)[part["thread"]]
+        for (process, wanted), code in codes.items():
+            domain[(number == wanted) & (owner == process)] = code
+
+
+NONE_PROCESS = compact.NULL
+
+
+def _text(row: dict[str, object], strings: Strings) -> str:
+    inline = row.get("text")
+    if isinstance(inline, bytes) and inline:
+        return inline.decode("utf-8", "replace")
+    number = row.get("textId")
+    return (strings.text(number) if isinstance(number, int) else None) or ""
+
+
+def _info(events: Events, tally: Tally) -> TraceInfo:
+    known, shared = events.metadata, events.shared
+    threads = [value for value in shared.threads.values if value is not None]
+    processes = {value & tables.PID_MASK for value in shared.processes.values if value is not None}
+    processes |= {(value >> tables.PID_BITS) & tables.PID_MASK for value in threads}
+    _say_what_is_missing(events, tally)
+    return TraceInfo(
+        kind="nsys",
+        tool=TOOL,
+        tool_version=known.product_version,
+        devices=_devices(events, tally),
+        captured=known.settings + _categories(events),
+        window=_window(events),
+        base_time=known.base_time,
+        processes=tuple(entry for entry in known.processes if entry[0] in processes),
+        threads=_thread_names(events, threads),
+    )
+
+
+def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, str], ...]:
+    """A name for each thread that has one: what the program says itself, else what the system calls it."""
+    best: dict[int, tuple[int, int, str]] = {}
+    for place, (thread, priority, string) in enumerate(events.metadata.thread_names):
+        if name := events.strings.text(string):
+            best[thread] = max(best.get(thread, (-1, 0, "")), (priority, place, name))
+    names = {thread: name for thread, (_, _, name) in best.items()}
+    for row in events.shared.nvtx_rows:
+        if row["eventType"] in tables.THREAD_NAMES and (name := _text(row, events.strings)):
+            names[row["globalTid"]] = name
+    return tuple(
+        ((thread >> tables.PID_BITS) & tables.PID_MASK, thread & tables.TID_MASK, shown(names[thread]))
+        for thread in sorted(threads)
+        if thread in names
+    )
+
+
+def _categories(events: Events) -> tuple[tuple[str, str], ...]:
+    """The names that the program gave to NVTX categories."""
+    rows = [row for row in events.shared.nvtx_rows if row["eventType"] == tables.CATEGORY]
+    texts = dict.fromkeys(shown(text) for row in rows if (text := _text(row, events.strings)))
+    return (("NVTX categories", ", ".join(texts)),) if texts else ()
+
+
+def _devices(events: Events, tally: Tally) -> tuple[DeviceInfo, ...]:
+    """The GPUs that did something, or all if none did."""
+    known = events.metadata.gpus
+    used = set(np.unique(events.device["device"]).tolist())
+    gpu_of = events.metadata.gpu_of
+    used |= {gpu for (_, cuda), gpu in gpu_of.items() if cuda in used}
+    if events.device["start"].size and not known:
+        tally.missing("description of the GPUs (table TARGET_INFO_GPU)")
+    return tuple(gpu for gpu in known if gpu.id in used) or known
+
+
+def _window(events: Events) -> tuple[int, int] | None:
+    """Start and duration of the recording.
+
+    The file gives them on a clock that begins with the profiler; events count from the start of the recording.
+    """
+    start, duration = events.metadata.capture
+    if duration is None or duration < 0:
+        return None
+    times = [group["start"] for group in (events.host, events.device) if group["start"].size]
+    if not times or not start:
+        return 0, duration
+    middle = int(np.median([np.median(values) for values in times]))
+    return (start, duration) if start <= middle <= start + duration and middle > duration else (0, duration)
+
+
+def _say_what_is_missing(events: Events, tally: Tally) -> None:
+    kinds = events.device["kind"]
+    if graphs := int((kinds == tables.GRAPH).sum()):
+        tally.missing(
+            "kernels of CUDA graphs, which were recorded as a whole (capture with --cuda-graph-trace=node)", graphs
+        )

@@ -1,0 +1,168 @@
+"""Reads the event tables: ranges of rows side by side on the fast road, what it can't take on the careful one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.parsers import allocator
+from tracetui.parsers.nsys import careful, tables
+from tracetui.parsers.nsys.bulk import BulkReader, Unsuited
+from tracetui.parsers.nsys.database import quoted
+from tracetui.parsers.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    import polars as pl
+
+    from tracetui.parsers.nsys.compact import Columns
+    from tracetui.parsers.nsys.database import Database, Table
+    from tracetui.parsers.nsys.query import Query
+    from tracetui.parsers.nsys.tables import EventTable, Shared
+    from tracetui.parsers.progress import Watch
+    from tracetui.parsers.tally import Tally
+
+RANGE_ROWS = 1 << 19
+"""Rows read at once: few enough that their wide form is small beside the whole, enough to keep two cores busy."""
+THREADS = min(4, os.cpu_count() or 1)
+
+
+@dataclass(slots=True)
+class Scan:
+    """The rows of all event tables as columns, by group and part."""
+
+    parts: dict[str, list[Columns]] = field(default_factory=lambda: {"host": [], "device": []})
+    rows: int = 0
+    """Rows read, those included that were then found to be of no use."""
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    event_table: EventTable
+    query: Query
+    first: int | None
+    last: int | None
+    share: float
+    """How much of the whole this is, for progress."""
+
+
+_Done = tuple[_Task, int, "Columns"]
+
+
+class TableReader:
+    """Reads selections of one database by the fastest road that takes them; for any number of threads."""
+
+    def __init__(self, database: Database, tally: Tally, *, bulk: bool = True) -> None:
+        self._database, self._tally = database, tally
+        self._bulk: BulkReader | None = None
+        if bulk:
+            with contextlib.suppress(Unsuited):
+                self._bulk = BulkReader(database.uri)
+
+    def read(self, query: Query, first: int | None = None, last: int | None = None) -> pl.DataFrame:
+        """The rows numbered `first` to `last`, all if not given."""
+        if self._bulk is not None:
+            with contextlib.suppress(Unsuited):
+                return self._bulk.read(query, first, last)
+        connection = self._database.connect()
+        try:
+            return careful.read(connection, query, self._tally, first, last)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._bulk is not None:
+            self._bulk.close()
+
+
+def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> Scan:
+    """Reads every event table that the file has."""
+    allocator.keep_chunks_in_heap()
+    result = Scan()
+    tasks = _tasks(database)
+    done = 0.0
+
+    def work(task: _Task) -> _Done:
+        batch = reader.read(task.query, task.first, task.last)
+        return task, batch.height, task.event_table.convert(batch, shared)
+
+    for task, rows, columns in _in_order(work, tasks):
+        result.rows += rows
+        if next(iter(columns.values())).shape[0]:
+            result.parts[task.event_table.group].append(columns)
+        done += task.share
+        watch.report(
+            Progress("reading", int(min(done, 1.0) * database.bytes), database.bytes, result.rows, database.path)
+        )
+        if watch.cancelled:
+            result.partial = True
+            break
+    allocator.release_freed()
+    return result
+
+
+def _in_order(work: Callable[[_Task], _Done], todo: list[_Task]) -> Iterator[_Done]:
+    """Does the tasks on all cores, in order."""
+    if THREADS == 1:
+        yield from map(work, todo)
+        return
+    pool = ThreadPoolExecutor(THREADS)
+    try:
+        waiting = deque["Future[_Done]"]()
+        for task in todo:
+            waiting.append(pool.submit(work, task))
+            if len(waiting) > THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _tasks(database: Database) -> list[_Task]:
+    connection = database.connect()
+    try:
+        spans = [
+            (event_table, table, _numbers(connection, database, table))
+            for event_table, table in tables.present(database)
+        ]
+    finally:
+        connection.close()
+    known = sum(span[1] - span[0] + 1 for _, _, span in spans if span) or 1
+    tasks = []
+    for event_table, table, span in spans:
+        query = event_table.query(table)
+        if not query.columns:
+            continue
+        if span is None:
+            tasks.append(_Task(event_table, query, None, None, 0.0))
+            continue
+        low, high = span
+        for first in range(low, high + 1, RANGE_ROWS):
+            last = min(first + RANGE_ROWS - 1, high)
+            tasks.append(_Task(event_table, query, first, last, (last - first + 1) / known))
+    return tasks
+
+
+def _numbers(connection: sqlite3.Connection, database: Database, table: Table) -> tuple[int, int] | None:
+    """The first and last row number, where the numbers between are dense enough to be read in ranges."""
+    if table.rowid is None:
+        return None
+    try:
+        low = connection.execute(f"SELECT min({table.rowid}) FROM {quoted(table.name)}").fetchone()[0]
+        high = connection.execute(f"SELECT max({table.rowid}) FROM {quoted(table.name)}").fetchone()[0]
+    except sqlite3.Error:
+        return None
+    # a row takes more than a byte, so a wider span has holes
+    if low is None or high - low > database.bytes:
+        return None
+    return low, high

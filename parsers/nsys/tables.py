@@ -1,0 +1,354 @@
+"""Which tables hold events, which of their columns are read, and what a batch of their rows says.
+
+Schemas from 2020 to 2026 differ in tables and columns, and tables are made only when there is something to put into
+them; whatever a file lacks is null.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import categories, schema
+from tracetui.parsers.nsys import labels
+from tracetui.parsers.nsys.compact import Numbering, narrow, triple, wide
+from tracetui.parsers.nsys.query import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.parsers.nsys.compact import Columns
+    from tracetui.parsers.nsys.database import Database, Table
+    from tracetui.parsers.nsys.metadata import Vocabulary
+    from tracetui.parsers.tally import Tally
+
+UNSIGNED_NONE = 0xFFFFFFFF
+"""-1 as nsys writes it into some columns of ids."""
+PID_BITS, PID_MASK, TID_MASK = 24, 0xFFFFFF, 0xFFFFFF
+"""A global id is hardware << 56 | machine << 48 | process << 24 | thread."""
+OSRT_PSEUDO = (31, 32)
+"""Event classes of OSRT_API that say when tracing began and ended on a thread; they are no calls."""
+DRIVER_CLASS = 1
+MARKS, PUSH_POP, START_END = (34, 65), (59, 70), (60, 71)
+THREAD_NAMES, CATEGORY, DOMAIN_CREATE = (39, 72), 33, 75
+NAMED_KERNEL = ("demangledName", "shortName", "mangledName")
+"""Columns that name a kernel, best first."""
+
+KERNEL, MEMCPY, MEMSET, GRAPH, SYNCHRONIZATION = (
+    schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "memcpy", "memset", "graph", "synchronization")
+)
+RUNTIME, DRIVER, OS, OVERHEAD, ANNOTATION = (
+    schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver", "os", "overhead", "annotation")
+)
+STYLES = {style: number for number, style in enumerate(schema.RANGE_STYLES)}
+NO_STYLE = 255
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the batches of all tables have in common; safe to fill from several threads."""
+
+    tally: Tally
+    vocabulary: Vocabulary
+    threads: Numbering = field(default_factory=Numbering)
+    """Numbers of global thread ids."""
+    processes: Numbering = field(default_factory=Numbering)
+    """Numbers of global process ids without their thread bits."""
+    ranges_end: int | None = None
+    """The latest time of any NVTX row: where ranges end that were never closed."""
+    nvtx_rows: list[dict[str, Any]] = field(default_factory=list)
+    """NVTX rows that name something: threads, domains, categories."""
+    strings: dict[str, set[int]] = field(default_factory=dict)
+    """Ids of the strings that kept rows refer to, by what they name."""
+    kinds: Counter[int] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def refer(self, purpose: str, ids: pl.Series) -> None:
+        """Notes which strings are needed."""
+        distinct = ids.unique().drop_nulls().to_list()
+        with self.lock:
+            self.strings.setdefault(purpose, set()).update(distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """One table of events: the group its rows belong to, its columns, and how a batch becomes columns."""
+
+    name: str
+    group: str
+    """``device`` or ``host``."""
+    integers: tuple[str, ...]
+    convert: Callable[[pl.DataFrame, Shared], Columns]
+    texts: tuple[str, ...] = ()
+
+    def query(self, table: Table) -> Query:
+        """What is read of it."""
+        unneeded = [name for name in NAMED_KERNEL if name in table.columns][1:]
+        return Query.of(table, *(name for name in self.integers if name not in unneeded), texts=self.texts)
+
+
+def _column(batch: pl.DataFrame, name: str) -> pl.Series:
+    if name in batch.columns:
+        return batch.get_column(name)
+    missing: pl.Series = pl.repeat(None, batch.height, dtype=pl.Int64, eager=True)
+    return missing
+
+
+def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool = False) -> pl.DataFrame:
+    """The rows that have a start and, unless `open_ended`, an end."""
+    start, end = _column(batch, "start"), _column(batch, "end")
+    missing = start.null_count() if open_ended else start.null_count() + end.null_count()
+    if not missing and {"start", "end"} <= set(batch.columns):
+        return batch
+    usable = start.is_not_null() if open_ended else start.is_not_null() & end.is_not_null()
+    kept = batch.with_columns(start.alias("start"), end.alias("end")).filter(usable)
+    shared.tally.skipped(f"{what} without a start or an end", batch.height - kept.height)
+    return kept
+
+
+def _duration(batch: pl.DataFrame, shared: Shared) -> pl.Series:
+    """End less start, null where there is no end."""
+    duration: pl.Series = batch["end"] - batch["start"]
+    negative = (duration < 0).sum()
+    if negative:
+        shared.tally.repaired("end before the start, taken as no duration", int(negative))
+        return duration.clip(lower_bound=0)
+    return duration
+
+
+def _ids(batch: pl.DataFrame, name: str) -> Any:
+    """Ids of which 2^32 - 1 is none."""
+    values = _column(batch, name)
+    if values.max() == UNSIGNED_NONE:
+        values = values.replace(UNSIGNED_NONE, None)
+    return narrow(values)
+
+
+def _device(batch: pl.DataFrame, shared: Shared, kind: int) -> Columns:
+    return {
+        "kind": np.full(batch.height, kind, np.uint8),
+        "start": wide(batch["start"]),
+        "duration": wide(_duration(batch, shared)),
+        "process": shared.processes.of(_column(batch, "globalPid") // (1 << PID_BITS)),
+        "device": _ids(batch, "deviceId"),
+        "context": _ids(batch, "contextId"),
+        "stream": _ids(batch, "streamId"),
+        "correlation": narrow(_column(batch, "correlationId")),
+    }
+
+
+def _kernels(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "kernel")
+    columns = _device(batch, shared, KERNEL)
+    name = next((_column(batch, name) for name in NAMED_KERNEL if name in batch.columns), _column(batch, ""))
+    shared.refer("kernel", name)
+    columns |= {
+        "string": narrow(name),
+        "grid": triple(*(_column(batch, f"grid{axis}") for axis in "XYZ")),
+        "block": triple(*(_column(batch, f"block{axis}") for axis in "XYZ")),
+        "registers": narrow(_column(batch, "registersPerThread")),
+        "shared_memory": narrow(_column(batch, "staticSharedMemory") + _column(batch, "dynamicSharedMemory")),
+    }
+    _add_graph_node(columns, batch)
+    return columns
+
+
+def _add_graph_node(columns: Columns, batch: pl.DataFrame) -> None:
+    node = _column(batch, "graphNodeId")
+    if node.null_count() < len(node):
+        columns["graph_node"] = narrow(node)
+
+
+def _copies(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "copy")
+    columns = _device(batch, shared, MEMCPY)
+    vocabulary = shared.vocabulary
+    kinds = [f"[CUDA memcpy {vocabulary.copy(kind)}]" for kind in _column(batch, "copyKind").to_list()]
+    both = zip(_column(batch, "srcKind").to_list(), _column(batch, "dstKind").to_list(), strict=True)
+    places = [_between(vocabulary.memory(source), vocabulary.memory(target)) for source, target in both]
+    columns |= {
+        "bytes": narrow(_column(batch, "bytes")),
+        "name": categories.encode(kinds),
+        "memory_kinds": categories.encode(places),
+    }
+    _add_graph_node(columns, batch)
+    return columns
+
+
+def _between(source: str | None, target: str | None) -> str | None:
+    return None if source is None and target is None else f"{source or 'Unknown'} -> {target or 'Unknown'}"
+
+
+def _fills(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "memset")
+    columns = _device(batch, shared, MEMSET)
+    columns |= {
+        "bytes": narrow(_column(batch, "bytes")),
+        "name": categories.encode(["[CUDA memset]"] * batch.height),
+        "memory_kinds": categories.encode([shared.vocabulary.memory(k) for k in _column(batch, "memKind").to_list()]),
+    }
+    _add_graph_node(columns, batch)
+    return columns
+
+
+def _synchronizations(batch: pl.DataFrame, shared: Shared) -> Columns:
+    return _device(_timed(batch, shared, "synchronization"), shared, SYNCHRONIZATION)
+
+
+def _graphs(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "CUDA graph")
+    columns = _device(batch, shared, GRAPH)
+    numbers = _column(batch, "graphId").fill_null(_column(batch, "graphExecId")).to_list()
+    columns["name"] = categories.encode(["[CUDA graph]" if n is None else f"[CUDA graph {n}]" for n in numbers])
+    return columns
+
+
+def _host(batch: pl.DataFrame, shared: Shared, kind: Any) -> Columns:
+    return {
+        "kind": kind if isinstance(kind, np.ndarray) else np.full(batch.height, kind, np.uint8),
+        "start": wide(batch["start"]),
+        "duration": wide(_duration(batch, shared)),
+        "thread": shared.threads.of(_column(batch, "globalTid")),
+    }
+
+
+def _calls(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "API call", open_ended=True)
+    is_driver = (_column(batch, "eventClass") == DRIVER_CLASS).fill_null(value=False).to_numpy()
+    columns = _host(batch, shared, np.where(is_driver, np.uint8(DRIVER), np.uint8(RUNTIME)))
+    columns["correlation"] = narrow(_column(batch, "correlationId"))
+    _add_name(columns, batch, shared)
+    return columns
+
+
+def _add_name(columns: Columns, batch: pl.DataFrame, shared: Shared) -> None:
+    ids = _column(batch, "nameId")
+    shared.refer("call", ids)
+    columns["string"] = narrow(ids)
+
+
+def _os_calls(batch: pl.DataFrame, shared: Shared) -> Columns:
+    if "eventClass" in batch.columns:
+        batch = batch.filter(~pl.col("eventClass").is_in(OSRT_PSEUDO) | pl.col("eventClass").is_null())
+    batch = _timed(batch, shared, "OS runtime call", open_ended=True)
+    columns = _host(batch, shared, OS)
+    _add_name(columns, batch, shared)
+    return columns
+
+
+def _overheads(batch: pl.DataFrame, shared: Shared) -> Columns:
+    batch = _timed(batch, shared, "profiler overhead", open_ended=True)
+    columns = _host(batch, shared, OVERHEAD)
+    _add_name(columns, batch, shared)
+    return columns
+
+
+def _ranges(batch: pl.DataFrame, shared: Shared) -> Columns:
+    """NVTX: ranges and marks become rows, what only names something is put aside."""
+    kind = _column(batch, "eventType")
+    _note_times(batch, shared)
+    timed = kind.is_in(list(MARKS + PUSH_POP + START_END))
+    if not timed.all():
+        _put_aside(batch.filter(~timed.fill_null(value=False)), shared)
+        batch = batch.filter(timed)
+    batch = _timed(batch, shared, "NVTX range", open_ended=True)
+    kind = _column(batch, "eventType")
+    columns = _host(batch, shared, ANNOTATION)
+    style = np.full(batch.height, STYLES["push_pop"], np.uint8)
+    if not kind.is_in(list(PUSH_POP)).all():
+        mark, loose = (kind.is_in(list(kinds)).to_numpy() for kinds in (MARKS, START_END))
+        ends_elsewhere = (_column(batch, "endGlobalTid") != _column(batch, "globalTid")).fill_null(value=False)
+        style[mark] = STYLES["mark"]
+        style[loose] = STYLES["start_end"]
+        style[loose & ends_elsewhere.to_numpy()] = STYLES["cross_thread"]
+        columns["duration"] = np.where(mark, 0, columns["duration"])
+    columns["style"] = style
+    columns["domain_id"] = narrow(_column(batch, "domainId").fill_null(0))
+    _add_labels(columns, batch, shared)
+    return columns
+
+
+def _add_labels(columns: Columns, batch: pl.DataFrame, shared: Shared) -> None:
+    """Inline text where there is some, the id of a registered string elsewhere."""
+    texts = batch["text"] if "text" in batch.columns else pl.repeat(b"", batch.height, dtype=pl.Binary, eager=True)
+    read = labels.labels(texts)
+    columns["name"] = read.name
+    for column, values in (
+        ("sequence", read.sequence),
+        ("external_id", read.operation),
+        ("input_shapes", read.sizes),
+    ):
+        if values is not None:
+            columns[column] = values
+    unnamed = read.name == categories.NULL_CODE
+    if unnamed.any():
+        ids = _column(batch, "textId")
+        shared.refer("range", ids.filter(pl.Series(unnamed)))
+        columns["string"] = narrow(ids)
+
+
+def _note_times(batch: pl.DataFrame, shared: Shared) -> None:
+    times = batch.select(pl.max_horizontal(pl.col(r"^(start|end)$").max())).item() if batch.width else None
+    if isinstance(times, int):
+        with shared.lock:
+            shared.ranges_end = times if shared.ranges_end is None else max(times, shared.ranges_end)
+
+
+def _put_aside(rows: pl.DataFrame, shared: Shared) -> None:
+    naming = rows.filter(_column(rows, "eventType").is_in([*THREAD_NAMES, CATEGORY, DOMAIN_CREATE]))
+    with shared.lock:
+        shared.nvtx_rows.extend(naming.to_dicts())
+
+
+_DEVICE_COLUMNS = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+_HOST_COLUMNS = ("start", "end", "globalTid")
+
+EVENT_TABLES = (
+    EventTable(
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "device",
+        (
+            *_DEVICE_COLUMNS,
+            *NAMED_KERNEL,
+            *("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
+            *("registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId"),
+        ),
+        _kernels,
+    ),
+    EventTable(
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "device",
+        (*_DEVICE_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"),
+        _copies,
+    ),
+    EventTable("CUPTI_ACTIVITY_KIND_MEMSET", "device", (*_DEVICE_COLUMNS, "bytes", "memKind", "graphNodeId"), _fills),
+    EventTable("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "device", (*_DEVICE_COLUMNS, "graphId", "graphExecId"), _graphs),
+    EventTable("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "device", _DEVICE_COLUMNS, _synchronizations),
+    EventTable(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "host",
+        (*_HOST_COLUMNS, "eventClass", "correlationId", "nameId"),
+        _calls,
+    ),
+    EventTable("OSRT_API", "host", (*_HOST_COLUMNS, "eventClass", "nameId"), _os_calls),
+    EventTable("PROFILER_OVERHEAD", "host", (*_HOST_COLUMNS, "nameId"), _overheads),
+    EventTable("CUPTI_ACTIVITY_KIND_OVERHEAD", "host", (*_HOST_COLUMNS, "nameId"), _overheads),
+    EventTable(
+        "NVTX_EVENTS",
+        "host",
+        (*_HOST_COLUMNS, "eventType", "endGlobalTid", "textId", "domainId", "category"),
+        _ranges,
+        ("text",),
+    ),
+)
+"""In the order in which they are read."""
+
+
+def present(database: Database) -> list[tuple[EventTable, Table]]:
+    """The event tables that the file has."""
+    return [(table, database.tables[table.name]) for table in EVENT_TABLES if table.name in database.tables]
