@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.kernel_pairs import pairs
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_tree import device_work
@@ -46,7 +47,8 @@ class Diff:
     step: StepDifference
     kernels: pl.DataFrame
     """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
-    largest difference first."""
+    largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
+    it was found (`kernel_pairs.pairs`), null where only one run has it."""
     operators: pl.DataFrame
     """The same by operator: own device time, or own host time where neither run has device time."""
     modules: pl.DataFrame
@@ -58,13 +60,14 @@ class Diff:
 def diff(a: Selection, b: Selection) -> Diff:
     """Compares two runs.
 
-    Kernels are aligned by name, operators by name, modules by path. Where a run has steps, only what was launched in
-    them counts. A kernel is the same where its calls per step are and its time differs by no more than the noise of
-    its per-step times; what has no noise, by no more than `SAME_PERCENT`.
+    Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
+    other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
+    launched in them counts. A kernel is the same where its calls per step are and its time differs by no more than the
+    noise of its per-step times; what has no noise, by no more than `SAME_PERCENT`. One over other types is changed.
     """
     a, b = _in_steps(a), _in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
-    kernels = _aligned(_kernels(a), _kernels(b))
+    kernels = _paired(_kernels(a), _kernels(b))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in kernels["name"]], pl.String)
     return Diff(
         step=_step(a, b),
@@ -114,6 +117,21 @@ def _kernels(sel: Selection) -> pl.DataFrame:
         calls=pl.col("calls").sum() / steps,
         ns=mean,
         variance=spread / (steps - 1) / steps if steps > 1 else pl.lit(None, pl.Float64),
+    )
+
+
+def _paired(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Both runs' kernels side by side, B's under the names that A gives them."""
+    found = pairs(a["name"].to_list(), b["name"].to_list())
+    renamed = [found.get(name, (name, ""))[0] for name in b["name"].to_list()]
+    spelled = {ours: (theirs if theirs != ours else None, how) for theirs, (ours, how) in found.items()}
+    table = _aligned(a, b.with_columns(pl.Series("name", renamed, pl.String)))
+    names = table["name"].to_list()
+    return table.with_columns(
+        pl.Series("b_name", [spelled.get(name, (None, None))[0] for name in names], pl.String),
+        pl.Series("paired_by", [spelled.get(name, (None, None))[1] for name in names], pl.String),
+    ).with_columns(
+        status=pl.when(pl.col("paired_by") == "types").then(pl.lit("changed")).otherwise("status"),
     )
 
 

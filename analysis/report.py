@@ -107,7 +107,7 @@ def diff_report(a: Selection, b: Selection, limit: int | None = None) -> Json:
             "noise_us": us(found.step.noise_ns),
         },
         "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
-        "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS), limit),
+        "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
         "operators": rows(found.operators, DIFF_COLUMNS, limit),
         "modules": rows(found.modules, DIFF_COLUMNS, limit),
         "findings": [],

@@ -95,11 +95,17 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
             page.time(row["b_us"]),
             calls(row),
             f"{SIGNS[row['status']]} {row['status']}",
-            row.get("short_name") or row["name"],
+            _label(row),
         ]
         for row in shown
     ]
     return [heading, *page.table(columns, cells)] if cells else [heading]
+
+
+def _label(row: Json) -> str:
+    """What a row is called; a kernel over other types in B says so."""
+    name: str = row.get("short_name") or row["name"]
+    return f"{name} (other types in B)" if row.get("paired_by") == "types" else name
 
 
 def calls(row: Json) -> str:

@@ -235,7 +235,7 @@ DIFF: dict[str, Any] = {
         "noise_us": MAYBE_REAL,
     },
     "waterfall": [{"category": TEXT, "count_effect_us": REAL, "mean_effect_us": REAL}],
-    "kernels": [{"short_name": TEXT, **CHANGE}],
+    "kernels": [{"short_name": TEXT, "b_name": MAYBE_TEXT, "paired_by": MAYBE_TEXT, **CHANGE}],
     "operators": [CHANGE],
     "modules": [CHANGE],
     "findings": [{}],

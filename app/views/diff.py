@@ -28,6 +28,13 @@ COLUMNS = (
     Column("a_calls", "A calls", "count", width=7, priority=3, main=True, about="calls per step in A"),
     Column("b_calls", "B calls", "count", width=7, priority=3, about="calls per step in B"),
 )
+KERNELS = (
+    *COLUMNS,
+    Column("b_name", "Name in B", width=12, priority=9, flex=True, about="B's name for it, where that is another one"),
+    Column(
+        "paired_by", "Paired by", width=9, priority=9, about="name; key: one function, two tools; types: fp32, fp16"
+    ),
+)
 MODULES = (replace(COLUMNS[0], tail=True), *COLUMNS[1:])
 WATERFALL = (
     Column("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
@@ -90,7 +97,7 @@ class DiffView(TableView):
             id=f"diff_{kind}",
             title=kind.capitalize(),
             frame=frame,
-            columns=WATERFALL if kind == "waterfall" else MODULES if kind == "modules" else COLUMNS,
+            columns={"waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS}.get(kind, COLUMNS),
             noun="categories" if kind == "waterfall" else kind,
             note=_step_line(result),
             empty=EMPTY[kind],
