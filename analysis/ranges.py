@@ -8,102 +8,188 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, CallTree, add_up, call_tree, codes_of, count, dense, row_ids
+from tracetui.analysis.calltree import NONE, add_up, codes_of, count, dense, row_ids
 from tracetui.analysis.operator_tree import device_work, scope_mask
-from tracetui.parsers import kernel_names
+from tracetui.analysis.projection import Projection, project
+from tracetui.parsers import kernel_names, schema
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
 
+NOT_IN_ANY_RANGE = "(not in any range)"
+"""The row of GPU work that no range holds: of another thread (autograd's), or launched between ranges."""
+COLUMNS = (
+    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
+    "gpu_ops", "by_category",
+)  # fmt: skip
 _NUMBERED_STEP = re.compile(r"ProfilerStep#\d+$")
-_NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
-def ranges(sel: Selection) -> pl.DataFrame:
-    """One row per range name, the most host time first; all ``ProfilerStep#N`` are one.
-
-    GPU work belongs to the ranges around its launch, on the thread that launched it: what autograd launches from its
-    own thread is in no range of the main thread. ``device_ns`` is the time of kernels, copies and fills, ``gpu_ops``
-    their number, ``by_category`` splits them by kind of work. ``gpu_projected_ns`` is, for each instance, the time
-    from its first activity's start to its last one's end (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances.
-    A range inside another of its name adds host and projected time again, but no device time.
-    """
-    tree = call_tree(sel.trace.host, ("annotation", "dataloader"))
-    host_name, codes = dense(codes_of(sel.trace.host["name"])[tree.rows])
-    texts = [_NUMBERED_STEP.sub("ProfilerStep", text) for text in decode(codes.astype(np.uint32)).cast(pl.String)]
-    shown = list(dict.fromkeys(texts))
-    place = {text: number for number, text in enumerate(shown)}
-    label = np.array([place[text] for text in texts], np.int64)[host_name] if texts else host_name
-    size = len(shown)
-
-    device = device_work(sel)
-    node = tree.nodes_of(row_ids(device["range"]))
-    start = device["start"].to_numpy()
-    spent = device["duration"].to_numpy()
-    instances = np.where(scope_mask(sel)[tree.rows], label, NONE)
-    outermost = tree.outermost(label)
-    once = np.where(outermost, label, NONE)
-    frame = pl.DataFrame(
-        {
-            "name": pl.Series(shown, dtype=pl.String),
-            "domain": pl.Series([""] * size, dtype=pl.String),  # record_function has none, as NVTX's default
-            "instances": count(instances, size).astype(np.uint32),
-            "host_total_ns": add_up(instances, tree.duration, size),
-            "gpu_projected_ns": add_up(label, _projected(tree, node, start, start + spent), size),
-            "device_ns": add_up(once, tree.with_descendants(add_up(node, spent, tree.rows.size)), size),
-            "gpu_ops": add_up(once, tree.with_descendants(count(node, tree.rows.size)), size).astype(np.uint32),
-        }
-    )
-    categories = _by_category(tree, once, node, device)
-    lists = pl.Series("by_category", [categories.get(number, []) for number in range(size)], dtype=_CATEGORY_LIST)
-    return (
-        frame.with_columns(lists)
-        .filter((pl.col("instances") > 0) | (pl.col("gpu_ops") > 0))
-        .sort("host_total_ns", "name", descending=[True, False])
-    )
-
-
 _CATEGORY_LIST = pl.List(pl.Struct({"category": pl.String, "calls": pl.Int64, "ns": pl.Int64}))
 
 
-def _projected(tree: CallTree, node: Ints, start: Ints, end: Ints) -> Ints:
-    """For each range, the time from the first start to the last end of the work inside it."""
-    first, last = np.full(tree.rows.size, _EVER), np.full(tree.rows.size, _NEVER)
-    known = node >= 0
-    while known.any():  # one round per level of nesting
-        at = node[known]
-        np.minimum.at(first, at, start[known])
-        np.maximum.at(last, at, end[known])
-        node = np.where(known, tree.parent[np.maximum(node, 0)], NONE)
-        known = node >= 0
-    return np.where(last > first, last - first, 0)
+def ranges(sel: Selection) -> pl.DataFrame:
+    """One row per domain and name of ranges, the most host time first; all ``ProfilerStep#N`` are one.
+
+    GPU work belongs to the ranges around its launch, on the thread that launched it: what autograd launches from its
+    own thread is in no range of the main thread. A range contains a launch if the whole call lies within it.
+
+    Returns:
+        name, domain (``""`` for none), style (`schema.RANGE_STYLES`; null where they differ or the tool knows none),
+        instances, host_total_ns (a range inside another of its name adds its time again).
+
+        ``device_ns`` is the time of the kernels, copies, fills and whole graphs inside, ``gpu_ops`` their number,
+        ``by_category`` splits them by kind of work: each counts once, however many ranges of the name are around it.
+        ``device_self_ns`` is what has a range of the name as the innermost around it, so this column sums to all GPU
+        time. ``gpu_projected_ns`` is, for each instance, the time from its first activity's start to its last one's
+        end (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances. All four are null for instants, and for ranges
+        that end on another thread than they began on: what belongs to those is not known.
+
+        A last row holds the GPU work that is in no range.
+    """
+    host = sel.trace.host
+    rows = _rows(host)
+    label, names, domains = _labels(host, rows)
+    size = len(names)
+    style = host["style"].to_physical().cast(pl.Int64).fill_null(NONE).to_numpy()[rows]
+    holds = ~np.isin(style, [schema.RANGE_STYLES.index(name) for name in ("cross_thread", "mark")])
+    device = device_work(sel)
+    spent = device["duration"].to_numpy()
+    found = project(host, rows[holds], device)
+    inside = _inside(found, label[holds])
+    work = found.work
+    time, ops = np.append(0, np.cumsum(spent[work])), np.arange(work.size + 1)
+    node = np.full(host.height + 1, NONE, np.int64)
+    node[rows] = label
+    innermost = node[row_ids(device["range"])]  # no range, -1, reads the spare entry at the end
+
+    known = pl.Series(count(label[holds], size) > 0)
+    projected = np.where(found.launches > 0, found.end_ns, 0) - np.where(found.launches > 0, found.start_ns, 0)
+    instances = np.where(scope_mask(sel)[rows], label, NONE)
+    measured = {
+        "gpu_projected_ns": add_up(label[holds], projected, size),
+        "device_ns": inside.sums(time, size),
+        "device_self_ns": add_up(innermost, spent, size),
+        "gpu_ops": inside.sums(ops, size),
+    }
+    frame = pl.DataFrame(
+        {
+            "name": pl.Series(names, dtype=pl.String),
+            "domain": pl.Series(domains, dtype=pl.String),
+            "style": _styles(label, style, size),
+            "instances": count(instances, size).astype(np.uint32),
+            "host_total_ns": add_up(instances, host["duration"].to_numpy()[rows], size),
+            **{
+                name: pl.select(pl.when(known).then(pl.Series(values))).to_series() for name, values in measured.items()
+            },
+            "by_category": _by_category(inside, device, work, size),
+        }
+    ).with_columns(pl.col("gpu_ops").cast(pl.UInt32))
+    frame = frame.filter((pl.col("instances") > 0) | (pl.col("gpu_ops") > 0))
+    frame = frame.sort("host_total_ns", "name", "domain", descending=[True, False, False]).select(COLUMNS)
+    lost = innermost == NONE
+    if not frame.height or not lost.any():
+        return frame
+    return pl.concat([frame, _not_in_any_range(device.filter(pl.Series(lost)), frame.schema)])
 
 
-def _by_category(tree: CallTree, once: Ints, node: Ints, device: pl.DataFrame) -> dict[int, list[dict[str, object]]]:
+class _Inside:
+    """What is inside the ranges of each label, as disjoint slices of the work in launch order."""
+
+    def __init__(self, label: Ints, begin: Ints, end: Ints) -> None:
+        self.label, self.begin, self.end = label, begin, end
+
+    def sums(self, running: Ints, size: int) -> Ints:
+        """Per label, what a running sum grows by within its slices."""
+        return add_up(self.label, running[self.end] - running[self.begin], size)
+
+
+def _inside(found: Projection, label: Ints) -> _Inside:
+    """Joins the slices of ranges with one label, so that what several of them hold counts once."""
+    filled = np.flatnonzero(found.end > found.begin)
+    order = filled[np.lexsort((-found.end[filled], found.begin[filled], label[filled]))]
+    label, begin, end = label[order], found.begin[order], found.end[order]
+    # labels apart, so that one running maximum serves all of them
+    base = label * (found.work.size + 1)
+    reached = np.append(NONE, np.maximum.accumulate(base + end)[:-1]) if order.size else base
+    begin = np.maximum(base + begin, reached) - base
+    kept = begin < end
+    return _Inside(label[kept], begin[kept], end[kept])
+
+
+def _rows(host: pl.DataFrame) -> Ints:
+    kind = host["kind"].to_physical().to_numpy()
+    wanted = [schema.HOST_KINDS.index(name) for name in ("annotation", "dataloader")]
+    return np.flatnonzero(np.isin(kind, wanted))
+
+
+def _labels(host: pl.DataFrame, rows: Ints) -> tuple[Ints, list[str], list[str]]:
+    """A number per range for its domain and name, and the names and domains of the numbers."""
+    name, codes = dense(codes_of(host["name"])[rows])
+    domain, domain_codes = dense(codes_of(host["domain"])[rows])
+    texts = [_NUMBERED_STEP.sub("ProfilerStep", text) for text in _texts(codes)]
+    places = _texts(domain_codes)
+    pairs, number = np.unique(domain * max(codes.size, 1) + name, return_inverse=True)
+    spelled = [(places[pair // codes.size], texts[pair % codes.size]) for pair in pairs.tolist()]
+    shown = list(dict.fromkeys(spelled))
+    place = {pair: label for label, pair in enumerate(shown)}
+    label = np.array([place[pair] for pair in spelled], np.int64)[number] if spelled else name
+    return label, [text for _, text in shown], [domain for domain, _ in shown]
+
+
+def _texts(codes: Ints) -> list[str]:
+    texts: list[str] = decode(codes.astype(np.uint32)).cast(pl.String).to_list()
+    return texts
+
+
+def _styles(label: Ints, style: Ints, size: int) -> pl.Series:
+    """The style that all ranges of a label share, else null."""
+    low, high = np.full(size, len(schema.RANGE_STYLES)), np.full(size, NONE)
+    np.minimum.at(low, label, style)
+    np.maximum.at(high, label, style)
+    shared = (low == high) & (low >= 0)
+    texts = [
+        schema.RANGE_STYLES[code] if one else None for code, one in zip(low.tolist(), shared.tolist(), strict=True)
+    ]
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _categories(device: pl.DataFrame) -> tuple[list[str], Ints]:
+    """The kinds of work there are, and the number of each row's kind."""
+    kind, name = device["kind"].cast(pl.String), device["name"].cast(pl.String)
+    told = {text: kernel_names.category(text) for text in name.unique().drop_nulls().to_list()}
+    by_name = name.replace_strict(told, default="other", return_dtype=pl.String)
+    category = pl.select(pl.when(kind.is_in(["kernel", "graph"])).then(by_name).otherwise(kind)).to_series()
+    texts, number = np.unique(category.to_numpy(), return_inverse=True)
+    return texts.tolist(), number.astype(np.int64)
+
+
+def _by_category(inside: _Inside, device: pl.DataFrame, work: Ints, size: int) -> pl.Series:
     """Calls and device time per category of the work inside each label, the most time first."""
-    kind = device["kind"].cast(pl.String)
-    name = device["name"].cast(pl.String)
-    found = {text: kernel_names.category(text) for text in name.unique().drop_nulls().to_list()}
-    work = pl.DataFrame({"kind": kind, "category": name.replace_strict(found, default="other", return_dtype=pl.String)})
-    category = work.select(pl.when(pl.col("kind").is_in(["kernel", "graph"])).then("category").otherwise("kind"))
-    texts, number = np.unique(category.to_series().to_list(), return_inverse=True)
-    calls = np.zeros((max(int(once.max(initial=0)) + 1, 1), max(texts.size, 1)), np.int64)
-    spent = calls.copy()
-    duration = device["duration"].to_numpy()
-    known = node >= 0
-    while known.any():
-        row = np.where(known, once[np.maximum(node, 0)], NONE)
-        taken = row >= 0
-        np.add.at(calls, (row[taken], number[taken]), 1)
-        np.add.at(spent, (row[taken], number[taken]), duration[taken])
-        node = np.where(known, tree.parent[np.maximum(node, 0)], NONE)
-        known = node >= 0
-    lists: dict[int, list[dict[str, object]]] = {}
-    for label, column in zip(*(axis.tolist() for axis in np.nonzero(calls)), strict=True):
-        item = {"category": str(texts[column]), "calls": int(calls[label, column]), "ns": int(spent[label, column])}
-        lists.setdefault(label, []).append(item)
-    for items in lists.values():
+    spent = device["duration"].to_numpy()[work]
+    texts, number = _categories(device)
+    number = number[work]
+    lists: list[list[dict[str, object]]] = [[] for _ in range(size)]
+    for column, text in enumerate(texts):
+        chosen = number == column
+        calls = inside.sums(np.append(0, np.cumsum(chosen)), size)
+        time = inside.sums(np.append(0, np.cumsum(np.where(chosen, spent, 0))), size)
+        for label in np.flatnonzero(calls).tolist():
+            lists[label].append({"category": text, "calls": int(calls[label]), "ns": int(time[label])})
+    for items in lists:
         items.sort(key=lambda item: (-int(str(item["ns"])), str(item["category"])))
-    return lists
+    return pl.Series("by_category", lists, dtype=_CATEGORY_LIST)
+
+
+def _not_in_any_range(device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
+    spent = int(device["duration"].sum())
+    everything = np.zeros(1, np.int64)
+    whole = _Inside(everything, everything, everything + device.height)
+    row = pl.DataFrame(
+        {
+            "name": [NOT_IN_ANY_RANGE], "domain": [""], "style": [None], "instances": [0], "host_total_ns": [0],
+            "gpu_projected_ns": [None], "device_ns": [spent], "device_self_ns": [spent], "gpu_ops": [device.height],
+            "by_category": _by_category(whole, device, np.arange(device.height), 1),
+        }
+    )  # fmt: skip
+    return row.cast(layout)

@@ -51,7 +51,8 @@ MODULE_COLUMNS = (
 HOST_COLUMNS = ("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits")
 API_COLUMNS = ("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent")
 RANGE_COLUMNS = (
-    "name", "domain", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "gpu_ops", "by_category",
+    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
+    "gpu_ops", "by_category",
 )  # fmt: skip
 GPU_COLUMNS = (
     "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
-from tracetui.app.text_sections import launches, most_per_step, unknowns
+from tracetui.app.text_sections import launches, most_per_step, range_name, shown_ranges, unknowns
 from tracetui.app.text_table import Page
 from tracetui.app.words import CATEGORY_LABELS
 
@@ -229,9 +229,9 @@ def _ranges(rows: list[Json], page: Page) -> list[str]:
             page.time(row["device_us"]),
             format_count(row["gpu_ops"]),
             format_count(row["instances"]),
-            code(row["name"]),
+            code(range_name(row)),
         ]
-        for row in rows[: page.limit]
+        for row in shown_ranges(rows, page.limit)
     ]
     return _section("Ranges", ("host total", "GPU time", "GPU ops", "instances", "range"), cells, len(rows), text=1)
 

@@ -254,11 +254,22 @@ def ranges(trace: Json, page: Page) -> list[str]:
             page.time(row["device_us"]),
             format_count(row["gpu_ops"]),
             format_count(row["instances"]),
-            row["name"],
+            range_name(row),
         ]
-        for row in rows[: page.limit]
+        for row in shown_ranges(rows, page.limit)
     ]
     return [page.heading("Ranges", "record_function, NVTX", len(cells), len(rows)), *page.table(columns, cells)]
+
+
+def shown_ranges(rows: list[Json], limit: int | None) -> list[Json]:
+    """The first ranges, and behind them the GPU time that is in none."""
+    shown = rows[:limit]
+    return shown if rows[-1]["instances"] or len(shown) == len(rows) else [*shown[:-1], rows[-1]]
+
+
+def range_name(row: Json) -> str:
+    """``domain:name``; the name alone where the domain is the default one or there are none."""
+    return f"{row['domain']}:{row['name']}" if row["domain"] else row["name"]
 
 
 def launches(trace: Json, page: Page) -> list[str]:

@@ -176,11 +176,13 @@ TRACE: dict[str, Any] = {
         {
             "name": TEXT,
             "domain": TEXT,
+            "style": (str, NONE),
             "instances": WHOLE,
             "host_total_us": REAL,
             "gpu_projected_us": MAYBE_REAL,
-            "device_us": REAL,
-            "gpu_ops": WHOLE,
+            "device_us": MAYBE_REAL,
+            "device_self_us": MAYBE_REAL,
+            "gpu_ops": (int, NONE),
             "by_category": (dict, list, NONE),
         }
     ],
