@@ -33,6 +33,9 @@ WARP = 32
 _VERSION = re.compile(r"\d+(\.\d+)?")
 RULE_FIELDS = ("kind", "section", "name", "speedup_percent", "speedup_type", "text")
 """What a rule's struct holds."""
+RANGE = "push/pop range"
+_PART = pl.col("metric").str.extract(r"^(?:.*\.)?([a-z0-9]+?)_")
+"""Of a raw metric: the part of the GPU that counts it."""
 MEANS = (*PERCENTAGES, "registers", "shared_memory", "waves", "dram_bytes")
 """Columns of which a kernel has the mean of its launches."""
 
@@ -135,7 +138,7 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     table = table.with_columns(
         occupancy_limiter=pl.when(limiters.len() > 0).then(limiters.join(", ")), bound=bound_class()
     )
-    table = table.join(_kernel_rules(launches), on="name", how="left", maintain_order="left")
+    table = table.join(_rule_lists(launches), on="name", how="left", maintain_order="left")
     return table.sort("total_ns", "name", descending=[True, False], nulls_last=True)
 
 
@@ -159,6 +162,50 @@ def bound_class() -> pl.Expr:
     )
 
 
+def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
+    """The rules of ncu by kernel, what gains most first.
+
+    ``kernel, short_name, kind, section, name, speedup_type, launches, speedup_percent, gain_ns, text``: how many
+    launches a rule speaks of, the mean of its estimates, the time that they come to where they are global (local ones
+    are not of the kernel's time), and what it says of the first launch.
+
+    Args:
+        launches: what `launch_counters` gives, or some of its rows.
+    """
+    said = launches.select("name", "short_name", "duration_ns", "rules").explode("rules").drop_nulls("rules")
+    said = said.select(pl.col("name").alias("kernel"), "short_name", "duration_ns", pl.col("rules").struct.unnest())
+    gain = pl.when(pl.col("speedup_type") == "global").then(pl.col("duration_ns") * pl.col("speedup_percent") / 100)
+    return (
+        said.with_columns(gain_ns=gain)
+        .group_by("kernel", "short_name", "kind", "section", "name", "speedup_type", maintain_order=True)
+        .agg(
+            launches=pl.len(),
+            speedup_percent=pl.col("speedup_percent").mean(),
+            gain_ns=pl.when(pl.col("gain_ns").count() > 0).then(pl.col("gain_ns").sum()),
+            text=pl.col("text").first(),
+        )
+        .sort("gain_ns", "speedup_percent", descending=True, nulls_last=True, maintain_order=True)
+    )
+
+
+def metric_table(trace: Trace) -> pl.DataFrame:
+    """Every metric over all launches: ``section, metric, unit, launches, mean_value, min_value, max_value, text``.
+
+    ``launches`` is how many have a number; ``text`` what stands for it where none has.
+    """
+    found = trace.counters.filter((pl.col("kind") == "metric") & (pl.col("metric").cast(pl.String) != RANGE))
+    value = pl.col("value")
+    table = found.group_by("section", "metric", "unit", maintain_order=True).agg(
+        launches=value.count(),
+        mean_value=value.mean(),
+        min_value=value.min(),
+        max_value=value.max(),
+        text=pl.col("text").drop_nulls().first(),
+    )
+    table = table.with_columns(pl.col("section", "metric", "unit").cast(pl.String))
+    return table.with_columns(pl.coalesce("section", _PART).alias("section"))
+
+
 def launch_metrics(trace: Trace, row: int) -> pl.DataFrame:
     """Every metric of one launch as the file has it: ``section, metric, unit, value, text``.
 
@@ -166,11 +213,10 @@ def launch_metrics(trace: Trace, row: int) -> pl.DataFrame:
     it.
     """
     mine = trace.counters.filter((pl.col("device_row") == row) & (pl.col("kind") == "metric"))
-    unit = pl.col("metric").str.extract(r"^(?:.*\.)?([a-z0-9]+?)_{1,2}")
     return (
         mine.select(pl.col("section", "metric", "unit").cast(pl.String), "value", "text")
-        .with_columns(pl.coalesce("section", unit).alias("section"))
-        .sort(pl.col("section").rank("dense"), maintain_order=True)
+        .with_columns(pl.coalesce("section", _PART).alias("section"))
+        .sort(pl.col("section").str.to_lowercase(), maintain_order=True)
     )
 
 
@@ -245,21 +291,14 @@ def _rules(trace: Trace) -> pl.DataFrame:
     return said.group_by("device_row", maintain_order=True).agg(rules=rule)
 
 
-def _kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
-    """Per kernel its rules, the largest estimated speed-up first."""
-    said = launches.select("name", "rules").explode("rules").drop_nulls("rules")
-    said = said.select(pl.col("name").alias("kernel"), pl.col("rules").struct.unnest())
-    said = (
-        said.group_by("kernel", "kind", "section", "name", "speedup_type", maintain_order=True)
-        .agg(launches=pl.len(), speedup_percent=pl.col("speedup_percent").mean(), text=pl.col("text").first())
-        .sort("speedup_percent", descending=True, nulls_last=True, maintain_order=True)
-    )
-    rule = pl.struct(*RULE_FIELDS, "launches")
+def _rule_lists(launches: pl.DataFrame) -> pl.DataFrame:
+    rule = pl.struct(*RULE_FIELDS, "launches", "gain_ns")
+    said = kernel_rules(launches)
     return said.group_by("kernel", maintain_order=True).agg(rules=rule).rename({"kernel": "name"})
 
 
 def _ranges(trace: Trace) -> pl.DataFrame:
     found = trace.counters.filter(
-        (pl.col("section").cast(pl.String) == NVTX_SECTION) & (pl.col("metric").cast(pl.String) == "push/pop range")
+        (pl.col("section").cast(pl.String) == NVTX_SECTION) & (pl.col("metric").cast(pl.String) == RANGE)
     )
     return found.select("device_row", range="text").unique("device_row", keep="first")

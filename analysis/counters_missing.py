@@ -65,9 +65,7 @@ def not_collected(trace: Trace, launches: pl.DataFrame) -> NotCollected | None:
     words = [f"{_WORDS[name]} ({name})" for name in sections]
     words += [f"{labels.get(name, 'occupancy limits')} ({name})" for name in metrics]
     if on_raw_page and sections == ["ComputeWorkloadAnalysis"] and not metrics:
-        return NotCollected(
-            tuple(words), "ncu --import REPORT.ncu-rep --csv --page raw (the details page leaves it out)"
-        )
+        return NotCollected(("tensor pipe (on the raw page only)",), "ncu --import REPORT.ncu-rep --csv --page raw")
     chosen = f"--set basic --section {sections[0]}" if len(sections) == 1 and not metrics else "--set full"
     return NotCollected(tuple(words), f"ncu {chosen} --csv --page raw --log-file counters.csv PROGRAM")
 
