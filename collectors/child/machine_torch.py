@@ -1,0 +1,80 @@
+"""What torch says about itself and the device: the part of run.json that only the profiled Python knows."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+
+def software() -> dict[str, Any]:
+    """Versions of Python, torch and what it was built with; null where something is not there."""
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        "python_executable": sys.executable,
+        "torch": torch.__version__,
+        "torch_git": getattr(torch.version, "git_version", None),
+        "cuda": getattr(torch.version, "cuda", None),
+        "hip": getattr(torch.version, "hip", None),
+        "cudnn": _quietly(lambda: torch.backends.cudnn.version()),
+        "triton": _version("triton"),
+        "timm": _version("timm"),
+        "mamba_ssm": _version("mamba_ssm"),
+        "causal_conv1d": _version("causal_conv1d"),
+    }
+
+
+def settings() -> dict[str, Any]:
+    """Torch's switches that change speed."""
+    import torch
+
+    return {
+        "matmul_precision": _quietly(torch.get_float32_matmul_precision),
+        "cudnn_benchmark": _quietly(lambda: torch.backends.cudnn.benchmark),
+        "cudnn_deterministic": _quietly(lambda: torch.backends.cudnn.deterministic),
+        "deterministic": _quietly(torch.are_deterministic_algorithms_enabled),
+        "threads": _quietly(torch.get_num_threads),
+    }
+
+
+def devices() -> list[dict[str, Any]]:
+    """The CUDA devices that this process sees."""
+    import torch
+
+    found: list[dict[str, Any]] = []
+    if not torch.cuda.is_available():
+        return found
+    for number in range(torch.cuda.device_count()):
+        facts = torch.cuda.get_device_properties(number)
+        found.append(
+            {
+                "id": number,
+                "name": facts.name,
+                "compute_capability": f"{facts.major}.{facts.minor}",
+                "sm_count": facts.multi_processor_count,
+                "memory_bytes": facts.total_memory,
+                "uuid": str(getattr(facts, "uuid", "")) or None,
+            }
+        )
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        from importlib.metadata import PackageNotFoundError, version
+    except ImportError:
+        return None
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _quietly(ask: Any) -> Any:
+    """The answer, or null where this torch does not know the question."""
+    try:
+        return ask()
+    except (AttributeError, RuntimeError):
+        return None

@@ -1,0 +1,73 @@
+"""Does what a spec asks: builds the workload, or runs the user's script, under one tool, and says how it went.
+
+Writes ``result.<tool>.json`` beside the recording, also when it fails; exits with 0, 1 (it failed) or 2 (it can't be
+done here).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from . import machine_torch, script, steps
+from .progress import Progress
+from .tools import Refused
+
+FAILED, REFUSED = 1, 2
+
+
+def main(path: str) -> int:
+    """Does what the spec at `path` asks; returns the exit code."""
+    spec = json.loads(Path(path).read_text())
+    progress = Progress(spec["progress"])
+    result: dict[str, Any] = {"tool": spec["tool"], "error": None}
+    code = 0
+    try:
+        result.update(_run(spec, progress))
+    except Refused as refused:
+        code, result["error"] = REFUSED, str(refused)
+    except KeyboardInterrupt:
+        code, result["error"] = 130, "interrupted"
+    except SystemExit as left:  # the user's script left on its own
+        code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
+        result["error"] = None if not code else f"the program left with exit code {code}"
+    except BaseException as error:  # whatever it was, the person is told in one line
+        code, result["error"] = FAILED, f"{type(error).__name__}: {_first_line(error)}"
+        traceback.print_exc()
+    if result["error"] and code == REFUSED:
+        print(result["error"], file=sys.stderr)
+    _write(Path(spec["out"]) / f"result.{spec['tool']}.json", result)
+    return code
+
+
+def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    if spec.get("script"):
+        return script.run(spec, progress)
+    progress.say("building")
+    registry = importlib.import_module(spec["registry"])
+    workload = registry.find(spec["entry"]).build(spec["options"])
+    found: dict[str, Any] = {
+        "software": machine_torch.software(),
+        "settings": machine_torch.settings(),
+        "devices": machine_torch.devices(),
+        "workload": workload.describe(),
+    }
+    found["measurement"] = steps.run(spec, workload, progress)
+    found["workload"]["samples_per_step"] = workload.samples_per_step
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else "no further word"
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    """Whole or not at all: the parent may look at any moment."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(result, indent=1, default=str) + "\n")
+    partial.replace(path)

@@ -1,0 +1,69 @@
+"""Running a workload's steps: warm-up, a clean loop without any profiler, then the steps under the tool."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from .tools import RECORDERS, endless, synchronize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEAST_WARMUP_S = 3.0
+"""On CUDA the clocks need seconds to come up, however many steps that is."""
+MOST_WARMUP_STEPS = 1000
+
+
+def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
+    """Runs the workload as the spec asks.
+
+    Args:
+        spec: see `collectors.plan.child_spec`.
+        workload: what an entry of `models` built.
+        progress: told of every step.
+
+    Returns:
+        ``unprofiled_step_ns`` (one per clean step; empty where none was asked for), ``samples_per_step`` and
+        ``input_shapes`` of the batches really seen, and what the tool's recorder returned.
+    """
+    batches = endless(workload.batches)
+    seen: dict[str, Any] = {}
+
+    def run_step() -> None:
+        batch = next(batches)
+        if not seen:
+            seen["input_shapes"] = workload.input_shapes(batch)
+        workload.step(batch)
+
+    warm_up(spec, run_step, progress)
+    clean = clean_loop(spec, run_step, progress)
+    recorded = RECORDERS[spec["tool"]](spec, run_step, lambda done: progress.say("profiling", done, spec["steps"]))
+    recorded["unprofiled_step_ns"] = clean
+    recorded["input_shapes"] = seen.get("input_shapes")
+    return recorded
+
+
+def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> None:
+    """At least so many steps, and on CUDA at least so many seconds."""
+    begun = time.monotonic()
+    least = 0.0 if spec["device"] == "cpu" else spec.get("warmup_s", LEAST_WARMUP_S)
+    for number in range(MOST_WARMUP_STEPS):
+        if number >= spec["warmup"] and time.monotonic() - begun >= least:
+            break
+        progress.say("warm-up", number, spec["warmup"])
+        run_step()
+        synchronize(spec["device"])
+
+
+def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> list[int]:
+    """The durations of steps without a profiler, each with its device work, in ns."""
+    durations: list[int] = []
+    synchronize(spec["device"])
+    for number in range(spec["clean_steps"]):
+        progress.say("clean", number, spec["clean_steps"])
+        begun = time.perf_counter_ns()
+        run_step()
+        synchronize(spec["device"])
+        durations.append(time.perf_counter_ns() - begun)
+    return durations
