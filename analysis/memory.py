@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.allocations import END_STATE
+from tracetui.analysis.memory_peak import peak
+
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
@@ -30,16 +33,26 @@ class Memory:
 
 
 def memory(sel: Selection) -> Memory:
-    """Peaks and the curve, as in torch-tb-profiler: the largest totals that any event carries (`get_memory_curve`)."""
-    events = sel.memory.select("time", "device_type", "device", "allocated", "reserved")
+    """Peaks and the curve, as in torch-tb-profiler: the largest totals that any event carries (`get_memory_curve`).
+
+    What a snapshot's history begins with counts too (`memory_peak.peak`); its end state is no event.
+    """
+    events = sel.memory.filter(~pl.col("action").is_in([*END_STATE, "oom", "other"]))
+    events = events.select("time", "device_type", "device", "allocated", "reserved")
+    if sel.scope.devices is not None:
+        chosen = pl.col("device").is_in(list(sel.scope.devices))
+        events = events.filter(chosen | (pl.col("device_type") == CPU_TYPE) | pl.col("device_type").is_null())
     known = events.filter(pl.col("allocated").is_not_null() | pl.col("reserved").is_not_null())
     peaks = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
     # other accelerators number their own device types
     on_gpu = known.filter(pl.col("device_type") > CPU_TYPE).height > 0
     shown = pl.col("device_type") > CPU_TYPE if on_gpu else pl.col("device_type") == CPU_TYPE
     of_shown = peaks.filter(shown)
+    allocated = _largest(of_shown["allocated"])
+    if sel.trace.info.kind == "memory_snapshot" and (most := peak(sel)) is not None:
+        allocated = most.allocated
     return Memory(
-        peak_allocated_bytes=_largest(of_shown["allocated"]),
+        peak_allocated_bytes=allocated,
         peak_reserved_bytes=_largest(of_shown["reserved"]),
         on_gpu=on_gpu,
         curve=known.filter(shown).select("time", "device", "allocated", "reserved"),

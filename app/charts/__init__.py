@@ -1,1 +1,1 @@
-"""Charts as rows of text: pure functions from data, width, height and glyphs."""
+"""Charts of text: data, width and height in, rows of text out."""

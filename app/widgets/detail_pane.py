@@ -40,6 +40,7 @@ class DetailPane(VerticalScroll, can_focus=False):
 def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], width: int, *, ascii: bool) -> Text:
     """A row as text: its name first, then numbers in pairs, then what it lists."""
     text = Text()
+    room = max(width - 13, 20)
     if row is None:
         return Text("Nothing is selected.")
     texts = [c for c in columns if c.kind in ("text", "status")]
@@ -48,7 +49,9 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], wid
         value = row.get(column.name)
         if value not in (None, ""):
             text.append(f"{column.label:<12} ", "bold")
-            lines = _wrapped(cell_text(value, column.kind, ascii=ascii), max(width - 13, 20))
+            # a call stack is read frame by frame
+            parts = str(value).split(";") if column.name == "stack" else [value]
+            lines = [line for part in parts for line in _wrapped(cell_text(part, column.kind, ascii=ascii), room)]
             text.append(("\n" + " " * 13).join(lines) + "\n")
     per_line = max((width - 2) // CELL, 1)
     for begin in range(0, len(numbers), per_line):

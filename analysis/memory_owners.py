@@ -1,0 +1,135 @@
+"""Who an allocation belongs to: the call stack, operator, module or annotation around it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import NONE, call_tree, row_ids
+from tracetui.analysis.module_tree import module_tree
+
+if TYPE_CHECKING:
+    from tracetui.analysis.intervals import Ints
+    from tracetui.parsers import Trace
+
+NOT_ATTRIBUTED = "(not attributed)"
+NO_STACK = "(no stack recorded)"
+OWNERS = ("name", "own", "library", "stack")
+_SOURCE = re.compile(r"(?P<file>.+):(?P<line>[1-9]\d*) .*")
+_COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".so")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages)/|/lib/python\d|^<(?:frozen|__array_function__)"
+    r"|(?:^|/)torch/(?:nn|optim|utils|autograd|distributed|ao|amp|cuda|jit|fx|profiler|export|_\w+|\w+\.py)"
+)
+
+
+def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
+    """The owner of each of some `schema.MEMORY` rows: name, and of a stack its own and library frames.
+
+    Args:
+        trace: whose rows they are.
+        rows: row numbers.
+        by: ``stack``; ``operator``: the innermost one around; ``module``: the path of the innermost nn.Module call
+            around that operator, or around the forward operator of a backward one; ``range``: the innermost annotation.
+    """
+    if by == "stack":
+        return _stacks(trace.memory["stack"].gather(rows).cast(pl.String))
+    if by == "range":
+        names = _ranges(trace, rows)
+    elif by == "module":
+        names = _modules(trace, rows)
+    else:
+        names = _operators(trace, rows)
+    empty = pl.lit(None, dtype=pl.String)
+    return names.fill_null(NOT_ATTRIBUTED).to_frame("name").select("name", own=empty, library=empty, stack=empty)
+
+
+def _operators(trace: Trace, rows: Ints) -> pl.Series:
+    operator = trace.memory["operator"].gather(rows)
+    names: pl.Series = trace.host["name"].gather(operator).cast(pl.String)
+    return names
+
+
+def _modules(trace: Trace, rows: Ints) -> pl.Series:
+    host = trace.host
+    tree = module_tree(trace)
+    operator = row_ids(trace.memory["operator"].gather(rows))
+    if not tree.paths:
+        return pl.Series([None] * operator.size, dtype=pl.String)
+    path = tree.path_of(_module_around(host, operator))
+    forward = row_ids(host["forward"])
+    backward = _first_above(host, operator, forward >= 0)
+    of_forward = np.where(backward >= 0, forward[np.maximum(backward, 0)], NONE)
+    missing = path < 0
+    path = np.where(missing, tree.path_of(_module_around(host, of_forward)), path)
+    paths = pl.Series([*tree.paths, None], dtype=pl.String)
+    names = paths.gather(np.where(path >= 0, path, len(tree.paths)))
+    told_apart = pl.Series(missing & (path >= 0))
+    return pl.select(pl.when(told_apart).then(names + " (backward)").otherwise(names)).to_series()
+
+
+def _module_around(host: pl.DataFrame, rows: Ints) -> Ints:
+    return _first_above(host, rows, (host["kind"] == "module").to_numpy())
+
+
+def _first_above(host: pl.DataFrame, rows: Ints, wanted: np.typing.NDArray[np.bool_]) -> Ints:
+    """The row itself or its nearest ancestor that is wanted, or -1."""
+    parent = row_ids(host["parent"])
+    at = np.where(rows >= 0, rows, NONE)
+    for _ in range(1 << 15):
+        climbing = np.flatnonzero((at >= 0) & ~wanted[np.maximum(at, 0)])
+        if not climbing.size:
+            break
+        at[climbing] = parent[at[climbing]]
+    return at
+
+
+def _ranges(trace: Trace, rows: Ints) -> pl.Series:
+    """The innermost annotation around each time, whatever thread it is on: a snapshot does not tell threads."""
+    times = trace.memory["time"].gather(rows)
+    tree = call_tree(trace.host, ("annotation",))
+    if not tree.rows.size or times.null_count() == len(times):
+        return pl.Series([None] * len(times), dtype=pl.String)
+    order = np.argsort(tree.start, kind="stable")
+    start = tree.start[order]
+    at = times.fill_null(int(start[0]) - 1).to_numpy()
+    place = np.searchsorted(start, at, side="right") - 1
+    node = np.where(place >= 0, order[np.maximum(place, 0)], NONE)
+    end = tree.start + tree.duration
+    for _ in range(1 << 15):
+        over = np.flatnonzero((node >= 0) & (at >= end[np.maximum(node, 0)]))
+        if not over.size:
+            break
+        node[over] = tree.parent[node[over]]
+    names = trace.host["name"].gather(pl.Series(np.where(node >= 0, tree.rows[np.maximum(node, 0)], 0)))
+    return pl.select(pl.when(pl.Series(node >= 0)).then(names.cast(pl.String))).to_series()
+
+
+def _stacks(texts: pl.Series) -> pl.DataFrame:
+    distinct = texts.unique()
+    frames = [(text, *own_and_library(text)) for text in distinct.to_list() if text is not None]
+    known = pl.DataFrame(frames, schema={"stack": pl.String, "own": pl.String, "library": pl.String}, orient="row")
+    frame = texts.to_frame("stack").join(known, on="stack", how="left", maintain_order="left")
+    name = pl.coalesce("own", "library", pl.col("stack").str.split(";").list.first(), pl.lit(NO_STACK))
+    return frame.select(name.alias("name"), "own", "library", "stack")
+
+
+def own_and_library(stack: str) -> tuple[str | None, str | None]:
+    """The innermost Python frame of the program's own code and that of a library, null where there is none.
+
+    Library is what is installed (site-packages), Python's own, or torch wherever it stands.
+    """
+    own = library = None
+    for frame in stack.split(";"):
+        match = _SOURCE.fullmatch(frame)
+        if match is None or match["file"].endswith(_COMPILED):
+            continue
+        if _LIBRARY.search(match["file"]):
+            library = library or frame
+        else:
+            own = frame
+            break
+    return own, library

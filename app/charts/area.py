@@ -1,0 +1,99 @@
+"""An area chart with a line above it: how full, and of how much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+GAP = 1
+
+
+def area_chart(
+    filled: Sequence[float | None],
+    line: Sequence[float | None],
+    width: int,
+    height: int,
+    *,
+    label: Callable[[float], str],
+    times: tuple[str, str] = ("", ""),
+    ascii: bool = False,
+) -> list[str]:
+    """Rows of text, `height` of them, none wider than `width`: the plot with its axis at the left, then times below.
+
+    Args:
+        filled: a value per column, drawn from the ground up; null where it is not known.
+        line: a value per column, drawn as a line; may be empty.
+        width: columns of the whole chart. Values are spread over what the axis leaves; `plot_width` tells how many fit.
+        height: rows of the whole chart, the one for the times included.
+        label: how a value is written at the axis.
+        times: what stands below the left and the right end.
+        ascii: no characters outside ASCII.
+    """
+    top = max((value for value in (*filled, *line) if value is not None), default=0)
+    rows = height - 1
+    if rows < 1 or width < 1:
+        return []
+    titles = _titles(top, rows, label)
+    margin = max(map(len, titles)) + GAP
+    room = max(width - margin - 1, 1)
+    values, lines = _spread(filled, room), _spread(line, room)
+    axis = "|" if ascii else "│"
+    drawn = []
+    for row in range(rows):
+        floor = rows - 1 - row
+        cells = "".join(_cell(values[at], lines[at], floor, rows, top, ascii=ascii) for at in range(room))
+        drawn.append(f"{titles[row]:>{margin - GAP}}{' ' * GAP}{axis}{cells.rstrip()}"[:width])
+    left, right = times
+    space = room - len(left) - len(right)
+    below = f"{left}{' ' * space}{right}" if space > 0 else left[:room]
+    return [*drawn, (" " * (margin + 1) + below)[:width]]
+
+
+def plot_width(filled: Sequence[float | None], line: Sequence[float | None], width: int, height: int, *,
+               label: Callable[[float], str]) -> int:  # fmt: skip
+    """How many columns `area_chart` has for values of this size."""
+    top = max((value for value in (*filled, *line) if value is not None), default=0)
+    return max(width - max(map(len, _titles(top, max(height - 1, 1), label))) - GAP - 1, 1)
+
+
+def _titles(top: float, rows: int, label: Callable[[float], str]) -> list[str]:
+    """The top's value at the first row, half of it in the middle where there is room, 0 at the last."""
+    titles = [""] * rows
+    titles[0] = label(top)
+    if rows >= 5:
+        titles[rows // 2] = label(top * (rows - rows // 2) / rows)
+    if rows >= 2:
+        titles[-1] = label(0)
+    return titles
+
+
+def _spread(values: Sequence[float | None], room: int) -> list[float | None]:
+    """Exactly `room` values: several share a column's maximum, or each stands in several columns."""
+    count = len(values)
+    if not count:
+        return [None] * room
+    spread: list[float | None] = []
+    for column in range(room):
+        first = column * count // room
+        last = max((column + 1) * count // room, first + 1)
+        known = [value for value in values[first:last] if value is not None]
+        spread.append(max(known) if known else None)
+    return spread
+
+
+def _cell(value: float | None, line: float | None, floor: int, rows: int, top: float, *, ascii: bool) -> str:
+    """One character: the area's where it reaches into this row, else the line's where it passes."""
+    eighths = round(value / top * rows * 8) if value is not None and top else 0
+    if value and not eighths:
+        eighths = 1
+    part = min(max(eighths - floor * 8, 0), 8)
+    if part:
+        if ascii:
+            return "#" if part > 4 or floor == 0 else "."
+        return EIGHTHS[part]
+    if line is not None and top and floor == min(int(line / top * rows * (1 - 1e-9)), rows - 1):
+        return "-" if ascii else "─"
+    return " "

@@ -1,0 +1,101 @@
+"""What stands above the Memory tab's tables: the peak in words and the curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.memory_curve import columns
+from tracetui.app import formats
+from tracetui.app.charts.area import area_chart, plot_width
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetui.analysis.memory_peak import Peak
+    from tracetui.analysis.memory_segments import EndState
+
+LEAST_ROWS = 14
+"""Lines of a tab below which the table needs all of them."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One memory over time."""
+
+    peak: Peak | None
+    end: EndState
+    curve: pl.DataFrame
+    """`analysis.memory_curve.curve`."""
+    window: tuple[int, int] | None
+    """Start and duration, ns."""
+
+
+def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:
+    """Lines for a tab of this size: the figures, then the chart; none where the table needs the room."""
+    lines = _wrapped(_figures(picture, ascii=ascii), width - 2)
+    lines = [f" {line}" for line in lines]
+    rows = min(max(height // 3, 5), 14)
+    if height < LEAST_ROWS or picture.curve.height < 2 or width < 40:
+        return lines
+    allocated, reserved = columns(picture.curve, width, picture.window)
+    room = plot_width(allocated, reserved, width - 2, rows, label=formats.format_bytes)
+    allocated, reserved = columns(picture.curve, room, picture.window)
+    chart = area_chart(
+        allocated,
+        reserved,
+        width - 2,
+        rows,
+        label=formats.format_bytes,
+        times=_times(picture, room, ascii=ascii),
+        ascii=ascii,
+    )
+    return [*lines, *(f" {line}" for line in chart)]
+
+
+def _figures(picture: Picture, *, ascii: bool) -> list[str]:
+    """Parts of a sentence, the most telling first; each may begin a line."""
+    peak, end = picture.peak, picture.end
+    parts = []
+    if peak is not None:
+        where = "Host" if peak.device_type == 0 else f"GPU {peak.device}"
+        text = f"{where} peak {formats.format_bytes(peak.allocated)} allocated"
+        if peak.reserved:
+            text += f" of {formats.format_bytes(peak.reserved)} reserved"
+        if peak.time is not None and picture.window is not None:
+            text += f" at {formats.format_ns(peak.time - picture.window[0], ascii=ascii)}"
+        parts.append(text)
+    if end.allocated_bytes is not None:
+        text = f"end {formats.format_bytes(end.allocated_bytes)} allocated"
+        if end.reserved_bytes is not None:
+            text += f" of {formats.format_bytes(end.reserved_bytes)} reserved"
+        parts.append(text)
+    if end.fragmentation_percent is not None:
+        parts.append(
+            f"fragmentation {formats.format_percent(end.fragmentation_percent)}"
+            f" (largest free block {formats.format_bytes(end.largest_free_bytes)})"
+        )
+    mark = "-" if ascii else "─"
+    fill = "#" if ascii else "█"
+    if picture.curve.height > 1:
+        line = f", {mark} reserved" if picture.curve["reserved"].null_count() < picture.curve.height else ""
+        parts.append(f"{fill} allocated{line}")
+    return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
+
+
+def _times(picture: Picture, room: int, *, ascii: bool) -> tuple[str, str]:
+    if picture.window is None or picture.curve["time"].null_count():
+        return "first event", f"event {picture.curve.height:,}"
+    begin, middle = "0 s", " since the recording began"
+    end = formats.format_ns(picture.window[1], ascii=ascii)
+    return (begin + middle if room > 60 else begin), end
+
+
+def _wrapped(parts: list[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part[:width])
+    return lines
