@@ -9,15 +9,16 @@ from tracetui.analysis.report_rows import Json, known, rows, us
 from tracetui.analysis.selection import Scope, select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks")
-"""What ``--section`` takes: a trace's sections and the run's table of ranks."""
+SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
 
 RANK_COLUMNS = (
     "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
@@ -27,7 +28,11 @@ WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
 
 
 def report(
-    run: Run, scope: Scope | None = None, sections: Iterable[str] | None = None, limit: int | None = None
+    run: Run,
+    scope: Scope | None = None,
+    sections: Iterable[str] | None = None,
+    limit: int | None = None,
+    open_file: Callable[[Path], Trace] | None = None,
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -36,6 +41,8 @@ def report(
         scope: the steps, devices or stretch of time the numbers are about.
         sections: names out of `SECTIONS`; all of them by default. Only these are computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
+        open_file: opens one of the folder's other files for the table of captures, which is filled for Chrome traces
+            only where it is asked for by name: reading many takes long.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -47,10 +54,11 @@ def report(
     scope = scope or Scope()
     body: Json = {
         "path": str(run.path),
-        "traces": [trace_report(trace, scope, wanted, limit) for trace in run.traces],
+        "traces": [trace_report(trace, scope, wanted, limit, run) for trace in run.traces],
         "main": run.traces.index(run.main) if run.traces else None,
+        "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
-        "captures": [],
+        "captures": _captures(run, scope, open_file) if _wants_captures(run, sections and wanted) else [],
         "warnings": list(run.warnings),
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }
@@ -59,8 +67,10 @@ def report(
     return {"schema": SCHEMA, "run": body}
 
 
-def trace_report(trace: Trace, scope: Scope, sections: Iterable[str], limit: int | None = None) -> Json:
-    """One trace's part of the report: its source, devices and the sections asked for."""
+def trace_report(
+    trace: Trace, scope: Scope, sections: Iterable[str], limit: int | None = None, run: Run | None = None
+) -> Json:
+    """One trace's part of the report: its source, devices and the sections asked for; with what its run adds."""
     sel = select(trace, scope)
     found: Json = {
         "source": report_sections.source(trace),
@@ -68,7 +78,7 @@ def trace_report(trace: Trace, scope: Scope, sections: Iterable[str], limit: int
         "base": sel.describe(),
     }
     counts: dict[str, int] = {}
-    filled = report_sections.Sections(sel, limit)
+    filled = report_sections.Sections(sel, limit, run)
     for name in report_sections.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
@@ -117,6 +127,27 @@ def diff_report(a: Selection, b: Selection, limit: int | None = None) -> Json:
 
 def _side(sel: Selection) -> Json:
     return {"path": str(sel.trace.source.path), "rank": sel.trace.info.rank, "base": sel.describe()}
+
+
+def _joins(run: Run) -> list[Json]:
+    if len({trace.info.kind for trace in run.traces}) < 2:
+        return []
+    from tracetui.analysis.run_join import join_row, run_joins
+
+    return [join_row(found) for found in run_joins(run)]
+
+
+def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
+    from tracetui.analysis.captures import CHEAP_KINDS
+
+    return bool(run.traces) and (run.main.info.kind in CHEAP_KINDS if sections is None else "captures" in sections)
+
+
+def _captures(run: Run, scope: Scope, open_file: Callable[[Path], Trace] | None) -> list[Json]:
+    from tracetui.analysis.captures import captures
+    from tracetui.analysis.report_captures import capture_rows
+
+    return capture_rows(captures(run, scope, open_file))
 
 
 def _ranks(run: Run, scope: Scope) -> list[Json]:

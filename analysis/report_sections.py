@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
 SECTIONS = (
@@ -36,8 +36,8 @@ SECTIONS = (
 
 KERNEL_COLUMNS = (
     "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns", "min_ns",
-    "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores", "module",
-    "operator", "modules", "operators",
+    "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores",
+    "tensor_cores_from", "module", "operator", "modules", "operators",
 )  # fmt: skip
 MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
 OPERATOR_COLUMNS = (
@@ -110,9 +110,11 @@ class Sections:
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
     """
 
-    def __init__(self, sel: Selection, limit: int | None = None) -> None:
+    def __init__(self, sel: Selection, limit: int | None = None, run: Run | None = None) -> None:
         self.sel = sel
         self.limit = limit
+        self.run = run
+        """The run that the selection's trace is of: its other tools know more about the kernels."""
 
     @cached_property
     def _overview(self) -> Overview:
@@ -157,11 +159,16 @@ class Sections:
     def kernels(self) -> Section:
         """One row per kernel name."""
         from tracetui.analysis.kernels import kernels
+        from tracetui.analysis.run_join import COUNTERS, kernel_counters_of, with_counters
 
-        frame = kernels(self.sel)
+        measured = None if self.run is None else kernel_counters_of(self.run, self.sel.trace)
+        counters: dict[str, Json] = {}
+        if measured is not None:
+            counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
+        frame = with_counters(kernels(self.sel), measured)
         found = rows(frame, KERNEL_COLUMNS, self.limit)
         for row in found:
-            row["counters"] = {}
+            row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
     def memops(self) -> Section:

@@ -94,18 +94,21 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
             page.time(row["a_us"]),
             page.time(row["b_us"]),
             calls(row),
-            f"{SIGNS[row['status']]} {row['status']}",
-            _label(row),
+            _change(row),
+            row.get("short_name") or row["name"],
         ]
         for row in shown
     ]
-    return [heading, *page.table(columns, cells)] if cells else [heading]
+    lines = [heading, *page.table(columns, cells)] if cells else [heading]
+    if any(row.get("paired_by") == "types" for row in shown):
+        lines += page.paragraph("types: the same kernel over other element types in B", indent="  ")
+    return lines
 
 
-def _label(row: Json) -> str:
-    """What a row is called; a kernel over other types in B says so."""
-    name: str = row.get("short_name") or row["name"]
-    return f"{name} (other types in B)" if row.get("paired_by") == "types" else name
+def _change(row: Json) -> str:
+    """What became of a row, by sign and word."""
+    word = "types" if row.get("paired_by") == "types" else row["status"]
+    return f"{SIGNS[row['status']]} {word}"
 
 
 def calls(row: Json) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app import text_sections
 from tracetui.app.formats import cell_width, fit, format_bytes, format_count, format_percent
+from tracetui.app.text_joins import join_lines
 from tracetui.app.text_table import WIDTH, Column, Page
 from tracetui.app.words import KIND_NAMES
 
@@ -36,6 +37,11 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
             *page.paragraph(f"One of {len(run['other_runs']) + 1} runs in this folder; the rest is listed below."),
             "",
         ]
+    if run["captures"]:
+        from tracetui.app.text_captures import capture_lines
+
+        lines += capture_lines(run["captures"], page)
+        traces = [trace for trace in traces if SECTIONS & trace.keys()]
     if run.get("ranks"):
         lines += [*rank_lines(run["ranks"], page), ""]
         traces = [_slowest(run)]
@@ -47,6 +53,8 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
             lines += [*block, ""] if block else []
     if others:
         lines += [*_other_tools(others, page), ""]
+    if run.get("joins"):
+        lines += [*join_lines(run["joins"], page), ""]
     return finish([*lines, *_others(run, page)])
 
 
@@ -164,6 +172,8 @@ def _others(run: Json, page: Page) -> list[str]:
         lines += page.paragraph(f"Not read: {warning}")
     if run["other_runs"]:
         lines.append(f"{len(run['other_runs'])} other runs in this folder; open one by its path:")
+        if not run["captures"]:
+            lines += page.paragraph("(--section captures reads them all and compares them)", indent="  ")
     for other in run["other_runs"]:
         paths = [Path(path) for path in other["paths"]]
         path = paths[0] if len(paths) == 1 else paths[0].parent

@@ -112,6 +112,7 @@ TRACE: dict[str, Any] = {
             "registers": MAYBE_WHOLE,
             "shared_memory": MAYBE_WHOLE,
             "tensor_cores": FLAG,
+            "tensor_cores_from": TEXT,
             "module": MAYBE_TEXT,
             "operator": MAYBE_TEXT,
             "modules": [{"path": TEXT, "calls": WHOLE, "us": REAL}],
@@ -275,7 +276,7 @@ def opened(shared_data: Path) -> Callable[[str], Run]:
     return get
 
 
-RUN_KEYS = {"path", "traces", "main", "comparable", "captures", "warnings", "other_runs", "ranks"}
+RUN_KEYS = {"path", "traces", "main", "joins", "comparable", "captures", "warnings", "other_runs", "ranks"}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

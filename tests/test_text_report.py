@@ -195,13 +195,15 @@ def test_markdown_takes_names_literally() -> None:
 def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trace]) -> None:
     found = diff_report(select(recording(VIM)), select(recording(VIM_FP16)))
     for ascii in (False, True):
-        text = diff_text(found, limit=10, ascii=ascii)
+        text = diff_text(found, limit=30, ascii=ascii)
         assert all(cell_width(line) <= 80 for line in text.splitlines())
         assert "+ added" in text
         assert "- removed" in text
     assert text.isascii()
     assert "NOT COMPARABLE" not in text
-    assert re.search(r"48->0 +- removed +selective_scan_fwd_kernel", text)
+    assert re.search(r"48->0 +- removed +sm80_xmma_gemm_f32_tn_n_", text)
+    assert re.search(r" 48 +~ types +selective_scan_fwd_kernel\n", text)
+    assert "types: the same kernel over other element types in B" in text
     assert re.search(r"Mixer/Mamba x48", text)
     table = list(csv.DictReader(io.StringIO(diff_csv(found, "operators"))))
     assert len(table) == len(found["operators"])
