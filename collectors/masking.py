@@ -1,0 +1,45 @@
+"""Command lines without what looks like a secret."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MASK = "***"
+_NAMES = (
+    r"(?:token|secret|passw(?:or)?d|passphrase|pass|pwd|credentials?|auth(?:orization)?|bearer|cookie|api[-_]?key|"
+    r"(?:access|private|secret|signing|encryption|license|wandb|account|storage)[-_]?key)s?"
+)
+_OPTION = re.compile(rf"(?:^|[-_.]){_NAMES}(?:$|[-_.](?!file|path|ids?$|len|size|count|num))", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)(=|:)(.+)", re.DOTALL)
+_KNOWN = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|"
+    r"xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def masked(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command with each value that an option like ``--token`` names replaced by ``***``.
+
+    A number is no secret: ``--max-token 512`` stays.
+    """
+    found = []
+    follows = False
+    for word in words:
+        if follows and not word.startswith("-"):
+            found.append(word if _NUMBER.fullmatch(word) else MASK)
+            follows = False
+            continue
+        follows = False
+        assigned = _ASSIGNED.fullmatch(word)
+        if assigned and _OPTION.search(assigned[1].lstrip("-")) and not _NUMBER.fullmatch(assigned[3]):
+            found.append(f"{assigned[1]}{assigned[2]}{MASK}")
+            continue
+        follows = word.startswith("-") and not assigned and bool(_OPTION.search(word.lstrip("-")))
+        found.append(_KNOWN.sub(MASK, _IN_URL.sub(rf"\g<scheme>{MASK}@", word)))
+    return tuple(found)

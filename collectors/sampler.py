@@ -1,0 +1,141 @@
+"""Watches the machine while a run goes on, and never gets into its way.
+
+A sample that takes long is taken more seldom, so that watching costs at most a twentieth of one core; of a long run
+every second sample is dropped whenever there are too many; an error costs one sample.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+INTERVAL_S = 0.5
+MOST = 2000
+"""Samples kept; a multiple of two."""
+SHARE = 20
+"""A sample that takes a second is followed by so many seconds without."""
+STOP_S = 3.0
+
+S = TypeVar("S")
+
+
+class Sampler(Generic[S]):
+    """Calls `take` every half second in a thread of its own until it is stopped.
+
+    Use it as a context manager, or `start` and `stop` it; `stop` gives the samples.
+    """
+
+    def __init__(self, take: Callable[[], S], interval_s: float = INTERVAL_S, most: int = MOST) -> None:
+        self._take = take
+        self._interval_s = interval_s
+        self._most = max(most - most % 2, 2)
+        self._samples: list[S] = []
+        self._stride = 1
+        self._taken = 0
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failures = 0
+        """Samples that could not be taken."""
+        self.latest: S | None = None
+        """The last one, thinned out or not."""
+
+    def start(self) -> None:
+        """Begins; the first sample is taken at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="machine sampler", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> list[S]:
+        """Ends and gives the samples, oldest first; a sample that hangs is not waited for longer than three seconds."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+        return self.samples
+
+    @property
+    def samples(self) -> list[S]:
+        """What is there so far, evenly spread over the run."""
+        with self._lock:
+            return list(self._samples)
+
+    def __enter__(self) -> Sampler[S]:
+        """Starts."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops."""
+        self.stop()
+
+    def _watch(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                sample = self._take()
+            except Exception:  # whatever a sensor does, the run goes on
+                self.failures += 1
+            else:
+                self._keep(sample)
+            took = time.monotonic() - began
+            self._stopping.wait(max(self._interval_s - took, took * SHARE))
+
+    def _keep(self, sample: S) -> None:
+        with self._lock:
+            self.latest = sample
+            if self._taken % self._stride == 0:
+                self._samples.append(sample)
+            self._taken += 1
+            if len(self._samples) >= self._most:
+                del self._samples[1::2]
+                self._stride *= 2
+
+
+class Lines:
+    """The last lines of a program that prints one whenever it has looked, as tegrastats and nvidia-smi do."""
+
+    def __init__(self, command: Sequence[str], keep: int = 64) -> None:
+        self._lines: deque[tuple[float, str]] = deque(maxlen=keep)
+        self._process: subprocess.Popen[str] | None = None
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl+C is for the run, which then stops this one
+            )
+        except (OSError, ValueError):
+            return
+        threading.Thread(target=self._read, name="machine lines", daemon=True).start()
+
+    def last(self, seconds: float) -> list[str]:
+        """The lines of the last so many seconds, oldest first."""
+        oldest = time.monotonic() - seconds
+        return [line for when, line in list(self._lines) if when >= oldest]
+
+    def close(self) -> None:
+        """Ends the program."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _read(self) -> None:
+        process: Any = self._process
+        with process.stdout as lines:
+            for line in lines:
+                self._lines.append((time.monotonic(), line.rstrip("\n")))

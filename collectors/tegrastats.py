@@ -1,0 +1,82 @@
+"""One line of tegrastats in any of its forms: JetPack 4 to 7, with and without root, Orin, Xavier, Thor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+MHZ = 1_000_000
+NO_SENSOR_C = -100.0
+"""A zone that is switched off reads -256."""
+
+_RAM = re.compile(r"\bRAM (\d+)/(\d+)MB")
+_SWAP = re.compile(r"\bSWAP (\d+)/(\d+)MB")
+_CPU = re.compile(r"\b[Cc][Pp][Uu] \[([^\]]*)\]")
+_CORE = re.compile(r"(\d+)%(?:@(\d+))?")
+_LOAD = r"(?:(?P<load>\d+)%)?(?:@\[?(?P<clocks>[\d,\s]+)\]?)?"
+_EMC = re.compile(rf"\bEMC(?:_FREQ)? {_LOAD}")
+_GPU = re.compile(rf"\bGR3D(?:_FREQ)? {_LOAD}")
+_TEMPERATURE = re.compile(r"\b([A-Za-z][\w.-]*)@(-?\d+(?:\.\d+)?)C\b")
+_RAIL = re.compile(
+    r"\b((?:VDD|VIN|VCC|POM|CV|CPU|GPU|SOC|SYS|DDR)[A-Z0-9_]*|[A-Z][A-Z0-9_]*_IN) (\d+)(?:mW)?/(\d+)(?:mW)?(?=\s|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line says; null and empty where it does not."""
+
+    ram_used_bytes: int | None = None
+    ram_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    cores: tuple[tuple[int, int | None] | None, ...] = ()
+    """Load in percent and clock in Hz; None for a core that is off."""
+    emc_percent: int | None = None
+    emc_hz: int | None = None
+    gpu_percent: int | None = None
+    gpu_hz: tuple[int, ...] = ()
+    """A clock per graphics cluster; one where the board gives one for all."""
+    temperatures_c: dict[str, float] = field(default_factory=dict)
+    rails_mw: dict[str, int] = field(default_factory=dict)
+    """What each supply takes now."""
+
+
+def parse(line: str) -> Line | None:
+    """What a line of tegrastats says; None for a line of something else."""
+    ram = _RAM.search(line)
+    if ram is None:
+        return None
+    swap = _SWAP.search(line)
+    cpu = _CPU.search(line)
+    emc, gpu = _EMC.search(line), _GPU.search(line)
+    emc_clocks = _clocks(emc)
+    return Line(
+        ram_used_bytes=int(ram[1]) * MIB,
+        ram_total_bytes=int(ram[2]) * MIB,
+        swap_used_bytes=int(swap[1]) * MIB if swap else None,
+        swap_total_bytes=int(swap[2]) * MIB if swap else None,
+        cores=tuple(_core(text) for text in cpu[1].split(",")) if cpu else (),
+        emc_percent=_load(emc),
+        emc_hz=emc_clocks[0] if emc_clocks else None,
+        gpu_percent=_load(gpu),
+        gpu_hz=_clocks(gpu),
+        temperatures_c={m[1]: float(m[2]) for m in _TEMPERATURE.finditer(line) if float(m[2]) > NO_SENSOR_C},
+        rails_mw={m[1]: int(m[2]) for m in _RAIL.finditer(line)},
+    )
+
+
+def _core(text: str) -> tuple[int, int | None] | None:
+    match = _CORE.fullmatch(text.strip())
+    return (int(match[1]), int(match[2]) * MHZ if match[2] else None) if match else None
+
+
+def _load(match: re.Match[str] | None) -> int | None:
+    return int(match["load"]) if match and match["load"] else None
+
+
+def _clocks(match: re.Match[str] | None) -> tuple[int, ...]:
+    if match is None or not match["clocks"]:
+        return ()
+    return tuple(int(number) * MHZ for number in re.findall(r"\d+", match["clocks"]))
