@@ -58,10 +58,12 @@ def report(
         "main": run.traces.index(run.main) if run.traces else None,
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
-        "captures": _captures(run, scope, open_file) if _wants_captures(run, sections and wanted) else [],
+        "captures": _captures(run, scope, limit, open_file) if _wants_captures(run, sections and wanted) else [],
         "warnings": list(run.warnings),
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }
+    if "counters" in wanted:
+        body["counters_compared"] = _compared(run, limit)
     if "ranks" in wanted:
         body["ranks"] = _ranks(run, scope)
     return {"schema": SCHEMA, "run": body}
@@ -87,6 +89,8 @@ def trace_report(
                 found[name], count = getattr(filled, name)()
             if count is not None:
                 counts[name] = count
+    if "counters" in found:
+        found |= filled.counter_extras()
     found["counts"] = counts
     return found
 
@@ -143,11 +147,20 @@ def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
     return bool(run.traces) and (run.main.info.kind in CHEAP_KINDS if sections is None else "captures" in sections)
 
 
-def _captures(run: Run, scope: Scope, open_file: Callable[[Path], Trace] | None) -> list[Json]:
+def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:
     from tracetui.analysis.captures import captures
     from tracetui.analysis.report_captures import capture_rows
 
-    return capture_rows(captures(run, scope, open_file))
+    return capture_rows(captures(run, scope, open_file)[:limit])
+
+
+def _compared(run: Run, limit: int | None) -> Json | None:
+    traces = run.of_kind("ncu")
+    if len(traces) < 2:
+        return None
+    from tracetui.analysis.report_counters import compared
+
+    return compared(traces, limit)
 
 
 def _ranks(run: Run, scope: Scope) -> list[Json]:

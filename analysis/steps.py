@@ -102,6 +102,12 @@ def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tup
     return slots[0], slots[1], counts
 
 
+def extent(trace: Trace) -> tuple[int, int] | None:
+    """When the recorded work begins and ends, ns; None for a trace without any."""
+    whole = _whole_file(trace)
+    return (int(whole.start[0]), int(whole.end[0])) if whole.start.size else None
+
+
 def _whole_file(trace: Trace) -> StepSlots:
     kind = trace.host["kind"].to_physical().to_numpy()
     rows = np.isin(kind, np.array(_EXTENT, np.uint8))

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report_rows import Json
 
-NESTED = ("modules", "operators", "counters", "by_category")
+NESTED = ("modules", "operators", "counters", "by_category", "rules")
 """Lists within a row: JSON has them, a table has no place for them."""
 
 
 def report_csv(found: Json, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
+    if section == "captures":
+        from tracetui.app.captures_csv import flat
+
+        return _csv(flat(found["run"]["captures"]))
     if section == "ranks":
         return _csv(found["run"].get("ranks", []))
     traces = found["run"]["traces"]
@@ -71,4 +75,7 @@ def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list):  # a launch's size as 4x384x1, what is missing as a list of words
+        sizes = all(isinstance(item, int) for item in value)
+        return printable(("x" if sizes else "; ").join(map(str, value)))
     return printable(value) if isinstance(value, str) else value

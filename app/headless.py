@@ -44,7 +44,11 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         if len(sections) > 1:
             raise UsageError("csv prints one section; pick it with --section NAME")
     run = _open(paths, request)
-    found = report(run, request.scope, sections, _rows_for_data(request))
+
+    def open_file(path: Path) -> Trace:
+        return open_path(path, cache=request.cache).main
+
+    found = report(run, request.scope, sections, _rows_for_data(request), open_file)
     _write(_render(found, request), request)
     return DONE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
@@ -26,10 +27,15 @@ def report_markdown(found: Json, *, limit: int | None = None) -> str:
     page = Page(limit)
     run = found["run"]
     lines = [f"# tracetui report: {plain(Path(run['path']).name or run['path'])}", ""]
+    if run["captures"]:
+        lines += _captures(run["captures"], page)
     if run.get("ranks"):
         lines += _ranks(run["ranks"], page)
     for trace in run["traces"]:
         lines += _trace(trace, page, alone=len(run["traces"]) == 1)
+    if run.get("counters_compared"):
+        for block in counter_blocks.compared_blocks(run["counters_compared"], page, short=False):
+            lines += counter_blocks.markdown_block(block, plain, code)
     lines += [f"Not read: {plain(warning)}" for warning in run["warnings"]]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -97,6 +103,8 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         lines += _overview(trace["overview"], page)
     if trace.get("kernels"):
         lines += _kernels(trace["kernels"], page)
+    for block in counter_blocks.blocks(trace, page):
+        lines += counter_blocks.markdown_block(block, plain, code)
     if trace.get("host_functions"):
         lines += _host(trace["host_functions"], page)
     if trace.get("modules"):
@@ -248,6 +256,19 @@ def _ranks(rows: list[Json], page: Page) -> list[str]:
     ]
     titles = ("rank", "step", "compute", "communication", "idle", "compute vs median", "")
     return _section("Ranks", titles, cells, len(rows), text=1)
+
+
+def _captures(found: list[Json], page: Page) -> list[str]:
+    from tracetui.app.captures_tables import tables
+
+    lines: list[str] = []
+    for table in tables(found, page):
+        titles = tuple(plain(column.title) for column in table.columns)
+        align = "".join("r" if column.right else "l" for column in table.columns)
+        rows = [[plain(cell) for cell in row] for row in table.cells]
+        shown = f" ({table.shown} of {table.whole})" if table.shown < table.whole else ""
+        lines += [f"## {plain(table.title)}{shown}", "", plain(table.base), "", *_table(titles, rows, align), ""]
+    return lines
 
 
 def _section(heading: str, titles: Titles, rows: Sequence[Sequence[str]], whole: int, *, text: int) -> list[str]:

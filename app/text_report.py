@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app import text_sections
+from tracetui.app import counter_blocks, text_sections
 from tracetui.app.formats import cell_width, fit, format_bytes, format_count, format_percent
 from tracetui.app.text_joins import join_lines
 from tracetui.app.text_table import WIDTH, Column, Page
@@ -51,6 +51,9 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
     for trace in shown:
         for block in (_head(trace, page), *text_sections.blocks(trace, page)):
             lines += [*block, ""] if block else []
+    if run.get("counters_compared"):
+        for counters in counter_blocks.compared_blocks(run["counters_compared"], page, short=True):
+            lines += [*counter_blocks.text_block(counters, page), ""]
     if others:
         lines += [*_other_tools(others, page), ""]
     if run.get("joins"):
