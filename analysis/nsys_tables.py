@@ -254,7 +254,7 @@ def _categories(*parts: tuple[str, pl.DataFrame]) -> pl.DataFrame:
             .with_columns(category=pl.lit(category))
             for category, rows in parts
         ]
-    ).sort("total", "category", "name", descending=[True, False, False])
+    ).sort("total", "name", "category", descending=[True, False, False])
     names = [groups["category"].alias("Category"), groups["name"].alias("Operation")]
     return with_percent(groups, [*timing_columns(groups, "Instances"), *names])
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.nsys_report/1"
+IDS = frozenset(
+    ("CorrId", "CorrID", "PID", "TID", "Pid", "Tid", "DevId", "Ctx", "GreenCtx", "Strm", "RangeId", "ParentId")
+)
+"""Whole numbers that stay as they are in the column form; all others get thousands separators."""
 NAME_WIDTH = 100
 """What nsys shows of a name in its column form."""
 _ABOUT_KERNELS = ("cuda_gpu", "cuda_kern", "cuda_api_gpu", "nvtx_gpu", "nvtx_kern")
@@ -103,7 +107,8 @@ def _text(table: StatsTable, limit: int | None, *, ascii: bool) -> str:
     columns = []
     for title in head.columns:
         places, is_text = table.digits(title), head[title].dtype == pl.String
-        cells = [_shown(value, places, ascii=ascii) for value in head[title].to_list()]
+        values = head[title].cast(pl.String).to_list() if title in IDS else head[title].to_list()
+        cells = [_shown(value, places, ascii=ascii) for value in values]
         width = max(map(cell_width, [title, *cells]))
         shown = [pad(cell, width, right=not is_text) for cell in cells]
         columns.append([title.center(width).ljust(width), "-" * width, *shown])
