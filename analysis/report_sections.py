@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.overview import Overview
+    from tracetui.analysis.report_counters import Counters
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -58,6 +59,12 @@ GPU_COLUMNS = (
     "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
     "tensor_core_percent",
 )  # fmt: skip
+COUNTER_COLUMNS = (
+    "launch", "kernel", "short_name", "range", "grid", "block", "launches", "duration_ns", "sm_percent",
+    "memory_percent", "dram_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
+    "l1_hit_percent", "l2_hit_percent", "l1_percent", "l2_percent", "registers", "shared_memory", "waves",
+    "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing", "rules",
+)  # fmt: skip
 COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
 LISTS = {
     "kernels": KERNEL_COLUMNS,
@@ -68,6 +75,7 @@ LISTS = {
     "api": API_COLUMNS,
     "ranges": RANGE_COLUMNS,
     "communication": COMMUNICATION_COLUMNS,
+    "counters": COUNTER_COLUMNS,
 }
 """The columns of the sections that are lists, empty or not."""
 NEED_TIMELINE = frozenset(
@@ -221,19 +229,30 @@ class Sections:
         }, None
 
     def memory(self) -> Section:
-        """The allocator's peaks."""
-        from tracetui.analysis.memory import memory
+        """The allocator's peaks, who held them, what stays, and how fragmented the rest is."""
+        from tracetui.analysis.memory_report import memory_section
 
-        found = memory(self.sel)
-        return {
-            "peak_allocated_bytes": found.peak_allocated_bytes,
-            "peak_reserved_bytes": found.peak_reserved_bytes,
-            "on_gpu": found.on_gpu,
-        }, None
+        return memory_section(self.sel, self.limit), None
 
     def counters(self) -> Section:
-        """Hardware counters per launch: no reader fills them yet."""
-        return [], 0
+        """Hardware counters per profiled launch."""
+        return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
+
+    def counter_extras(self) -> Json:
+        """What goes with the section `counters`: the same by kernel, and what was not collected."""
+        found = self._counters
+        return {
+            "counters_by_kernel": [] if found is None else found.kernels(),
+            "counters_missing": None if found is None else found.missing(),
+        }
+
+    @cached_property
+    def _counters(self) -> Counters | None:
+        if self.sel.trace.info.kind != "ncu":
+            return None
+        from tracetui.analysis.report_counters import Counters
+
+        return Counters(self.sel.trace, self.limit)
 
     def findings(self) -> Section:
         """What is wrong and what to do about it: nothing looks for that yet."""

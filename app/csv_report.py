@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report_rows import Json
 
-NESTED = ("modules", "operators", "counters", "by_category", "rules")
+NESTED = ("segments", "modules", "operators", "counters", "by_category", "rules")
 """Lists within a row: JSON has them, a table has no place for them."""
 
 
@@ -41,12 +41,18 @@ def diff_csv(found: Json, section: str) -> str:
 
 
 def _rows(section: Any) -> list[Json]:
-    """A list as it is, the overview as its steps, communication as its kernels, any other object as one row."""
+    """A list as it is, the overview as its steps, communication as its kernels, any other object as one row.
+
+    Memory is its holders, each with the figures of the whole.
+    """
     if isinstance(section, list):
         return section
     if "kernels" in section:
         kernels: list[Json] = section["kernels"]
         return kernels
+    if "holders" in section:
+        figures = {key: value for key, value in section.items() if not isinstance(value, (list, dict))}
+        return [{**figures, **row} for row in section["holders"]] or [figures]
     if "per_step" not in section:
         return [section]
     return [

@@ -9,6 +9,7 @@ from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
+from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_sections import launches, most_per_step, range_name, shown_ranges, unknowns
 from tracetui.app.text_table import Page
 from tracetui.app.words import CATEGORY_LABELS
@@ -120,18 +121,25 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         lines += _ranges(trace["ranges"], page)
     if "launches" in trace:
         lines += [" ".join(launches(trace, page)), ""]
-    memory = trace.get("memory")
-    if memory and memory["peak_allocated_bytes"] is not None:
-        peaks = (
-            f"{format_bytes(memory['peak_allocated_bytes'])} allocated, {format_bytes(memory['peak_reserved_bytes'])}"
-        )
-        lines += [f"{'GPU' if memory['on_gpu'] else 'Host'} memory peak: {peaks} reserved.", ""]
+    if "memory" in trace:
+        lines += _memory(trace["memory"], page)
     for kind in ("skipped", "repaired", "missing"):
         lines += [f"- {kind}: {format_count(note['count'])} × {plain(note['reason'])}" for note in source[kind]]
     absent = [line.strip() for line in unknowns(trace, page)]
     if absent:
         lines += ["", f"{absent[0]}:", "", *absent[1:]]
     return [*lines, ""]
+
+
+def _memory(found: Json, page: Page) -> list[str]:
+    lines = [plain(text) for text in sentences(found, page)]
+    lines += [""] if lines else []
+    for heading, base, columns, cells, whole in tables(found, page.limit):
+        texts = [n for n, column in enumerate(columns) if not column.right]
+        shown = [[code(cell) if n in texts else plain(cell) for n, cell in enumerate(row)] for row in cells]
+        titles = tuple(column.title for column in columns)
+        lines += _section(f"{heading} ({base})", titles, shown, whole, text=len(texts))
+    return lines
 
 
 def _overview(found: Json, page: Page) -> list[str]:

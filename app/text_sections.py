@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
+from tracetui.app.text_memory import memory_lines
 from tracetui.app.text_table import Column, Page
 from tracetui.app.words import ABSENT, CATEGORY_LABELS
 
@@ -168,7 +170,7 @@ def modules(trace: Json, page: Page) -> list[str]:
 def host_functions(trace: Json, page: Page) -> list[str]:
     """The host's hot spots, where the host is what the run waits for or all there is."""
     rows = trace["host_functions"]
-    waits_for = trace.get("overview", {}).get("waits_for", {}).get("what", "host")
+    waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
     if not rows or waits_for == "gpu":
         return []
     shown = most_per_step(rows)[: page.limit]
@@ -187,7 +189,7 @@ def host_functions(trace: Json, page: Page) -> list[str]:
         ]
         for row in shown
     ]
-    whole = "step time" if trace.get("overview", {}).get("steps", 1) else "the file"
+    whole = "step time" if (trace.get("overview") or {}).get("steps", 1) else "the file"
     title = page.heading("Host hot spots", f"self time, share of {whole}", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
 
@@ -287,13 +289,16 @@ def launches(trace: Json, page: Page) -> list[str]:
 
 
 def memory(trace: Json, page: Page) -> list[str]:
-    """The allocator's peaks."""
-    found = trace["memory"]
-    if found["peak_allocated_bytes"] is None:
-        return []
-    allocated, reserved = format_bytes(found["peak_allocated_bytes"]), format_bytes(found["peak_reserved_bytes"])
-    where = "GPU" if found["on_gpu"] else "Host"
-    return page.paragraph(f"{where} memory peak: {allocated} allocated, {reserved} reserved.")
+    """The allocator's peaks and who held them."""
+    return memory_lines(trace["memory"], page)
+
+
+def counters(trace: Json, page: Page) -> list[str]:
+    """What Nsight Compute measured, by kernel."""
+    lines: list[str] = []
+    for block in counter_blocks.blocks(trace, page):
+        lines += [*([""] if lines else []), *counter_blocks.text_block(block, page)]
+    return lines
 
 
 def communication(trace: Json, page: Page) -> list[str]:
@@ -337,13 +342,17 @@ def unknowns(trace: Json, page: Page) -> list[str]:
         "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),
         "modules": _is(trace, "modules", lambda rows: not any(row["class_name"] for row in rows)),
         "ranges": _is(trace, "ranges", lambda rows: not rows),
-        "memory": _is(trace, "memory", lambda found: found["peak_allocated_bytes"] is None),
+        "memory": _is(trace, "memory", _no_memory),
     }
     lines: list[str] = []
     for name, words in ABSENT.get(trace["source"]["kind"], {}).items():
         if absent[name]:
             lines += page.paragraph(f"- {words}", indent="  ")
     return ["Not in this recording", *lines] if lines else []
+
+
+def _no_memory(found: Json) -> bool:
+    return found["peak_allocated_bytes"] is None and found["segments"] is None
 
 
 def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
@@ -353,6 +362,7 @@ def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
 SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {
     "overview": overview,
     "kernels": kernels,
+    "counters": counters,
     "communication": communication,
     "host_functions": host_functions,
     "modules": modules,

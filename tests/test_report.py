@@ -211,7 +211,57 @@ TRACE: dict[str, Any] = {
         ],
     },
     "counters": [{}],
-    "memory": {"peak_allocated_bytes": MAYBE_WHOLE, "peak_reserved_bytes": MAYBE_WHOLE, "on_gpu": FLAG},
+    "memory": {
+        "peak_allocated_bytes": MAYBE_WHOLE,
+        "peak_reserved_bytes": MAYBE_WHOLE,
+        "on_gpu": FLAG,
+        "peak_device": MAYBE_WHOLE,
+        "peak_time_us": MAYBE_REAL,
+        "unused_percent": MAYBE_REAL,
+        "end_allocated_bytes": MAYBE_WHOLE,
+        "end_reserved_bytes": MAYBE_WHOLE,
+        "fragmentation_percent": MAYBE_REAL,
+        "segments": (dict, NONE),
+        "curve": [{"at_us": MAYBE_REAL, "allocated_bytes": MAYBE_WHOLE, "reserved_bytes": MAYBE_WHOLE}],
+        "holders": [
+            {
+                "by": TEXT,
+                "name": TEXT,
+                "bytes": WHOLE,
+                "percent": MAYBE_REAL,
+                "allocations": MAYBE_WHOLE,
+                "largest_bytes": MAYBE_WHOLE,
+                "own": MAYBE_TEXT,
+                "library": MAYBE_TEXT,
+                "stack": MAYBE_TEXT,
+            }
+        ],
+        "long_lived": [
+            {
+                "by": TEXT,
+                "name": TEXT,
+                "bytes": WHOLE,
+                "kept_bytes": WHOLE,
+                "allocations": WHOLE,
+                "steps": MAYBE_WHOLE,
+                "largest_bytes": WHOLE,
+                "own": MAYBE_TEXT,
+                "library": MAYBE_TEXT,
+                "stack": MAYBE_TEXT,
+            }
+        ],
+        "growth": [
+            {
+                "index": WHOLE,
+                "name": TEXT,
+                "allocated_start_bytes": MAYBE_WHOLE,
+                "allocated_end_bytes": MAYBE_WHOLE,
+                "growth_bytes": MAYBE_WHOLE,
+                "peak_bytes": MAYBE_WHOLE,
+            }
+        ],
+        "oom": [dict],
+    },
     "findings": [{}],
 }
 CHANGE = {
@@ -276,7 +326,7 @@ def opened(shared_data: Path) -> Callable[[str], Run]:
     return get
 
 
-RUN_KEYS = {"path", "traces", "main", "joins", "comparable", "captures", "warnings", "other_runs", "ranks"}
+RUN_KEYS = {"path", "counters_compared", "traces", "main", "joins", "comparable", "captures", "warnings", "other_runs", "ranks"}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -236,7 +236,9 @@ def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:
         (pl.col("end") - pl.col("start")).alias("life_ns"),
         _hex("address"),
     )
-    return Page(id="memory_allocations", title=title, frame=frame, columns=ALLOCATIONS, noun="allocations",
+    callers = ("operator", "module") if sel.trace.info.kind == "memory_snapshot" else ("stack", "stream")
+    columns = tuple(column for column in ALLOCATIONS if column.name not in callers)
+    return Page(id="memory_allocations", title=title, frame=frame, columns=columns, noun="allocations",
                 note="what is not given back has no lifetime", sort=("bytes", True), key="address")  # fmt: skip
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 14
 """Lines of a tab below which the table needs all of them."""
+TOO_FAR = 4
+"""Times the allocated memory that the reserved one may be and still stand in the same chart."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
     if height < LEAST_ROWS or picture.curve.height < 2 or width < 40:
         return lines
     allocated, reserved = columns(picture.curve, width, picture.window)
+    with_line = _worth_a_line(picture.curve)
+    reserved = reserved if with_line else []
     room = plot_width(allocated, reserved, width - 2, rows, label=formats.format_bytes)
     allocated, reserved = columns(picture.curve, room, picture.window)
+    reserved = reserved if with_line else []
     chart = area_chart(
         allocated,
         reserved,
@@ -78,9 +83,15 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
     mark = "-" if ascii else "─"
     fill = "#" if ascii else "█"
     if picture.curve.height > 1:
-        line = f", {mark} reserved" if picture.curve["reserved"].null_count() < picture.curve.height else ""
+        line = f", {mark} reserved" if _worth_a_line(picture.curve) else ""
         parts.append(f"{fill} allocated{line}")
     return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
+
+
+def _worth_a_line(curve: pl.DataFrame) -> bool:
+    """Whether what is reserved can share a scale with what is allocated: far above, it would flatten it."""
+    reserved, allocated = curve["reserved"].max(), curve["allocated"].max()
+    return isinstance(reserved, int) and isinstance(allocated, int) and reserved <= TOO_FAR * allocated
 
 
 def _times(picture: Picture, room: int, *, ascii: bool) -> tuple[str, str]:
