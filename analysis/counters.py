@@ -172,8 +172,13 @@ def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
     Args:
         launches: what `launch_counters` gives, or some of its rows.
     """
-    said = launches.select("name", "short_name", "duration_ns", "rules").explode("rules").drop_nulls("rules")
-    said = said.select(pl.col("name").alias("kernel"), "short_name", "duration_ns", pl.col("rules").struct.unnest())
+    own = pl.col("name").alias("kernel"), "device_row", "short_name", "duration_ns"
+    said = launches.select("name", "device_row", "short_name", "duration_ns", "rules").explode("rules")
+    said = said.drop_nulls("rules").select(*own, pl.col("rules").struct.unnest())
+    # a rule that speaks of several things in one launch counts once there, with what gains most
+    said = said.sort("speedup_percent", descending=True, nulls_last=True, maintain_order=True).unique(
+        ["device_row", "kernel", "kind", "section", "name"], keep="first", maintain_order=True
+    )
     gain = pl.when(pl.col("speedup_type") == "global").then(pl.col("duration_ns") * pl.col("speedup_percent") / 100)
     return (
         said.with_columns(gain_ns=gain)

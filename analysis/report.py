@@ -84,7 +84,8 @@ def trace_report(
     for name in report_sections.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
-                found[name], count = ([], 0) if name in report_sections.LISTS else (None, None)
+                is_list = name in report_sections.LISTS and name != "communication"
+                found[name], count = ([], 0) if is_list else (None, None)
             else:
                 found[name], count = getattr(filled, name)()
             if count is not None:

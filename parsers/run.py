@@ -57,7 +57,9 @@ def open_path(
         files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
     traces = _open_all(files, watch, cache, problems)
     path = files[0].path if others and len(files) == 1 else first
-    return Run(path, tuple(sorted(traces, key=_by_rank_and_tool)), tuple(map(str, problems)), others)
+    # files that were named one by one keep their order: the first is what the others are compared with
+    order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
+    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others)
 
 
 def _existing(path: Path) -> Path:

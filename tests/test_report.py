@@ -49,6 +49,39 @@ NOTE = {"reason": TEXT, "count": WHOLE, "example": TEXT}
 COST = {"us": REAL, "percent": MAYBE_REAL}
 IDLE = {"host_wait_percent": MAYBE_REAL, "kernel_wait_percent": MAYBE_REAL, "other_percent": MAYBE_REAL}
 TIMES = {"total_us": REAL, "mean_us": REAL, "median_us": REAL, "min_us": REAL, "max_us": REAL, "std_us": REAL}
+RULE = {
+    "kind": TEXT,
+    "section": MAYBE_TEXT,
+    "name": TEXT,
+    "speedup_percent": MAYBE_REAL,
+    "speedup_type": MAYBE_TEXT,
+    "text": MAYBE_TEXT,
+}
+COUNTERS = {
+    "short_name": TEXT,
+    "range": MAYBE_TEXT,
+    "launches": WHOLE,
+    "duration_us": MAYBE_REAL,
+    "sm_percent": MAYBE_REAL,
+    "memory_percent": MAYBE_REAL,
+    "dram_percent": MAYBE_REAL,
+    "occupancy_percent": MAYBE_REAL,
+    "theoretical_occupancy_percent": MAYBE_REAL,
+    "occupancy_limiter": MAYBE_TEXT,
+    "l1_hit_percent": MAYBE_REAL,
+    "l2_hit_percent": MAYBE_REAL,
+    "l1_percent": MAYBE_REAL,
+    "l2_percent": MAYBE_REAL,
+    "registers": MAYBE_WHOLE,
+    "shared_memory": MAYBE_WHOLE,
+    "waves": MAYBE_REAL,
+    "tensor_percent": MAYBE_REAL,
+    "tensor_cores": (bool, NONE),
+    "dram_bytes": MAYBE_REAL,
+    "bound": MAYBE_TEXT,
+    "missing": [TEXT],
+    "rules": [RULE],
+}
 TRACE: dict[str, Any] = {
     "source": {
         "path": TEXT,
@@ -210,7 +243,22 @@ TRACE: dict[str, Any] = {
             }
         ],
     },
-    "counters": [{}],
+    "counters": [{"launch": WHOLE, "kernel": TEXT, "grid": (list, NONE), "block": (list, NONE), **COUNTERS}],
+    "counters_by_kernel": [
+        {
+            "kernel": TEXT,
+            "total_us": MAYBE_REAL,
+            "duration_min_us": MAYBE_REAL,
+            "duration_max_us": MAYBE_REAL,
+            "grid": (list, NONE),
+            "block": (list, NONE),
+            **{key: kinds for key, kinds in COUNTERS.items() if key != "range"},
+            "registers": MAYBE_REAL,
+            "shared_memory": MAYBE_REAL,
+            "rules": [{**RULE, "launches": WHOLE, "gain_us": MAYBE_REAL}],
+        }
+    ],
+    "counters_missing": (dict, NONE),
     "memory": {
         "peak_allocated_bytes": MAYBE_WHOLE,
         "peak_reserved_bytes": MAYBE_WHOLE,
@@ -326,7 +374,9 @@ def opened(shared_data: Path) -> Callable[[str], Run]:
     return get
 
 
-RUN_KEYS = {"path", "counters_compared", "traces", "main", "joins", "comparable", "captures", "warnings", "other_runs", "ranks"}
+RUN_KEYS = {
+    "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "warnings", "other_runs", "ranks",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
