@@ -69,7 +69,8 @@ ORIN_NANO_25W = Board(
     model="NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super",
     compatible=("nvidia,p3768-0000+p3767-0005-super", "nvidia,p3767-0005", "nvidia,tegra234"),
     release=(36, "4.3"), gpu="17000000.gpu", clock=306, low=306, high=918,
-    clocks=(306, 408, 510, 612, 714, 816, 918, 1020), mode=(1, "25W"), tpc_mask=240, emc_cap=3199, cores=6, cpu=1344, memory_gib=8,
+    clocks=(306, 408, 510, 612, 714, 816, 918, 1020), mode=(1, "25W"),
+    tpc_mask=240, emc_cap=3199, cores=6, cpu=1344, memory_gib=8,
 )  # fmt: skip
 ORIN_NX_10W = Board(
     model="NVIDIA Jetson Orin NX Engineering Reference Developer Kit",
