@@ -41,10 +41,14 @@ exit codes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    from tracetui.app.profile_options import split_command
+
+    words, program = split_command(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser().parse_args(words)
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
+    arguments.program = program
     debug: bool = arguments.debug
     try:
         code = _run(arguments)
@@ -145,6 +149,10 @@ def build_parser() -> argparse.ArgumentParser:
     diff.add_argument("--section", choices=("kernels", "operators", "modules"), help="the table csv prints")
     _add_output(diff)
     diff.set_defaults(run=_diff)
+
+    from tracetui.app.profile_options import add_profile
+
+    add_profile(commands, common).set_defaults(run=_profile)
 
     cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
@@ -288,6 +296,26 @@ def _diff(arguments: argparse.Namespace) -> int:
     from tracetui.app.headless import print_diff
 
     return print_diff(arguments.a, arguments.b, _request(arguments), fail_above_percent=arguments.fail_on)
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from tracetui.app import profile_command
+    from tracetui.app.profile_options import axes_of, request_of
+    from tracetui.collectors.request import ProfileError
+
+    request = request_of(arguments, arguments.program, sys.argv)
+    axes = axes_of(arguments)
+    try:
+        if arguments.dry_run:
+            profile_command.dry_run(request, axes, arguments.repeats)
+            return DONE
+        code, folder = profile_command.profile(request, axes, arguments.repeats)
+    except ProfileError as problem:
+        raise UsageError(str(problem)) from problem
+    if code or not arguments.open:
+        return code
+    opened = [str(folder), *(["--ascii"] if arguments.ascii else []), *([] if arguments.cache else ["--no-cache"])]
+    return main(["open", "--color", arguments.color, *opened])
 
 
 def _cache(arguments: argparse.Namespace) -> int:

@@ -16,9 +16,8 @@ def software() -> dict[str, Any]:
         "python_executable": sys.executable,
         "torch": torch.__version__,
         "torch_git": getattr(torch.version, "git_version", None),
-        "cuda": getattr(torch.version, "cuda", None),
-        "hip": getattr(torch.version, "hip", None),
-        "cudnn": _quietly(lambda: torch.backends.cudnn.version()),
+        "cuda_runtime": getattr(torch.version, "cuda", None),
+        "cudnn": _text(_quietly(lambda: torch.backends.cudnn.version())),
         "triton": _version("triton"),
         "timm": _version("timm"),
         "mamba_ssm": _version("mamba_ssm"),
@@ -27,13 +26,13 @@ def software() -> dict[str, Any]:
 
 
 def settings() -> dict[str, Any]:
-    """Torch's switches that change speed."""
+    """Torch's switches that change speed, as `workload` in run.json has them."""
     import torch
 
     return {
-        "matmul_precision": _quietly(torch.get_float32_matmul_precision),
+        "tf32_matmul": _quietly(lambda: torch.backends.cuda.matmul.allow_tf32),
+        "tf32_cudnn": _quietly(lambda: torch.backends.cudnn.allow_tf32),
         "cudnn_benchmark": _quietly(lambda: torch.backends.cudnn.benchmark),
-        "cudnn_deterministic": _quietly(lambda: torch.backends.cudnn.deterministic),
         "deterministic": _quietly(torch.are_deterministic_algorithms_enabled),
         "threads": _quietly(torch.get_num_threads),
     }
@@ -50,7 +49,7 @@ def devices() -> list[dict[str, Any]]:
         facts = torch.cuda.get_device_properties(number)
         found.append(
             {
-                "id": number,
+                "index": number,
                 "name": facts.name,
                 "compute_capability": f"{facts.major}.{facts.minor}",
                 "sm_count": facts.multi_processor_count,
@@ -59,6 +58,10 @@ def devices() -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _version(package: str) -> str | None:

@@ -57,7 +57,8 @@ def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
         "workload": workload.describe(),
     }
     found["measurement"] = steps.run(spec, workload, progress)
-    found["workload"]["samples_per_step"] = workload.samples_per_step
+    found["workload"]["batch"] = workload.samples_per_step
+    found["workload"]["input_shapes"] = found["measurement"].pop("input_shapes")
     return found
 
 

@@ -49,8 +49,8 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
         "software": machine_torch.software(),
         "settings": machine_torch.settings(),
         "devices": machine_torch.devices(),
-        "workload": {"entry": None, "script": argv, "backend": "user"},
-        "measurement": {"files": recorder.files, "steps_recorded": recorder.recorded, "unprofiled_step_ns": []},
+        "workload": {"model": " ".join(argv), "backend": "user"},
+        "measurement": {"files": recorder.files, "steps_recorded": recorder.recorded, "clean_step_ns": []},
     }
 
 

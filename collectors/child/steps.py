@@ -24,7 +24,7 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
         progress: told of every step.
 
     Returns:
-        ``unprofiled_step_ns`` (one per clean step; empty where none was asked for), ``samples_per_step`` and
+        ``clean_step_ns`` (one per clean step; empty where none was asked for), ``samples_per_step`` and
         ``input_shapes`` of the batches really seen, and what the tool's recorder returned.
     """
     batches = endless(workload.batches)
@@ -39,8 +39,8 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
     warm_up(spec, run_step, progress)
     clean = clean_loop(spec, run_step, progress)
     recorded = RECORDERS[spec["tool"]](spec, run_step, lambda done: progress.say("profiling", done, spec["steps"]))
-    recorded["unprofiled_step_ns"] = clean
-    recorded["input_shapes"] = seen.get("input_shapes")
+    recorded["clean_step_ns"] = clean
+    recorded["input_shapes"] = seen.get("input_shapes", [])
     return recorded
 
 
@@ -57,13 +57,35 @@ def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -
 
 
 def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> list[int]:
-    """The durations of steps without a profiler, each with its device work, in ns."""
-    durations: list[int] = []
+    """How long steps take without a profiler, in ns, each from the end of the one before to its own.
+
+    On CUDA the ends are events on the stream, so that the host may run ahead as it does in the profiled steps.
+    """
+    count = spec["clean_steps"]
+    if not count:
+        return []
     synchronize(spec["device"])
-    for number in range(spec["clean_steps"]):
-        progress.say("clean", number, spec["clean_steps"])
-        begun = time.perf_counter_ns()
-        run_step()
-        synchronize(spec["device"])
-        durations.append(time.perf_counter_ns() - begun)
-    return durations
+    marks = []
+    for number in range(count + 1):
+        if number:
+            run_step()
+        marks.append(_mark(spec["device"]))
+        progress.say("clean", number, count)
+    synchronize(spec["device"])
+    return [_between(before, after) for before, after in zip(marks, marks[1:])]  # noqa: B905, RUF007  Python 3.8 has neither
+
+
+def _mark(device: str) -> Any:
+    """A moment on the device's time line, or on the host's where there is no such device."""
+    if device != "cpu":
+        import torch
+
+        if torch.cuda.is_available():
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            return event
+    return time.perf_counter_ns()
+
+
+def _between(before: Any, after: Any) -> int:
+    return after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)

@@ -1,0 +1,105 @@
+"""A run's folder: written under another name, renamed when the run has ended, however it ended."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tracetui.collectors import plan
+from tracetui.collectors.request import ProfileError
+
+PARTIAL = ".partial"
+MANIFEST, LOG = "run.json", "log.txt"
+KINDS = {
+    "trace.pt.trace.json.gz": "chrome",
+    plan.NSYS_EXPORT: "nsys",
+    plan.NCU_RAW: "ncu",
+    plan.NCU_DETAILS: "ncu",
+    "memory.pickle": "memory_snapshot",
+    LOG: "log",
+}
+"""What the files of a run are, as run.json calls it."""
+_HERE = Path(__file__).resolve().parent
+_PIECE = 1 << 20
+
+
+class RunFolder:
+    """The folder of one run while it is made."""
+
+    def __init__(self, final: Path) -> None:
+        self.final = final.absolute()
+        self.path = self.final.with_name(self.final.name + PARTIAL)
+        self.log = self.path / LOG
+
+    def create(self) -> None:
+        """Makes the folder and puts the child's program into it.
+
+        Raises:
+            ProfileError: there is something at its place, or it can't be written.
+        """
+        if self.final.exists():
+            raise ProfileError(f"{self.final}: exists already; give another --output, or remove it")
+        try:
+            if self.path.exists():  # what a run that was killed left
+                shutil.rmtree(self.path)
+            program = self.path / plan.PROGRAM
+            program.mkdir(parents=True)
+            for source, name in ((_HERE / "child", "child"), (_HERE.parent / "models", "models")):
+                shutil.copytree(source, program / name, ignore=shutil.ignore_patterns("__pycache__", "*.typed"))
+            (program / plan.START).write_text(
+                "import sys\n\nfrom child.main import main\n\nsys.exit(main(sys.argv[1]))\n"
+            )
+        except OSError as error:
+            raise ProfileError(f"{error.filename or self.path}: {(error.strerror or str(error)).lower()}") from error
+
+    def write_spec(self, tool: str, spec: dict[str, Any]) -> None:
+        """Puts down what the child shall do for one tool."""
+        (self.path / plan.PROGRAM / plan.SPEC.format(tool)).write_text(json.dumps(spec, indent=1) + "\n")
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Writes run.json, whole or not at all.
+
+        Raises:
+            ProfileError: the disk is full, or the folder is gone.
+        """
+        target = self.path / MANIFEST
+        scratch = target.with_name(MANIFEST + PARTIAL)
+        try:
+            scratch.write_text(json.dumps(manifest, indent=1) + "\n")
+            scratch.replace(target)
+        except OSError as error:
+            why = "no space left on the disk" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
+            raise ProfileError(f"{target}: {why}") from error
+
+    def result(self, tool: str) -> dict[str, Any]:
+        """What the child said of one tool's phase; empty where it came to say nothing."""
+        try:
+            found = json.loads((self.path / f"result.{tool}.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def files(self) -> list[dict[str, Any]]:
+        """The run's recordings and its log, as run.json lists them."""
+        return [_described(self.path / name, kind) for name, kind in KINDS.items() if (self.path / name).is_file()]
+
+    def finish(self) -> Path:
+        """Takes the child's program and its notes away and gives the folder its name."""
+        for result in self.path.glob("result.*.json"):
+            result.unlink()
+        (self.path / plan.PROGRESS).unlink(missing_ok=True)
+        shutil.rmtree(self.path / plan.PROGRAM / "__pycache__", ignore_errors=True)
+        self.path.rename(self.final)
+        return self.final
+
+
+def _described(path: Path, kind: str) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return {"name": path.name, "kind": kind, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}

@@ -1,0 +1,293 @@
+"""A profiled run from beginning to end: folder, phases, the machine's state, and what is left when something fails."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors import machine, plan, process, reasons
+from tracetui.collectors.folder import RunFolder
+from tracetui.collectors.masking import masked
+from tracetui.collectors.nvidia_tools import find_tool
+from tracetui.collectors.probe import Probe
+from tracetui.collectors.request import ProfileError, ProfileRequest
+from tracetui.parsers.run_manifest import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+INTERRUPTED = 130
+SPEED_VARIABLES = (
+    "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)  # fmt: skip
+"""The only environment variables that run.json holds."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How far a run has come."""
+
+    tool: str
+    phase: str
+    """``building``, ``warm-up``, ``clean``, ``profiling``, ``writing``, ``exporting``"""
+    step: int = 0
+    of: int = 0
+    elapsed_s: float = 0.0
+    power: dict[str, Any] | None = None
+    """The newest sample of the machine's state (`parsers.run_manifest.PowerState`)."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: str
+    """``finished``, ``failed`` or ``interrupted``"""
+    folder: Path
+    exit_code: int = 0
+    problems: list[str] = field(default_factory=list)
+    """What went wrong or was left out, a line each."""
+
+
+def find_programs(request: ProfileRequest) -> dict[str, str]:
+    """Where nsys and ncu are, as far as the request needs them.
+
+    Raises:
+        ProfileError: one is not there.
+    """
+    probe = Probe()
+    programs: dict[str, str] = {}
+    for name in plan.needed_programs(request.tools):
+        found = find_tool(probe, name)
+        if found is None:
+            raise ProfileError(f"{name} is not on PATH nor where it is usually installed; `tracetui doctor` says more")
+        programs[name] = str(found)
+    return programs
+
+
+def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
+    """Makes the run. Whatever happens, a folder is left that says so.
+
+    Args:
+        request: what to run and how.
+        tell: called about ten times a second with how far it has come.
+
+    Raises:
+        ProfileError: it could not even be begun; nothing is left.
+    """
+    programs = find_programs(request)
+    folder = RunFolder(request.output)
+    folder.create()
+    return _Run(request, folder, programs, tell).all()
+
+
+class _Run:
+    """One run under way."""
+
+    def __init__(
+        self, request: ProfileRequest, folder: RunFolder, programs: dict[str, str], tell: Callable[[Tick], None]
+    ) -> None:
+        self._request = request
+        self._folder = folder
+        self._programs = programs
+        self._tell = tell
+        self._begun = time.monotonic()
+        self._watch = machine.watch()
+        self._problems: list[str] = []
+        self._exit_code: int | None = 0
+        self._signal: str | None = None
+        self._manifest = self._first_manifest()
+
+    def all(self) -> Outcome:
+        """Every phase; what one leaves stays, whatever becomes of the others."""
+        status = "finished"
+        with _ended_by_hangup():
+            try:
+                self._folder.write_manifest(self._manifest)
+                self._watch.start()
+                for tool in self._request.tools:
+                    if not self._phase(tool):
+                        status = "failed"
+            except KeyboardInterrupt:
+                status, self._exit_code = "interrupted", INTERRUPTED
+                self._problems.append("interrupted; what was finished is kept")
+            except ProfileError as problem:
+                status, self._exit_code = "failed", self._exit_code or 1
+                self._problems.append(str(problem))
+            final = self._end(status)
+        return Outcome(status, final, (1 if self._exit_code is None else self._exit_code), self._problems)
+
+    def _first_manifest(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            "schema": SCHEMA,
+            "status": "running",
+            "identity": machine.identity(request.typed or None),
+            "software": machine.software(request.python),
+            "device": machine.devices(),
+            "power": {"before": machine.power_state(), "during": [], "after": None},
+            "workload": {
+                "model": request.name,
+                "device": request.device,
+                "requested_batch": request.options.get("batch"),
+                "options": {name: value for name, value in request.options.items() if value is not None},
+                "environment": {name: os.environ[name] for name in SPEED_VARIABLES if name in os.environ},
+            },
+            "measurement": {
+                "tool": request.tools[0] if len(request.tools) == 1 else "all",
+                "warmup_steps": request.warmup,
+                "steps": request.steps,
+                "flags": {
+                    "with_stack": request.with_stack,
+                    "profile_memory": request.with_memory,
+                    "record_shapes": True,
+                },
+                "commands": [],
+            },
+            "outcome": {},
+        }
+
+    # --- phases
+
+    def _phase(self, tool: str) -> bool:
+        """One tool; whether all went well."""
+        request, folder = self._request, self._folder
+        phase = plan.make_phase(request, tool, folder.path, self._programs, self._kernels() if tool == "ncu" else None)
+        run_id = str(self._manifest["identity"].get("run_id"))
+        folder.write_spec(tool, plan.child_spec(request, tool, folder.path, run_id))
+        code = self._command(tool, phase.record, "starting")
+        self._take_over(tool, folder.result(tool))
+        problem = reasons.explain(tool, code, folder.result(tool), folder.log, phase.record.purpose)
+        if problem is None:
+            for command in phase.finish:
+                code = self._command(tool, command, "exporting")
+                if code:
+                    problem = reasons.explain(tool, code, {}, folder.log, command.purpose)
+                    break
+        if problem is None and not (folder.path / phase.leaves[0]).exists():
+            problem = f"{tool}: it ended well, but left no {phase.leaves[0]}; log.txt may say why"
+        if problem is not None:
+            self._problems.append(problem)
+            self._exit_code = code if code > 0 else (1 if code == 0 else None)
+            self._signal = signal.Signals(-code).name if code < 0 else self._signal
+        self._folder.write_manifest(self._manifest)
+        return problem is None
+
+    def _command(self, tool: str, command: plan.Command, phase: str) -> int:
+        self._manifest["measurement"]["commands"].append(list(masked(command.words)))
+        follow = _Follower(self._folder.path / plan.PROGRESS)
+        state = Tick(tool, phase)
+
+        def tick() -> None:
+            nonlocal state
+            state = follow.newest(state)
+            elapsed = time.monotonic() - self._begun
+            self._tell(Tick(tool, state.phase, state.step, state.of, elapsed, self._watch.latest))
+
+        output = None if command.output is None else self._folder.path / command.output
+        try:
+            return process.run(command.words, self._folder.log, tick, output=output)
+        except OSError as error:
+            raise ProfileError(f"{command.words[0]}: {(error.strerror or str(error)).lower()}") from error
+
+    def _kernels(self) -> plan.KernelChoice | None:
+        """What ncu shall measure, from the trace that an earlier phase left."""
+        from tracetui.collectors.kernel_choice import choose
+        from tracetui.parsers import TraceError, open_path
+
+        for name in ("trace.pt.trace.json.gz", plan.NSYS_EXPORT):
+            path = self._folder.path / name
+            if path.exists():
+                with contextlib.suppress(TraceError):
+                    return choose(open_path(path, cache=False).main)
+        return None
+
+    def _take_over(self, tool: str, result: dict[str, Any]) -> None:
+        """What the child found out goes to its place in the manifest."""
+        manifest = self._manifest
+        manifest["software"].update({k: v for k, v in (result.get("software") or {}).items() if v is not None})
+        manifest["workload"].update({**(result.get("settings") or {}), **(result.get("workload") or {})})
+        for seen in result.get("devices") or ():
+            known = next((d for d in manifest["device"] if d.get("name") == seen.get("name")), None)
+            if known is None:
+                manifest["device"].append(seen)
+            else:
+                known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
+        measured = result.get("measurement") or {}
+        if measured.get("clean_step_ns"):
+            manifest["measurement"]["clean_step_ns"] = measured["clean_step_ns"]
+
+    # --- the end
+
+    def _end(self, status: str) -> Path:
+        manifest = self._manifest
+        manifest["status"] = status
+        manifest["power"]["during"] = self._watch.stop()
+        manifest["power"]["after"] = machine.power_state()
+        manifest["outcome"] = {
+            "exit_code": self._exit_code,
+            "signal": self._signal,
+            "explanation": "; ".join(self._problems) or None,
+            "ended_unix_ns": time.time_ns(),
+            "duration_ns": round((time.monotonic() - self._begun) * 1e9),
+            "files": self._folder.files(),
+        }
+        try:
+            self._folder.write_manifest(manifest)
+            return self._folder.finish()
+        except (ProfileError, OSError) as problem:  # the folder keeps the name it has while it is made
+            self._problems.append(str(problem))
+            return self._folder.path
+
+
+class _Follower:
+    """Reads what the child adds to its progress file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = path.stat().st_size if path.exists() else 0
+
+    def newest(self, known: Tick) -> Tick:
+        """The state by the last whole line since; the known one where there is none."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                text = file.read()
+        except OSError:
+            return known
+        lines, _, _ = text.rpartition(b"\n")
+        if not lines:
+            return known
+        self._at += len(lines) + 1
+        try:
+            said = json.loads(lines.splitlines()[-1])
+            return Tick(known.tool, str(said["phase"]), int(said["step"]), int(said["of"]))
+        except (ValueError, KeyError, TypeError):
+            return known
+
+
+@contextlib.contextmanager
+def _ended_by_hangup() -> Iterator[None]:
+    """A lost terminal or a polite kill ends the run as Ctrl+C does: the folder still says what happened."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGHUP, signal.SIGTERM)
+    try:
+        before = {number: signal.signal(number, stop) for number in numbers}
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

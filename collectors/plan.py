@@ -1,0 +1,227 @@
+"""The commands that make up a profiled run, and why each of their flags is there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors.request import TOOLS, ProfileError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tracetui.collectors.request import ProfileRequest
+
+PROGRAM, SPEC = "child", "spec.{}.json"
+START = "start.py"
+"""What the child's Python is given to run, in `PROGRAM`."""
+PROGRESS = "progress.jsonl"
+NSYS_REPORT, NSYS_EXPORT = "nsys.nsys-rep", "nsys.sqlite"
+NCU_REPORT, NCU_RAW, NCU_DETAILS = "ncu.ncu-rep", "ncu.csv", "ncu.details.csv"
+NCU_SECTIONS = (
+    "SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart", "LaunchStats",
+    "Occupancy", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
+)  # fmt: skip
+"""Sections and no metrics by name: which metrics a section has differs from chip to chip, and ncu knows."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A word of a command, or two that belong together, and why it is there."""
+
+    words: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """One program to run."""
+
+    purpose: str
+    """What it is for, in a few words: "record with Nsight Systems"."""
+    flags: tuple[Flag, ...]
+    output: str | None = None
+    """The file that its standard output goes to; null for the log."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line."""
+        return tuple(word for flag in self.flags for word in flag.words)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one tool does in a run."""
+
+    tool: str
+    record: Command
+    finish: tuple[Command, ...] = ()
+    """What makes the recording readable, once it is there."""
+    leaves: tuple[str, ...] = ()
+    """The recordings that the run's folder holds afterwards."""
+    needs_kernels: bool = False
+    """The kernels to measure are known only when another tool's trace is there."""
+
+
+def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) -> dict[str, Any]:
+    """What the child is told: the keys that `child.steps`, `child.tools` and `child.script` read."""
+    first = tool == request.tools[0]
+    return {
+        "run_id": run_id,
+        "tool": tool,
+        "out": str(folder),
+        "progress": str(folder / PROGRESS),
+        "registry": "models.registry",
+        "entry": request.entry,
+        "options": {**request.options, "device": request.device} if request.entry else {},
+        "script": list(request.command),
+        "device": request.device,
+        "steps": 1 if tool == "ncu" else request.steps,
+        "warmup": request.warmup,
+        "profiler_warmup": 1,
+        "clean_steps": request.clean_steps if first else 0,
+        "with_stack": request.with_stack,
+        "with_memory": request.with_memory,
+        "memory_entries": request.memory_entries,
+        "window": request.window,
+    }
+
+
+def make_phase(
+    request: ProfileRequest, tool: str, folder: Path, programs: dict[str, str], kernels: KernelChoice | None = None
+) -> Phase:
+    """The commands of one tool.
+
+    Args:
+        request: what the user asked for.
+        tool: one of `TOOLS`.
+        folder: where the run is written.
+        programs: the paths of ``nsys`` and ``ncu``, by name.
+        kernels: what ncu is to measure; null where that is not known yet, or nothing narrows it.
+
+    Raises:
+        ProfileError: the tool can't do that.
+    """
+    if tool not in TOOLS:
+        raise ProfileError(f"no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    if tool == "nsys":
+        return _nsys(request, folder, programs)
+    if tool == "ncu":
+        return _ncu(request, folder, programs, kernels)
+    if tool == "memory" and request.command:
+        raise ProfileError(
+            "--tool memory needs a model of tracetui's; in a program of your own call "
+            "torch.cuda.memory._record_memory_history() and _dump_snapshot(PATH)"
+        )
+    what = "torch.profiler" if tool == "torch" else "the CUDA allocator's history"
+    leaves = "trace.pt.trace.json.gz" if tool == "torch" else "memory.pickle"
+    return Phase(tool, Command(f"record with {what}", _child(request, tool, folder)), leaves=(leaves,))
+
+
+def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
+    return (
+        Flag((request.python,), "the Python that has torch and the model (--python)"),
+        Flag(("-u",), "what it prints is in the log even if it is killed"),
+        Flag((str(folder / PROGRAM / START),), "tracetui's program for the profiled Python, copied into the folder"),
+        Flag((str(folder / PROGRAM / SPEC.format(tool)),), "what it shall do"),
+    )
+
+
+def _program(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
+    """What nsys and ncu run: the child for a model, the user's own program as it is."""
+    if request.command:
+        return (Flag(request.command, "your program"),)
+    return _child(request, tool, folder)
+
+
+def _nsys(request: ProfileRequest, folder: Path, programs: dict[str, str]) -> Phase:
+    flags = [
+        Flag((programs["nsys"], "profile"), "Nsight Systems"),
+        Flag(("--trace=cuda,nvtx",), "kernels, copies, CUDA calls and ranges; more slows short steps down"),
+        Flag(("--sample=none", "--cpuctxsw=none"), "no sampling of the CPU: it needs rights and costs time"),
+        Flag(("--cuda-graph-trace=node",), "the kernels inside CUDA graphs, one by one"),
+    ]
+    if not request.command:
+        flags.append(
+            Flag(
+                ("--capture-range=cudaProfilerApi", "--capture-range-end=stop"),
+                "only the profiled steps: the program starts and stops the capture",
+            )
+        )
+    flags += [
+        Flag(("--force-overwrite=true",), "an earlier report in the folder is replaced"),
+        Flag((f"--output={folder / NSYS_REPORT}",), "where the report goes"),
+        *_program(request, "nsys", folder),
+    ]
+    export = Command(
+        "export the report so that tracetui can read it",
+        (
+            Flag((programs["nsys"], "export"), "Nsight Systems"),
+            Flag(("--type=sqlite", "--force-overwrite=true"), "the form that can be read without NVIDIA's programs"),
+            Flag((f"--output={folder / NSYS_EXPORT}",), "beside the report"),
+            Flag((str(folder / NSYS_REPORT),), "the report"),
+        ),
+    )
+    record = Command("record with Nsight Systems", tuple(flags))
+    return Phase("nsys", record, (export,), (NSYS_EXPORT, NSYS_REPORT))
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """The kernels worth measuring one by one."""
+
+    functions: tuple[str, ...]
+    """Base names, as ncu calls them by default."""
+    launches: int
+    """How many matching launches it takes until each kernel was seen."""
+    share_percent: float
+    """What these kernels make of the GPU's kernel time in the trace that they were picked from."""
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression of exactly these names."""
+        return f"^({'|'.join(map(re.escape, self.functions))})$"
+
+
+def _ncu(request: ProfileRequest, folder: Path, programs: dict[str, str], kernels: KernelChoice | None) -> Phase:
+    launches = request.ncu_launches if kernels is None else min(kernels.launches, request.ncu_launches)
+    flags = [
+        Flag((programs["ncu"],), "Nsight Compute"),
+        Flag(("--target-processes", "all"), "the program may start others"),
+        Flag(("--clock-control", "none"), "the clocks of the real run: by default ncu locks them lower"),
+        Flag(
+            tuple(word for section in NCU_SECTIONS for word in ("--section", section)),
+            "what the Counters tab shows and the roofline needs; --set full would take several times as long",
+        ),
+        Flag(("--nvtx",), "which range each launch was in"),
+        Flag(("--launch-count", str(launches)), "each launch is replayed some dozen times"),
+    ]
+    if not request.command:
+        flags.append(Flag(("--profile-from-start", "off"), "only the profiled steps"))
+    if kernels is not None:
+        why = f"the kernels that make {kernels.share_percent:.1f} % of the kernel time in the first trace"
+        flags.append(Flag(("--kernel-name", f"regex:{kernels.pattern}"), why))
+    flags += [
+        Flag(("--force-overwrite", "--export", str(folder / NCU_REPORT)), "the report, whole"),
+        *_program(request, "ncu", folder),
+    ]
+    pages = tuple(
+        Command(
+            f"print its {page} page so that tracetui can read it",
+            (
+                Flag((programs["ncu"], "--import", str(folder / NCU_REPORT)), "the report"),
+                Flag(("--csv", "--page", page), "all metrics" if page == "raw" else "the rules"),
+            ),
+            output=name,
+        )
+        for page, name in (("raw", NCU_RAW), ("details", NCU_DETAILS))
+    )
+    record = Command("measure kernels one by one with Nsight Compute", tuple(flags))
+    return Phase("ncu", record, pages, (NCU_RAW, NCU_DETAILS, NCU_REPORT), needs_kernels=not request.command)
+
+
+def needed_programs(tools: Sequence[str]) -> tuple[str, ...]:
+    """Which of NVIDIA's programs these tools are."""
+    return tuple(tool for tool in tools if tool in ("nsys", "ncu"))

@@ -1,0 +1,83 @@
+"""Why a phase of a run failed, in one line, and what to do: from exit codes, signals and what the tools print."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TAIL_BYTES = 1 << 16
+_COUNTERS = (
+    "the driver lets only administrators read GPU counters (ERR_NVGPUCTRPERM): run with sudo, or set "
+    "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module; `tracetui doctor` says more"
+)
+KNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile("ERR_NVGPUCTRPERM"), _COUNTERS),
+    (
+        re.compile(r"OutOfMemoryError|CUDA out of memory"),
+        "the GPU's memory was too small: a smaller --batch needs less",
+    ),
+    (re.compile(r"No space left on device|Errno 28"), "no space left on the disk"),
+    (re.compile("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), _COUNTERS),
+    (
+        re.compile("No kernels were profiled"),
+        "no kernel was measured: the chosen kernels did not run between start and stop of the capture",
+    ),
+    (re.compile("InvalidConfiguration|unrecognised option|unrecognized option", re.IGNORECASE), ""),
+)
+"""What a log may say, and what it means for the person; empty where the line itself says it best."""
+
+
+def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: str) -> str | None:
+    """Why a command did not do what it was for; null where it did.
+
+    Args:
+        tool: the tool of the phase.
+        code: the exit code; negative the signal that ended it.
+        result: what the child wrote, empty where it did not come to that.
+        log: where the program's output went.
+        purpose: what the command was for.
+    """
+    said = result.get("error")
+    if code == 0 and not said:
+        return None
+    text = _tail(log)
+    for pattern, meaning in KNOWN:
+        if found := pattern.search(text):
+            return f"{tool}: {meaning or _line_around(text, found.start())}"
+    if said:
+        return f"{tool}: {said}"
+    if code < 0:
+        return f"{tool}: {_by_signal(-code)} while it was to {purpose}"
+    last = next((line for line in reversed(text.splitlines()) if line.strip() and not line.startswith("$ ")), "")
+    return f"{tool}: exit code {code} while it was to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
+
+
+def _by_signal(number: int) -> str:
+    if number == signal.SIGKILL:
+        return "killed (SIGKILL), most likely because the machine ran out of memory,"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    crashed = number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
+    return f"crashed ({name})" if crashed else f"ended by {name}"
+
+
+def _tail(log: Path) -> str:
+    """The end of what the last program printed."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return text[text.rfind("\n$ ") + 1 :]
+
+
+def _line_around(text: str, at: int) -> str:
+    return text[text.rfind("\n", 0, at) + 1 :].splitlines()[0].strip()
