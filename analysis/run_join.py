@@ -63,12 +63,20 @@ def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
     ]
 
 
-def kernel_counters_of(run: Run, trace: Trace) -> Measured | None:
-    """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; null without any."""
+def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None) -> Measured | None:
+    """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; null without any.
+
+    Args:
+        run: the run.
+        trace: one of its recordings, by another tool.
+        known: what `joined` gives for the two, where that is known already.
+    """
     from tracetui.analysis.counters import by_kernel, launch_counters
 
     tables = []
-    for found in joined(run, trace, "ncu"):
+    for found in joined(run, trace, "ncu") if known is None else known:
+        if found.other.info.kind != "ncu":
+            continue
         ours = found.join.launches.filter(pl.col("status") == "matched")
         ours = ours.select(pl.col("row").alias("device_row"), pl.col("kernel").cast(pl.String))
         tables.append(launch_counters(found.other).join(ours, on="device_row").with_columns(name=pl.col("kernel")))

@@ -342,10 +342,8 @@ async def test_two_paths_open_the_diff():
         assert any("- removed" in line and "sm80_xmma_gemm" in line for line in lines(app))
         names = [line[1:30].rstrip() for line in lines(app)[4:-1]]
         assert len(set(names)) == len(names)
-        assert names[0].startswith("selective_scan_fwd")
-        assert names[0].endswith("<fp16>")
-        assert names[1].startswith("selective_scan_fwd")
-        assert names[1].endswith("<fp32>")
+        assert names[0].startswith("sm80_xmma_gemm_f32_tn_n")  # the scans of both runs are one row, little changed
+        assert not any(name.startswith("selective_scan_fwd") for name in names[:10])
         await press(pilot, "v")
         assert lines(app)[4].startswith(">aten::mm")
         assert "~ changed" in lines(app)[4]

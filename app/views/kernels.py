@@ -12,6 +12,7 @@ from tracetui.analysis.modules import module_kernels
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.names import tell_apart
+from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 
@@ -92,17 +93,20 @@ NO_GPU = (
 
 
 def kernel_page(
-    frame: pl.DataFrame, *, title: str, base: str, empty: str = NO_GPU, within: tuple[str, str] | None = None
+    session: Session, frame: pl.DataFrame, *, title: str, empty: str = NO_GPU, within: tuple[str, str] | None = None
 ) -> Page:
-    """A table of kernels."""
+    """A table of kernels, with what ncu measured of them where the run holds that."""
+    base = session.selection().describe()
     total = int(frame["total_ns"].sum()) if frame.height else 0
+    frame, columns, coverage = beside(session, frame, COLUMNS)
+    remarks = (base, f"{format_ns(total)} of kernel time", *coverage)
     return Page(
         id="kernels",
         title=title,
         frame=tell_apart(frame),
-        columns=COLUMNS,
+        columns=columns,
         noun="kernels",
-        note=f"{base} · {format_ns(total)} of kernel time" if frame.height else base,
+        note=" · ".join(remarks) if frame.height else base,
         empty=empty,
         sort=("total_ns", True),
         inside="launches",
@@ -145,9 +149,9 @@ def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
     def work() -> Page:
         selection = session.selection()
         return kernel_page(
+            session,
             module_kernels(selection, path),
             title=name,
-            base=selection.describe(),
             empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
             within=("module", path),
         )
@@ -161,9 +165,9 @@ def inside_operator(session: Session, name: str) -> Callable[[], Page]:
     def work() -> Page:
         selection = session.selection()
         return kernel_page(
+            session,
             operator_kernels(selection, name),
             title=name,
-            base=selection.describe(),
             empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
             within=("operator", name),
         )
@@ -224,7 +228,7 @@ class KernelsView(TableView):
                 key="name",
             )
         frame = self.session.cached("kernels", lambda: kernels(selection))
-        return kernel_page(frame, title="Kernels", base=selection.describe())
+        return kernel_page(self.session, frame, title="Kernels")
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A kernel's launches; the kernels of a module or an operator that launches it."""
