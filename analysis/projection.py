@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.calltree import NONE, row_ids
-from tracetui.parsers.nesting import LaneClock, nest
+from tracetui.parsers.nesting import LaneClock, nearest, nest, tightest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,6 +77,40 @@ def project(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Projectio
         end_ns=over_slices(np.maximum, device_end, edges[low], edges[high], NEVER),
         work=work,
     )
+
+
+def projected_ns(found: Projection) -> Ints:
+    """For each range the time from the start of its first work to the end of its last, 0 without work."""
+    filled = found.launches > 0
+    return np.where(filled, found.end_ns, 0) - np.where(filled, found.start_ns, 0)
+
+
+def innermost(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Ints:
+    """The host row of the range that began last of those around each device row's launch, or -1.
+
+    Args:
+        host: the whole host frame (`schema.HOST`).
+        ranges: host rows, ascending.
+        device: ``launch`` and ``range`` of each activity (`schema.DEVICE`).
+    """
+    style = host["style"]
+    if style.null_count() == host.height or not (style == "start_end").any():
+        return row_ids(device["range"])
+    launch = row_ids(device["launch"])
+    calls = np.unique(launch[launch >= 0])
+    rows = np.union1d(ranges, calls)
+    is_range = np.isin(rows, ranges)
+    lane = lanes_of(host)[rows]
+    start = host["start"].to_numpy()[rows]
+    end = start + host["duration"].to_numpy()[rows]
+    lanes = int(lane[-1]) + 1 if lane.size else 0
+    parent = tightest(lane, start, end, LaneClock(lanes, start, end)).parent
+    around = nearest(parent, is_range, np.searchsorted(rows, calls))
+    of_call = np.where(around >= 0, rows[around] if rows.size else NONE, NONE)
+    if not calls.size:
+        return np.full(launch.shape, NONE, np.int64)
+    at = np.minimum(np.searchsorted(calls, launch), calls.size - 1)
+    return np.where(launch >= 0, of_call[at], NONE)
 
 
 def over_slices(ufunc: np.ufunc, values: Ints, begin: Ints, end: Ints, nothing: int) -> Ints:

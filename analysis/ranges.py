@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, add_up, codes_of, count, dense, row_ids
+from tracetui.analysis.calltree import NONE, add_up, codes_of, count, dense
 from tracetui.analysis.operator_tree import device_work, scope_mask
-from tracetui.analysis.projection import Projection, project
+from tracetui.analysis.projection import Projection, innermost, project, projected_ns
 from tracetui.parsers import kernel_names, schema
 from tracetui.parsers.categories import decode
 
@@ -25,6 +25,7 @@ COLUMNS = (
     "gpu_ops", "by_category",
 )  # fmt: skip
 _NUMBERED_STEP = re.compile(r"ProfilerStep#\d+$")
+_HOLD_NOTHING = [schema.RANGE_STYLES.index(name) for name in ("cross_thread", "mark")]
 _CATEGORY_LIST = pl.List(pl.Struct({"category": pl.String, "calls": pl.Int64, "ns": pl.Int64}))
 
 
@@ -48,11 +49,11 @@ def ranges(sel: Selection) -> pl.DataFrame:
         A last row holds the GPU work that is in no range.
     """
     host = sel.trace.host
-    rows = _rows(host)
-    label, names, domains = _labels(host, rows)
+    rows = range_rows(host)
+    label, names, domains = label_ranges(host, rows)
     size = len(names)
-    style = host["style"].to_physical().cast(pl.Int64).fill_null(NONE).to_numpy()[rows]
-    holds = ~np.isin(style, [schema.RANGE_STYLES.index(name) for name in ("cross_thread", "mark")])
+    style = _style_numbers(host, rows)
+    holds = ~np.isin(style, _HOLD_NOTHING)
     device = device_work(sel)
     spent = device["duration"].to_numpy()
     found = project(host, rows[holds], device)
@@ -61,15 +62,14 @@ def ranges(sel: Selection) -> pl.DataFrame:
     time, ops = np.append(0, np.cumsum(spent[work])), np.arange(work.size + 1)
     node = np.full(host.height + 1, NONE, np.int64)
     node[rows] = label
-    innermost = node[row_ids(device["range"])]  # no range, -1, reads the spare entry at the end
+    own = node[innermost(host, rows[holds], device)]  # no range, -1, reads the spare entry at the end
 
     known = pl.Series(count(label[holds], size) > 0)
-    projected = np.where(found.launches > 0, found.end_ns, 0) - np.where(found.launches > 0, found.start_ns, 0)
     instances = np.where(scope_mask(sel)[rows], label, NONE)
     measured = {
-        "gpu_projected_ns": add_up(label[holds], projected, size),
+        "gpu_projected_ns": add_up(label[holds], projected_ns(found), size),
         "device_ns": inside.sums(time, size),
-        "device_self_ns": add_up(innermost, spent, size),
+        "device_self_ns": add_up(own, spent, size),
         "gpu_ops": inside.sums(ops, size),
     }
     frame = pl.DataFrame(
@@ -87,7 +87,7 @@ def ranges(sel: Selection) -> pl.DataFrame:
     ).with_columns(pl.col("gpu_ops").cast(pl.UInt32))
     frame = frame.filter((pl.col("instances") > 0) | (pl.col("gpu_ops") > 0))
     frame = frame.sort("host_total_ns", "name", "domain", descending=[True, False, False]).select(COLUMNS)
-    lost = innermost == NONE
+    lost = own == NONE
     if not frame.height or not lost.any():
         return frame
     return pl.concat([frame, _not_in_any_range(device.filter(pl.Series(lost)), frame.schema)])
@@ -117,13 +117,25 @@ def _inside(found: Projection, label: Ints) -> _Inside:
     return _Inside(label[kept], begin[kept], end[kept])
 
 
-def _rows(host: pl.DataFrame) -> Ints:
+def range_rows(host: pl.DataFrame) -> Ints:
+    """Host rows of all ranges, instants too."""
     kind = host["kind"].to_physical().to_numpy()
     wanted = [schema.HOST_KINDS.index(name) for name in ("annotation", "dataloader")]
     return np.flatnonzero(np.isin(kind, wanted))
 
 
-def _labels(host: pl.DataFrame, rows: Ints) -> tuple[Ints, list[str], list[str]]:
+def containing_rows(host: pl.DataFrame) -> Ints:
+    """Host rows of the ranges that can contain launches: no instants, and none that ends on another thread."""
+    rows = range_rows(host)
+    return rows[~np.isin(_style_numbers(host, rows), _HOLD_NOTHING)]
+
+
+def _style_numbers(host: pl.DataFrame, rows: Ints) -> Ints:
+    numbers: Ints = host["style"].to_physical().cast(pl.Int64).fill_null(NONE).to_numpy()[rows]
+    return numbers
+
+
+def label_ranges(host: pl.DataFrame, rows: Ints) -> tuple[Ints, list[str], list[str]]:
     """A number per range for its domain and name, and the names and domains of the numbers."""
     name, codes = dense(codes_of(host["name"])[rows])
     domain, domain_codes = dense(codes_of(host["domain"])[rows])

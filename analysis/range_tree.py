@@ -1,0 +1,202 @@
+"""Ranges as a tree: one row per path of nested ranges, whatever of the program its author named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import NONE, add_up, count
+from tracetui.analysis.kernels import kernel_rows, summarize
+from tracetui.analysis.operator_tree import device_work, scope_mask
+from tracetui.analysis.projection import innermost, lanes_of, project, projected_ns
+from tracetui.analysis.ranges import NOT_IN_ANY_RANGE, containing_rows, label_ranges
+from tracetui.parsers.nesting import LaneClock, tightest
+
+if TYPE_CHECKING:
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+LAYOUT = {
+    "path": pl.String(),
+    "name": pl.String(),
+    "domain": pl.String(),
+    "depth": pl.Int64(),
+    "calls": pl.Int64(),
+    "host_self_ns": pl.Int64(),
+    "host_total_ns": pl.Int64(),
+    "gpu_projected_ns": pl.Int64(),
+    "device_self_ns": pl.Int64(),
+    "device_total_ns": pl.Int64(),
+    "gpu_ops": pl.Int64(),
+    "number": pl.Int64(),
+}
+"""The columns of `range_tree`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangePaths:
+    """Every range that can contain others, and every distinct path among them."""
+
+    rows: Ints
+    """The host row of each range, ascending."""
+    path: Ints
+    """The path number of each range."""
+    inside_ns: Ints
+    """Host time of the ranges directly inside each range, at most its own."""
+    parent: Ints
+    """The number of the path above, or -1, of each path; a parent's number is smaller."""
+    labels: list[tuple[str, str]]
+    """Domain and name of each path's last part."""
+
+    def number_of(self, host_rows: Ints) -> Ints:
+        """The path number of each range's row; -1 for none."""
+        if not self.rows.size:
+            return np.full(host_rows.shape, NONE, np.int64)
+        at = np.minimum(np.searchsorted(self.rows, host_rows), self.rows.size - 1)
+        return np.where(self.rows[at] == host_rows, self.path[at], NONE)
+
+    def texts(self) -> list[str]:
+        """``train_step/forward_pass/NCCL:all_reduce`` of each path."""
+        texts: list[str] = []
+        for above, (domain, name) in zip(self.parent.tolist(), self.labels, strict=True):
+            own = f"{domain}:{name}" if domain else name
+            texts.append(own if above < 0 else f"{texts[above]}/{own}")
+        return texts
+
+
+def range_paths(trace: Trace) -> RangePaths:
+    """Gives ranges with the same ranges around them the same path.
+
+    The range around another is the one that begins last before it and contains all of it. Ranges that overlap without
+    one containing the other stand beside each other. Instants and ranges across threads have no place in a tree.
+    """
+    host = trace.host
+    rows = containing_rows(host)
+    label, names, domains = label_ranges(host, rows)
+    lane = lanes_of(host)[rows]
+    start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+    lanes = int(lane[-1]) + 1 if lane.size else 0
+    above = tightest(lane, start, start + duration, LaneClock(lanes, start, start + duration)).parent
+    path = np.full(rows.size, NONE, np.int64)
+    parents: list[Ints] = [np.empty(0, np.int64)]
+    labels: list[tuple[str, str]] = []
+    level = np.flatnonzero(above < 0)
+    placed = np.zeros(rows.size + 1, np.bool_)
+    while level.size:
+        outer = np.where(above[level] >= 0, path[above[level]], NONE)
+        distinct, number = np.unique((outer + 1) * max(len(names), 1) + label[level], return_inverse=True)
+        path[level] = number + len(labels)
+        parents.append(distinct // max(len(names), 1) - 1)
+        labels += [(domains[own], names[own]) for own in (distinct % max(len(names), 1)).tolist()]
+        placed[:] = False
+        placed[level] = True
+        level = np.flatnonzero(placed[above])  # no range around, -1, reads the spare entry at the end
+    inside = np.minimum(add_up(above, duration, rows.size), duration)
+    return RangePaths(rows, path, inside, np.concatenate(parents), labels)
+
+
+def range_tree(sel: Selection) -> pl.DataFrame:
+    """One row per path of ranges, depth first, siblings by their first instance; empty where the trace has no ranges.
+
+    ``host_total_ns`` is the duration of the instances, ``host_self_ns`` without ranges directly inside.
+    ``device_self_ns`` is the time of the kernels, copies, fills and whole graphs whose launch has this range as the
+    innermost around it, ``device_total_ns`` adds that of the ranges inside, ``gpu_ops`` counts both; so nothing counts
+    twice. ``gpu_projected_ns`` is, for each instance, from its first GPU work's start to the end of its last, summed.
+    ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no range.
+    """
+    tree = range_paths(sel.trace)
+    size = len(tree.labels)
+    if not size:
+        return pl.DataFrame(schema=LAYOUT)
+    host = sel.trace.host
+    duration = host["duration"].to_numpy()[tree.rows]
+    called = np.where(scope_mask(sel)[tree.rows], tree.path, NONE)
+    device = device_work(sel)
+    spent = device["duration"].to_numpy()
+    own = tree.number_of(innermost(host, tree.rows, device))
+    columns = {
+        "calls": count(called, size),
+        "host_self_ns": add_up(called, duration - tree.inside_ns, size),
+        "host_total_ns": add_up(called, duration, size),
+        "gpu_projected_ns": add_up(tree.path, projected_ns(project(host, tree.rows, device)), size),
+        "device_self_ns": add_up(own, spent, size),
+        "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
+        "gpu_ops": roll_up(tree.parent, count(own, size)),
+    }
+    order, depth = _depth_first(tree, host["start"].to_numpy()[tree.rows])
+    frame = pl.DataFrame(
+        {
+            "path": tree.texts(),
+            "name": [name for _, name in tree.labels],
+            "domain": [domain for domain, _ in tree.labels],
+            "depth": depth,
+            **columns,
+            "number": np.arange(size),
+        },
+        schema=LAYOUT,
+    )
+    shown = roll_up(tree.parent, columns["calls"] + columns["gpu_ops"]) > 0
+    frame = frame[order[shown[order]]]
+    lost = own == NONE
+    if not frame.height or not lost.any():
+        return frame
+    row = dict.fromkeys(LAYOUT) | {"path": NOT_IN_ANY_RANGE, "name": NOT_IN_ANY_RANGE, "domain": "", "depth": 0}
+    time = int(spent[lost].sum())
+    row |= {"calls": 0, "device_self_ns": time, "device_total_ns": time, "gpu_ops": int(lost.sum()), "number": NONE}
+    return pl.concat([frame, pl.DataFrame([row], schema=LAYOUT)])
+
+
+def range_kernels(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernels launched inside the ranges of a path (its ``number``), or in none (-1); as in `kernels`."""
+    rows, path = range_launches(sel, number)
+    del path
+    return summarize(sel, rows)
+
+
+def range_launches(sel: Selection, number: int) -> tuple[pl.DataFrame, list[str]]:
+    """The kernel rows of a path and of those below it, and the path that launched each."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
+    wanted = np.zeros(len(tree.labels) + 1, np.bool_)
+    wanted[number] = True
+    if number >= 0:
+        for path, above in enumerate(tree.parent.tolist()):  # a parent's number is smaller than its children's
+            wanted[path] |= above >= 0 and wanted[above]
+    chosen = wanted[own]  # no range, -1, reads the spare entry at the end
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    return rows.filter(pl.Series(chosen)), [texts[at] for at in own[chosen].tolist()]
+
+
+def roll_up(parent: Ints, values: Ints) -> Ints:
+    """Each path's own value and those of the paths below it; a parent's number is smaller."""
+    total: Ints = values.copy()
+    for number in range(parent.size - 1, -1, -1):
+        above = int(parent[number])
+        if above >= 0:
+            total[above] += total[number]
+    return total
+
+
+def _depth_first(tree: RangePaths, start: Ints) -> tuple[Ints, Ints]:
+    """Path numbers as a reader walks the tree, siblings by their first instance; and the depth of each path."""
+    size = len(tree.labels)
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, tree.path, start)
+    children: dict[int, list[int]] = {}
+    for number in np.lexsort((np.arange(size), first))[::-1].tolist():
+        children.setdefault(int(tree.parent[number]), []).append(number)
+    order: list[int] = []
+    depth = np.zeros(size, np.int64)
+    waiting = children.get(NONE, [])
+    while waiting:
+        number = waiting.pop()
+        order.append(number)
+        if tree.parent[number] >= 0:
+            depth[number] = depth[tree.parent[number]] + 1
+        waiting.extend(children.get(number, ()))
+    return np.array(order, np.int64), depth
