@@ -72,13 +72,23 @@ def frame(
     """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
     size = next(iter(columns.values())).shape[0]
     taken: list[pl.Series] = []
+    constant: list[pl.Expr] = []
     for name, dtype in layout.items():
         if name in rows:
             taken.append(row_ids(rows.pop(name)).alias(name))
         elif name in ready:
             taken.append(ready[name].alias(name))
-        elif name in columns:
-            taken.append(column(dtype, columns.pop(name)).alias(name))
+        elif name not in columns:
+            constant.append(pl.lit(None, dtype).alias(name))
+        elif dtype == pl.Int64 and _is_constant(columns[name]):
+            constant.append(pl.lit(column(dtype, columns.pop(name)[:1])[0], dtype).alias(name))
         else:
-            taken.append(pl.repeat(None, size, dtype=dtype, eager=True).alias(name))
-    return pl.DataFrame(taken)
+            taken.append(column(dtype, columns.pop(name)).alias(name))
+    if not size:
+        return pl.DataFrame(schema=layout)
+    # a literal is one value however long the frame
+    return pl.DataFrame(taken).with_columns(constant).select(list(layout))
+
+
+def _is_constant(values: NDArray[Any]) -> bool:
+    return values.size > 0 and bool((values[:1000] == values[0]).all() and (values == values[0]).all())

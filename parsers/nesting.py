@@ -42,8 +42,12 @@ class LaneClock:
         if self._ranks is not None:
             offset = np.searchsorted(self._ranks, time, side="right").astype(np.int64)
         else:
-            offset = np.clip(time - self._low, -1, self._span - 2)
-        return self.floor(lane) + offset + 1
+            offset = time - self._low
+            if offset.size and (offset.min() < -1 or offset.max() > self._span - 2):
+                np.clip(offset, -1, self._span - 2, out=offset)
+        offset += 1
+        offset += self.floor(lane)
+        return offset
 
     def floor(self, lane: Ints) -> Ints:
         """A key below all of the lane's own and above those of the lanes before it."""

@@ -10,7 +10,7 @@ import polars as pl
 if TYPE_CHECKING:
     from tracetui.parsers.nsys.query import Query
 
-BATCH_ROWS = 1 << 16
+BATCH_ROWS = 1 << 15
 _BATCH_OPTION = "adbc.sqlite.query.batch_rows"
 
 

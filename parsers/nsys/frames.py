@@ -1,13 +1,19 @@
-"""From columns to a Trace: sort, nest, link."""
+"""From columns to a Trace: sort, nest, link.
+
+Calls, ranges that nest and ranges that may overlap are sorted and nested apart, each kind on a thread of its own, and
+stand in the host frame one after the other for each thread of the program.
+"""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from tracetui.parsers import categories, links, schema
+from tracetui.parsers import allocator, categories, links, schema
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.frame_columns import frame
 from tracetui.parsers.nesting import NONE, LaneClock, nearest, order, tightest
@@ -20,25 +26,24 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.nesting import Ints, Nesting
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.metadata import Metadata
+    from tracetui.parsers.nsys.reader import Events
     from tracetui.parsers.nsys.tables import Shared
     from tracetui.parsers.tally import Tally
     from tracetui.parsers.trace import Source, TraceInfo
 
-LANES = 3
-CALLS, PUSH_POP, START_END = range(LANES)
-"""Lanes of a thread: its calls, its ranges that nest, its ranges that may overlap."""
-PUSH_POP_STYLE = tables.STYLES["push_pop"]
-_EMPTY: dict[str, dict[str, np.dtype[Any]]] = {
-    "host": {
-        "kind": np.dtype(np.uint8), "start": np.dtype(np.int64), "duration": np.dtype(np.int64),
-        "thread": np.dtype(np.int32), "name": np.dtype(np.uint32), "correlation": np.dtype(np.int32),
-        "style": np.dtype(np.uint8), "domain": np.dtype(np.uint32),
-    },
+NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
+_INT, _SHORT, _CODE, _SMALL = (np.dtype(kind) for kind in (np.int64, np.int32, np.uint32, np.uint8))
+_NEEDED: dict[str, dict[str, np.dtype[Any]]] = {
     "device": {
-        "kind": np.dtype(np.uint8), "start": np.dtype(np.int64), "duration": np.dtype(np.int64),
-        "process": np.dtype(np.int32), "device": np.dtype(np.int32), "name": np.dtype(np.uint32),
-        "correlation": np.dtype(np.int32),
+        "kind": _SMALL, "start": _INT, "duration": _INT, "process": _SHORT, "device": _SHORT, "name": _CODE,
+        "correlation": _SHORT,
+    },
+    "calls": {
+        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "name": _CODE, "correlation": _SHORT,
+    },
+    "ranges": {
+        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "name": _CODE, "style": _SMALL,
+        "domain": _CODE,
     },
 }  # fmt: skip
 """The columns that linking needs, whatever the file has."""
@@ -46,46 +51,37 @@ _EMPTY: dict[str, dict[str, np.dtype[Any]]] = {
 
 def joined(group: str, parts: list[Columns]) -> Columns:
     """A group's parts as one, with every column that linking needs."""
-    for part in parts:
-        size = part["start"].size
-        if group == "host":
-            part.setdefault("style", np.full(size, tables.NO_STYLE, np.uint8))
     columns = compact.join(parts) if parts else {}
     size = columns["start"].size if columns else 0
-    for name, dtype in _EMPTY[group].items():
+    for name, dtype in _NEEDED[group].items():
         if name not in columns:
             columns[name] = np.full(size, compact.null_of(dtype), dtype)
     return columns
 
 
-def build_trace(
-    host: Columns, device: Columns, shared: Shared, known: Metadata, info: TraceInfo, source: Source, tally: Tally
-) -> Trace:
+def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
     """Links the columns of one file into the five frames; the columns are consumed on the way."""
-    _close_open_ranges(host, shared, tally)
-    threads = _Threads(shared)
-    lane = _lanes(host, threads)
-    clock = LaneClock(LANES * threads.count, host["start"], host["start"] + host["duration"])
-    rows = order(lane, host["start"], host["duration"], clock)
-    lane = lane[rows]
-    compact.taken(host, rows)
-    del rows
-    nesting = tightest(lane, host["start"], host["start"] + host["duration"], clock)
-    found = _steps(host, nesting)
-    by_start = device["start"].argsort(kind="stable")
-    if not np.array_equal(by_start, np.arange(by_start.size)):
-        compact.taken(device, by_start)
-    del by_start
-    _place_devices(device, shared, known)
-    linked = _link(host, device, nesting, lane, threads, shared, found)
-    _name_synchronizations(device, host, linked["launch"])
-    loose = lane % LANES == START_END
-    parent, depth = nesting.parent, nesting.depth
-    parent[loose], depth[loose] = NONE, 0
+    shared = events.shared
+    _close(events, tally)
+    threads = Threads(shared)
+    nested, loose = _apart(events.ranges)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(_Lanes.of, columns, threads) for columns in (events.calls, nested, loose)]
+        _sort_device(events, shared)
+        calls, ranges, overlapping = (lanes.result() for lanes in waiting)
+        found = _steps(ranges)
+        linked = _link(events.device, calls, ranges, overlapping, threads, shared, found)
+        place = _places(threads, calls, ranges, overlapping)
+        linked["launch"] = place[0].moved(linked["launch"])
+        linked["range"] = np.where(
+            linked.pop("in_loose"), place[2].moved(linked["range"]), place[1].moved(linked["range"])
+        )
+        device = pool.submit(_device_frame, events.device, linked, shared)
+        host = _host_frame((calls, ranges, overlapping), place, threads)
     return Trace(
         steps=found,
-        host=_host_frame(host, parent, depth, threads),
-        device=_device_frame(device, linked, shared),
+        host=host,
+        device=device.result(),
         memory=schema.empty(schema.MEMORY),
         counters=schema.empty(schema.COUNTERS),
         info=info,
@@ -94,8 +90,8 @@ def build_trace(
     )
 
 
-class _Threads:
-    """The threads in order of process and number, and the process of each."""
+class Threads:
+    """The threads with host events in order of process and number, and the process of each."""
 
     def __init__(self, shared: Shared) -> None:
         known = shared.threads.values
@@ -103,163 +99,292 @@ class _Threads:
         by_key = np.argsort(keys)
         self.count = keys.size
         self.rank = np.empty(keys.size, np.int32)
+        """By number."""
         self.rank[by_key] = np.arange(keys.size, dtype=np.int32)
         ordered = keys[by_key]
         missing = ordered == NULL
         self.thread = np.where(missing, NULL, ordered & tables.TID_MASK)
         self.process = np.where(missing, NULL, (ordered >> tables.PID_BITS) & tables.PID_MASK)
         numbers = {value: number for number, value in enumerate(shared.processes.values)}
-        owners = (ordered >> tables.PID_BITS).tolist()
-        # as numbered for the device activities; a process without any has a number of its own
-        self.owner = np.array([numbers.get(value, NONE) for value in owners], np.int32)
+        owners = [numbers.get(value, NONE) for value in (ordered >> tables.PID_BITS).tolist()]
+        self.owner = np.array(owners, np.int32)
+        """The process as numbered for device activities, -1 for one without any."""
 
 
-def _close_open_ranges(host: Columns, shared: Shared, tally: Tally) -> None:
+def _close(events: Events, tally: Tally) -> None:
     """Lets ranges that were never closed last to the latest NVTX time, as nsys does, and calls to the latest time."""
-    duration = host["duration"]
-    still_open = np.flatnonzero(duration == NULL)
-    if not still_open.size:
-        return
-    start, is_range = host["start"][still_open], host["style"][still_open] != tables.NO_STYLE
-    lasting = duration != NULL
-    latest = int((host["start"] + np.where(lasting, duration, 0)).max())
-    end = np.where(is_range, latest if shared.ranges_end is None else shared.ranges_end, latest)
-    duration[still_open] = np.maximum(end - start, 0)
-    tally.repaired("range without an end, taken to last to the latest NVTX time", int(is_range.sum()))
-    tally.repaired("call without an end, taken to last to the end of the recording", int((~is_range).sum()))
-
-
-def _lanes(host: Columns, threads: _Threads) -> Ints:
-    """Each event's lane, and its thread by rank in place of its number."""
-    style = host["style"]
-    host["thread"] = threads.rank[host["thread"]] if threads.count else host["thread"]
-    lane: Ints = host["thread"].astype(np.int64)
-    lane *= LANES
-    if (style != tables.NO_STYLE).any():
-        places = np.full(256, CALLS, np.int8)
-        places[[tables.STYLES["push_pop"], tables.STYLES["mark"]]] = PUSH_POP
-        places[[tables.STYLES["start_end"], tables.STYLES["cross_thread"]]] = START_END
-        lane += places[style]
-    return lane
-
-
-def _steps(host: Columns, nesting: Nesting) -> pl.DataFrame:
-    rows = np.flatnonzero(host["style"] == PUSH_POP_STYLE)
-    return steps.find(
-        host["name"][rows], host["start"][rows], host["duration"][rows], host["thread"][rows], nesting.depth[rows]
-    )
-
-
-def _place_devices(device: Columns, shared: Shared, known: Metadata) -> None:
-    """Replaces the number that a process gave a GPU by the GPU's own, where the file tells them apart."""
-    if all(cuda == gpu for (_, cuda), gpu in known.gpu_of.items()):
-        return
-    for number, value in enumerate(shared.processes.values):
-        if value is None:
+    for columns, what, end in (
+        (events.ranges, "range without an end, taken to last to the latest NVTX time", events.shared.ranges_end),
+        (events.calls, "call without an end, taken to last to the end of the recording", None),
+    ):
+        duration = columns["duration"]
+        still_open = np.flatnonzero(duration == NULL)
+        if not still_open.size:
             continue
-        own = {cuda: gpu for (pid, cuda), gpu in known.gpu_of.items() if pid == value & tables.PID_MASK}
-        rows = np.flatnonzero(device["process"] == number)
-        given = device["device"][rows]
-        placed = given.copy()
-        for cuda, gpu in own.items():
-            placed[given == cuda] = gpu
-        device["device"][rows] = placed
+        latest = _latest(events) if end is None else end
+        columns["duration"] = duration = duration.copy()
+        duration[still_open] = np.maximum(latest - columns["start"][still_open], 0)
+        tally.repaired(what, still_open.size)
+
+
+def _latest(events: Events) -> int:
+    ends = [
+        int((columns["start"] + np.maximum(columns["duration"], 0)).max())
+        for columns in (events.device, events.calls, events.ranges)
+        if columns["start"].size
+    ]
+    return max(ends)
+
+
+def _apart(ranges: Columns) -> tuple[Columns, Columns]:
+    """The ranges and marks that nest, and the ranges that may overlap."""
+    is_nested = np.isin(ranges["style"], NESTED_STYLES)
+    if is_nested.all():
+        return ranges, {name: values[:0] for name, values in ranges.items()}
+    loose = {name: values[~is_nested] for name, values in ranges.items()}
+    compact.taken(ranges, np.flatnonzero(is_nested))
+    return ranges, loose
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """Host events of one kind, sorted by thread, start, then the longer first, and their tree."""
+
+    columns: Columns
+    rank: NDArray[np.int32]
+    """The thread of each row, ascending."""
+    nesting: Nesting
+
+    @classmethod
+    def of(cls, columns: Columns, threads: Threads) -> _Lanes:
+        rank = columns.pop("thread")
+        if threads.count:
+            rank = threads.rank[rank]
+        if (rank[1:] < rank[:-1]).any():
+            # a radix sort, after which each thread's events are nearly in order
+            small = rank.astype(np.uint16) if threads.count <= 1 << 16 else rank
+            rows = np.argsort(small, kind="stable")
+            rank = rank[rows]
+            compact.taken(columns, rows)
+        start, duration = columns["start"], columns["duration"]
+        clock = LaneClock(threads.count, start, start + duration)
+        rows = order(rank.astype(np.int64), start, duration, clock)
+        if (rows[1:] < rows[:-1]).any():
+            compact.taken(columns, rows)
+        del rows, start, duration
+        end = columns["start"] + columns["duration"]
+        return cls(columns, rank, tightest(rank.astype(np.int64), columns["start"], end, clock))
+
+    def edges(self, count: int) -> Ints:
+        """Where each thread's rows begin, and where the last one's end."""
+        edges: Ints = np.searchsorted(self.rank, np.arange(count + 1), side="left")
+        return edges
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the rows of one kind stand in the host frame."""
+
+    edges: Ints
+    begins: Ints
+    """For each thread, the host row of its first row of this kind."""
+
+    def moved(self, rows: Ints) -> Ints:
+        """Host rows of rows of this kind, -1 for none."""
+        if self.begins.size == 1:
+            return np.where(rows < 0, NONE, rows + self.begins[0])
+        shift = self.begins - self.edges[:-1]
+        if not shift.size:
+            return rows
+        thread = np.searchsorted(self.edges, rows, side="right") - 1
+        return np.where(rows < 0, NONE, rows + shift[np.clip(thread, 0, shift.size - 1)])
+
+
+def _places(threads: Threads, *kinds: _Lanes) -> tuple[_Place, ...]:
+    """One thread after the other, each with its kinds of events one after the other."""
+    edges = [lanes.edges(threads.count) for lanes in kinds]
+    sizes = np.stack([np.diff(edge) for edge in edges], axis=1)
+    begins = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+    return tuple(_Place(edge, begins[:, number]) for number, edge in enumerate(edges))
+
+
+def _sort_device(events: Events, shared: Shared) -> None:
+    device = events.device
+    start = device["start"]
+    if (start[1:] < start[:-1]).any():
+        compact.taken(device, start.argsort(kind="stable"))
+    gpu_of = events.metadata.gpu_of
+    if all(cuda == gpu for (_, cuda), gpu in gpu_of.items()):
+        return
+    # a process may see other numbers for its GPUs than the system does
+    given, placed = device["device"], device["device"].copy()
+    for number, value in enumerate(shared.processes.values):
+        for (pid, cuda), gpu in gpu_of.items():
+            if value is not None and pid == value & tables.PID_MASK and cuda != gpu:
+                placed[(device["process"] == number) & (given == cuda)] = gpu
+    device["device"] = placed
+
+
+def _steps(ranges: _Lanes) -> pl.DataFrame:
+    columns = ranges.columns
+    rows: Any = slice(None)
+    is_range = columns["style"] == tables.STYLES["push_pop"]
+    if not is_range.all():
+        rows = np.flatnonzero(is_range)
+    return steps.find(
+        columns["name"][rows], columns["start"][rows], columns["duration"][rows], ranges.rank[rows],
+        ranges.nesting.depth[rows],
+    )  # fmt: skip
 
 
 def _link(
-    host: Columns, device: Columns, nesting: Nesting, lane: Ints, threads: _Threads, shared: Shared, found: pl.DataFrame
-) -> dict[str, Ints]:
-    """The host rows that each device activity belongs to."""
-    kind = host["kind"]
-    calls = np.flatnonzero((kind == tables.RUNTIME) | (kind == tables.DRIVER))
-    calls = calls[~is_null(host["correlation"][calls])]
-    launch = _launches(device, host, calls, threads, len(shared.processes.values))
+    device: Columns,
+    calls: _Lanes,
+    ranges: _Lanes,
+    loose: _Lanes,
+    threads: Threads,
+    shared: Shared,
+    found: pl.DataFrame,
+) -> dict[str, Any]:
+    """The call, the range (``in_loose``: one that may overlap others) and the step of each device activity."""
+    launch = _launches(device, calls, threads, len(shared.processes.values))
+    _name_synchronizations(device, calls, launch)
 
     # a range holds a launch if it holds the whole call (the rule of nvtx_kern_sum)
-    called = launch >= 0
+    called = np.flatnonzero(launch >= 0)
     call = launch[called]
-    begin, end = host["start"][call], host["start"][call] + host["duration"][call]
-    place = lane[call]
-    around = _holding(nesting, place + PUSH_POP, begin, end)
-    outside = np.flatnonzero(around < 0)
-    if outside.size and (host["style"] == tables.STYLES["start_end"]).any():
-        loose = _holding(nesting, place[outside] + START_END, begin[outside], end[outside])
-        around[outside] = nearest(nesting.parent, host["style"] == tables.STYLES["start_end"], loose)
-    ranges = np.full(launch.size, NONE, np.int64)
-    ranges[called] = around
-
+    begin, lasts = calls.columns["start"][call], calls.columns["duration"][call]
+    lane = calls.rank[call].astype(np.int64)
     when = device["start"].copy()
     when[called] = begin
+    around = _holding(ranges.nesting, lane, begin, lasts)
+    in_loose = np.zeros(launch.size, np.bool_)
+    outside = np.flatnonzero(around < 0)
+    if outside.size and loose.rank.size:
+        held = _holding(loose.nesting, lane[outside], begin[outside], lasts[outside])
+        held = nearest(loose.nesting.parent, loose.columns["style"] == tables.STYLES["start_end"], held)
+        around[outside] = held
+        in_loose[called[outside[held >= 0]]] = True
+    del begin, lasts, lane
+    held = np.full(launch.size, NONE, np.int64)
+    held[called] = around
+
     start = found["start"].to_numpy()
     step = np.searchsorted(start, when, side="right") - 1
     if start.size:
         step[when >= (start + found["duration"].to_numpy())[step]] = NONE
-    return {"launch": launch, "range": ranges, "step": step}
+    return {"launch": launch, "range": held, "in_loose": in_loose, "step": step}
 
 
-def _holding(nesting: Nesting, lane: Ints, begin: Ints, end: Ints) -> Ints:
-    """The innermost range on each lane from `begin` or before to `end` or after."""
+def _holding(nesting: Nesting, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
+    """The innermost range on each lane that is under way from `begin` on for as long as `lasts`."""
     row = nesting.innermost_at(lane, begin)
     live = np.flatnonzero(row >= 0)
     while live.size:
-        live = live[nesting.end[row[live]] < end[live]]
+        live = live[nesting.end[row[live]] < begin[live] + lasts[live]]
         row[live] = nesting.parent[row[live]]
         live = live[row[live] >= 0]
     return row
 
 
-def _launches(device: Columns, host: Columns, calls: Ints, threads: _Threads, processes: int) -> Ints:
-    """Host row of the call that started each device activity, by process and correlation id."""
+def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) -> Ints:
+    """The call that started each device activity, by process and correlation id."""
+    correlation, kind = calls.columns["correlation"], calls.columns["kind"]
+    is_call = (kind == tables.RUNTIME) | (kind == tables.DRIVER)
+    is_call &= ~is_null(correlation)
+    known = np.flatnonzero(is_call)
+    owner = threads.owner[calls.rank[known]] if threads.count else known
     launch = np.full(device["start"].size, NONE, np.int64)
-    owner = threads.owner[host["thread"][calls]]
     for number in range(processes):
-        rows = np.flatnonzero(device["process"] == number) if processes > 1 else np.arange(launch.size)
-        own = calls[owner == number]
-        if not rows.size or not own.size:
-            continue
-        launch[rows] = _by_correlation(device["correlation"][rows], host, own)
+        if processes == 1:
+            rows: Any = slice(None)
+            own = known if (owner == number).all() else known[owner == number]
+        else:
+            rows = np.flatnonzero(device["process"] == number)
+            own = known[owner == number]
+        if own.size:
+            launch[rows] = _by_correlation(device["correlation"][rows], calls.columns, own)
     launch[is_null(device["correlation"])] = NONE
     return launch
 
 
-def _by_correlation(wanted: NDArray[Any], host: Columns, calls: Ints) -> Ints:
-    given = host["correlation"][calls]
+def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> Ints:
+    """The first of these calls with each wanted id, calls that launch before others."""
+    given = columns["correlation"][calls]
     low, high = int(given.min()), int(given.max())
-    is_launch = links.launches(host["name"][calls])
     if high - low > 4 * given.size + (1 << 16):
+        is_launch = links.launches(columns["name"][calls])
         null = compact.null_of(wanted.dtype)
         return links.match_launches(wanted.astype(np.int64), given.astype(np.int64), calls, is_launch, null)
-    # the first call of an id has it, launching calls before others
-    row_of = np.full(high - low + 2, NONE, np.int64)
-    for wins in (~is_launch, is_launch):
-        row_of[given[wins][::-1] - low] = calls[wins][::-1]
-    at = wanted.astype(np.int64) - low
-    at[(at < 0) | (at > high - low)] = high - low + 1
-    return row_of[at]
+    row_of = np.full(high - low + 2, NONE, np.int32 if calls[-1] < 1 << 31 else np.int64)
+    row_of[given - low] = calls
+    if not np.array_equal(row_of[given - low], calls):  # an id of several calls
+        is_launch = links.launches(columns["name"][calls])
+        for wins in (~is_launch, is_launch):
+            row_of[given[wins][::-1] - low] = calls[wins][::-1]
+    at = wanted - wanted.dtype.type(low)  # a null wraps around, and is out of bounds either way
+    at = np.where((wanted < low) | (wanted > high), high - low + 1, at)
+    return row_of[at].astype(np.int64)
 
 
-def _name_synchronizations(device: Columns, host: Columns, launch: Ints) -> None:
+def _name_synchronizations(device: Columns, calls: _Lanes, launch: Ints) -> None:
     """Names synchronisations by the call that waited, since the type that the file gives them is unreliable."""
     rows = np.flatnonzero(device["kind"] == tables.SYNCHRONIZATION)
     if not rows.size:
         return
     names = np.full(rows.size, categories.encode(["Synchronization"])[0], np.uint32)
     known = launch[rows] >= 0
-    names[known] = host["name"][launch[rows][known]]
+    names[known] = calls.columns["name"][launch[rows][known]]
+    device["name"] = np.array(device["name"])
     device["name"][rows] = names
 
 
-def _host_frame(host: Columns, parent: Ints, depth: NDArray[np.int16], threads: _Threads) -> pl.DataFrame:
-    rank = host.pop("thread")
-    host["process"] = threads.process[rank]
-    host["thread"] = threads.thread[rank]
-    del rank
-    host["domain"] = np.where(host["style"] == tables.NO_STYLE, NULL_CODE, host["domain"]).astype(np.uint32)
-    return frame(schema.HOST, host, {"parent": parent}, depth=pl.Series(depth))
+def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: Threads) -> pl.DataFrame:
+    """The rows of all kinds, thread by thread."""
+    sizes = [np.diff(own.edges) for own in place]
+    pieces = [
+        (number, int(own.edges[thread]), int(own.edges[thread + 1]))
+        for thread in range(threads.count)
+        for number, own in enumerate(place)
+        if own.edges[thread] < own.edges[thread + 1]
+    ]
+    per_thread = np.sum(sizes, axis=0) if sizes else np.empty(0, np.int64)
+
+    def gathered(arrays: list[NDArray[Any] | None], null: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        joined = np.empty(sum(end - begin for _, begin, end in pieces), dtype)
+        at = 0
+        for number, begin, end in pieces:
+            values = arrays[number]
+            joined[at : at + end - begin] = null if values is None else values[begin:end]
+            if values is not None and values.dtype != dtype:
+                joined[at : at + end - begin][is_null(values[begin:end])] = null
+            at += end - begin
+        return joined
+
+    columns: Columns = {}
+    loose = kinds[2]
+    parents = [place[number].moved(lanes.nesting.parent) for number, lanes in enumerate(kinds[:2])]
+    parent = gathered([*parents, None], NONE, np.dtype(np.int64))
+    del parents
+    depth = gathered([kinds[0].nesting.depth, kinds[1].nesting.depth, None], 0, np.dtype(np.int16))
+    for lanes in kinds:
+        lanes.nesting = None  # type: ignore[assignment]  # its arrays are as large as the rows
+    names = dict.fromkeys(name for lanes in kinds for name in lanes.columns)
+    for name in names:
+        arrays = [lanes.columns.pop(name, None) for lanes in kinds]
+        there = [values.dtype for values in arrays if values is not None]
+        dtype = np.result_type(*there)
+        null = {"style": tables.NO_STYLE}.get(name, compact.null_of(dtype))
+        columns[name] = gathered(arrays, null, dtype)
+        allocator.release_freed()
+    del loose
+    columns["process"] = np.repeat(threads.process, per_thread)
+    columns["thread"] = np.repeat(threads.thread, per_thread)
+    return frame(schema.HOST, columns, {"parent": parent}, depth=pl.Series(depth))
 
 
 def _device_frame(device: Columns, linked: dict[str, Ints], shared: Shared) -> pl.DataFrame:
     known = shared.processes.values
     pids = np.array([NULL if value is None else value & tables.PID_MASK for value in known] or [NULL], np.int64)
-    device["process"] = pids[device["process"]] if known else device["process"]
+    device["process"] = pids[device["process"]]
     return frame(schema.DEVICE, device, linked)

@@ -43,9 +43,10 @@ class ById:
         if self.ids[0] >= 0 and self.ids[-1] < DENSE:
             table = np.full(int(self.ids[-1]) + 2, self.missing, self.values.dtype)
             table[self.ids] = self.values
-            # whatever lies outside takes the last, empty place
-            at = np.where((wanted >= 0) & (wanted <= self.ids[-1]), wanted, self.ids[-1] + 1)
-            return table[at]
+            # a null, being negative, is a large number without its sign: it takes the last, empty place
+            unsigned = wanted.view(np.uint32 if wanted.dtype == np.int32 else np.uint64)
+            found: NDArray[Any] = table[np.minimum(unsigned, unsigned.dtype.type(self.ids[-1] + 1))]
+            return found
         at = np.minimum(np.searchsorted(self.ids, wanted), self.ids.size - 1)
         return np.where(self.ids[at] == wanted, self.values[at], self.missing)
 
@@ -98,12 +99,12 @@ def fill(strings: Strings, parts: dict[str, list[dict[str, Any]]], needed: dict[
     for part in parts["device"]:
         if "string" in part:
             part["name"] = kernels.take(part.pop("string"))
-    for part in parts["host"]:
-        if "style" not in part:
-            part["name"] = calls.take(part.pop("string"))
-        elif "string" in part:
+    for part in parts["calls"]:
+        part["name"] = calls.take(part.pop("string"))
+    for part in parts["ranges"]:
+        if "string" in part:
             _fill_ranges(part, registered, range_ids, texts)
-    for part in (*parts["device"], *parts["host"]):
+    for part in (*parts["device"], *parts["calls"], *parts["ranges"]):
         if "name" in part and (nameless := part["name"] == NULL_CODE).any():
             part["name"] = np.where(nameless, np.uint32(unknown), part["name"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,9 @@ OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "P
 class Events:
     """A file's events as columns, not yet sorted or linked, and their context."""
 
-    host: Columns
     device: Columns
+    calls: Columns
+    ranges: Columns
     shared: Shared
     metadata: Metadata
     strings: Strings
@@ -65,7 +67,7 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     watch.report(Progress("linking", size, size, events.parsed, path))
     source = Source(path, size, events.total, events.parsed, events.partial)
     info = _info(events, tally)
-    return build_trace(events.host, events.device, events.shared, events.metadata, info, source, tally)
+    return build_trace(events, info, source, tally)
 
 
 def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) -> Events:
@@ -90,8 +92,9 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             reader.close()
     names.fill(strings, found.parts, needed, tally)
     _fill_domains(found, shared, strings)
-    host, device = joined("host", found.parts.pop("host")), joined("device", found.parts.pop("device"))
-    return Events(host, device, shared, known, strings, found.rows, found.rows - skipped, found.partial)
+    with ThreadPoolExecutor(len(tables.GROUPS)) as pool:
+        groups = list(pool.map(lambda group: joined(group, found.parts.pop(group)), tables.GROUPS))
+    return Events(*groups, shared, known, strings, found.rows, found.rows - skipped, found.partial)
 
 
 def _check(path: Path, database: Database) -> None:
@@ -130,9 +133,7 @@ def _fill_domains(found: Scan, shared: Shared, strings: Strings) -> None:
     processes = [None if value is None else value >> tables.PID_BITS for value in shared.threads.values]
     default = encode([""])[0]
     codes = {key: encode([name])[0] for key, (_, name) in domains.items()}
-    for part in found.parts["host"]:
-        if "domain_id" not in part:
-            continue
+    for part in found.parts["ranges"]:
         number = part.pop("domain_id")
         part["domain"] = domain = np.full(number.size, default, np.uint32)
         if not codes:
@@ -215,7 +216,7 @@ def _window(events: Events) -> tuple[int, int] | None:
     start, duration = events.metadata.capture
     if duration is None or duration < 0:
         return None
-    times = [group["start"] for group in (events.host, events.device) if group["start"].size]
+    times = [group["start"] for group in (events.device, events.calls, events.ranges) if group["start"].size]
     if not times or not start:
         return 0, duration
     middle = int(np.median([np.median(values) for values in times]))

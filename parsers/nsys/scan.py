@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.progress import Watch
     from tracetui.parsers.tally import Tally
 
-RANGE_ROWS = 1 << 19
+RANGE_ROWS = 1 << 17
 """Rows read at once: few enough that their wide form is small beside the whole, enough to keep two cores busy."""
 THREADS = min(4, os.cpu_count() or 1)
 
@@ -38,7 +38,7 @@ THREADS = min(4, os.cpu_count() or 1)
 class Scan:
     """The rows of all event tables as columns, by group and part."""
 
-    parts: dict[str, list[Columns]] = field(default_factory=lambda: {"host": [], "device": []})
+    parts: dict[str, list[Columns]] = field(default_factory=lambda: {group: [] for group in tables.GROUPS})
     rows: int = 0
     """Rows read, those included that were then found to be of no use."""
     partial: bool = False

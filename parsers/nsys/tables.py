@@ -81,7 +81,7 @@ class EventTable:
 
     name: str
     group: str
-    """``device`` or ``host``."""
+    """One of `GROUPS`."""
     integers: tuple[str, ...]
     convert: Callable[[pl.DataFrame, Shared], Columns]
     texts: tuple[str, ...] = ()
@@ -308,6 +308,8 @@ def _put_aside(rows: pl.DataFrame, shared: Shared) -> None:
 _DEVICE_COLUMNS = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _HOST_COLUMNS = ("start", "end", "globalTid")
 
+GROUPS = ("device", "calls", "ranges")
+
 EVENT_TABLES = (
     EventTable(
         "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -331,16 +333,16 @@ EVENT_TABLES = (
     EventTable("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "device", _DEVICE_COLUMNS, _synchronizations),
     EventTable(
         "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "host",
+        "calls",
         (*_HOST_COLUMNS, "eventClass", "correlationId", "nameId"),
         _calls,
     ),
-    EventTable("OSRT_API", "host", (*_HOST_COLUMNS, "eventClass", "nameId"), _os_calls),
-    EventTable("PROFILER_OVERHEAD", "host", (*_HOST_COLUMNS, "nameId"), _overheads),
-    EventTable("CUPTI_ACTIVITY_KIND_OVERHEAD", "host", (*_HOST_COLUMNS, "nameId"), _overheads),
+    EventTable("OSRT_API", "calls", (*_HOST_COLUMNS, "eventClass", "nameId"), _os_calls),
+    EventTable("PROFILER_OVERHEAD", "calls", (*_HOST_COLUMNS, "nameId"), _overheads),
+    EventTable("CUPTI_ACTIVITY_KIND_OVERHEAD", "calls", (*_HOST_COLUMNS, "nameId"), _overheads),
     EventTable(
         "NVTX_EVENTS",
-        "host",
+        "ranges",
         (*_HOST_COLUMNS, "eventType", "endGlobalTid", "textId", "domainId", "category"),
         _ranges,
         ("text",),
