@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -70,7 +71,7 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     how.add_argument(
         "--window", type=_window, metavar="DELAY+LENGTH", help="of a program without optimizer steps: seconds, as 10+5"
     )
-    how.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python that has torch and the model")
+    how.add_argument("--python", metavar="PATH", help="the Python that has torch (default: this one)")
     many = parser.add_argument_group("several runs")
     many.add_argument(
         "--sweep", action="append", type=_axis, default=[], metavar="OPTION=V,V", help="a run per value (repeatable)"
@@ -116,9 +117,8 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
     options = {name: value for name, value in options.items() if value is not None}
     options |= {name: True for name in ("train", "compile") if getattr(arguments, name)}
     if command and options:
-        raise UsageError(
-            f"--{next(iter(options)).replace('_', '-')} is of a model; a program of your own takes its own options"
-        )
+        option = next(iter(options)).replace("_", "-")
+        raise UsageError(f"--{option} is of a model; a program of your own takes its own options")
     name = arguments.model or Path(next((word for word in command[1:] if not word.startswith("-")), command[0])).stem
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return ProfileRequest(
@@ -134,9 +134,22 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         with_stack=_ample_memory() if arguments.with_stack is None else arguments.with_stack,
         with_memory=arguments.with_memory,
         window=arguments.window,
-        python=arguments.python,
+        python=arguments.python or (_interpreter(command) if "torch" in tools and command else sys.executable),
         typed=tuple(typed),
     )
+
+
+def _interpreter(command: tuple[str, ...]) -> str:
+    """The Python that the user's program is run by."""
+    found = shutil.which(command[0])
+    if not Path(command[0]).name.startswith("python") or len(command) < 2:
+        raise UsageError(
+            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; {command[0]} can be recorded with "
+            "--tool nsys or ncu"
+        )
+    if found is None:
+        raise UsageError(f"{command[0]}: no such program on PATH")
+    return found
 
 
 def axes_of(arguments: argparse.Namespace) -> list[Axis]:

@@ -22,19 +22,15 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``: `warmup` of them pass, then
     `steps` are recorded. A program that never calls it is recorded by time: ``window`` is (delay, length) in seconds.
     """
-    import torch
-
     recorder = _Recorder(spec, progress)
-    argv = list(spec["script"])
+    argv = list(spec["script"])[1:]
     if not argv:
         raise Refused("no program to run")
-    if Path(argv[0]).name.startswith("python"):
-        argv = argv[1:]
     progress.say("warm-up", 0, spec["warmup"])
     if spec.get("window"):
         recorder.by_time(float(spec["window"][0]), float(spec["window"][1]))
     else:
-        recorder.by_optimizer_step(torch)
+        recorder.by_optimizer_step()
     code: Any = None
     try:
         _run_program(argv)
@@ -77,12 +73,15 @@ class _Recorder:
         self.recorded = 0
         self.files: list[str] = []
 
-    def by_optimizer_step(self, torch: Any) -> None:
+    def by_optimizer_step(self) -> None:
         """Follows the optimizer."""
-        hook = getattr(torch.optim.optimizer, "register_optimizer_step_post_hook", None)
-        if hook is None:
-            raise Refused("this torch has no hook for optimizer steps; give a stretch of time: --window DELAY+LENGTH")
-        hook(lambda *_: self._stepped())
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError as error:
+            raise Refused(
+                "this torch has no hook for optimizer steps; give a stretch of time: --window DELAY+LENGTH"
+            ) from error
+        register_optimizer_step_post_hook(lambda *_: self._stepped())
 
     def by_time(self, delay: float, length: float) -> None:
         """Records from `delay` seconds after now for `length` seconds.
@@ -103,15 +102,18 @@ class _Recorder:
     def _stepped(self) -> None:
         self._calls += 1
         past = self._calls - self._spec["warmup"]
-        if self._done or past < 0:
+        if self._done:
+            return
+        if past < 0:
             self._progress.say("warm-up", self._calls, self._spec["warmup"])
         elif past == 0:
             self._start()
         elif self._profiler is not None:
-            self._profiler.step()
             self.recorded = past
             self._progress.say("profiling", past, self._spec["steps"])
-            if past >= self._spec["steps"]:
+            if past < self._spec["steps"]:
+                self._profiler.step()
+            else:
                 self.stop()
 
     def _start(self) -> None:
