@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 NOT_ATTRIBUTED = "(not attributed)"
 NO_STACK = "(no stack recorded)"
 OWNERS = ("name", "own", "library", "stack")
-_SOURCE = re.compile(r"(?P<file>.+):(?P<line>[1-9]\d*) .*")
+_SOURCE = re.compile(r"(?:(?P<file>.+):[1-9]\d* .*|(?P<profiled>.+\.py)\(\d+\): .*)")
+"""``train.py:12 step`` of a snapshot; ``train.py(12): step`` of one made from a profile."""
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".so")
 _LIBRARY = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages)/|/lib/python\d|^<(?:frozen|__array_function__)"
@@ -125,9 +126,12 @@ def own_and_library(stack: str) -> tuple[str | None, str | None]:
     own = library = None
     for frame in stack.split(";"):
         match = _SOURCE.fullmatch(frame)
-        if match is None or match["file"].endswith(_COMPILED):
+        if match is None:
             continue
-        if _LIBRARY.search(match["file"]):
+        file = match["file"] or match["profiled"]
+        if file.endswith(_COMPILED):
+            continue
+        if _LIBRARY.search(file):
             library = library or frame
         else:
             own = frame

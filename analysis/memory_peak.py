@@ -84,13 +84,24 @@ def peak(sel: Selection) -> Peak | None:
     if sel.trace.info.kind == "memory_snapshot" and whole:
         for first in events.unique(["device_type", "device"], keep="first", maintain_order=True).iter_rows(named=True):
             gone = -(first["bytes"] or 0)
-            known = first["action"] in ("free_requested",) and not _unknown_before(sel, first)
-            if known and first["allocated"] + gone > best.allocated:
+            if (
+                _gives_back(sel, first)
+                and not _unknown_before(sel, first)
+                and first["allocated"] + gone > best.allocated
+            ):
                 best = Peak(
                     first["device_type"], first["device"], BEFORE, first["time"], first["allocated"] + gone,
                     first["reserved"],
                 )  # fmt: skip
     return best
+
+
+def _gives_back(sel: Selection, first: dict[str, object]) -> bool:
+    """Whether the event lowered the total: a ``free`` does where no request precedes it."""
+    actions = sel.trace.memory["action"]
+    return first["action"] == "free_requested" or (
+        first["action"] == "free" and not (actions == "free_requested").any()
+    )
 
 
 def _unknown_before(sel: Selection, first: dict[str, object]) -> bool:

@@ -23,9 +23,10 @@ def sentences(found: Json, page: Page) -> list[str]:
     lines = []
     if found["peak_allocated_bytes"] is not None:
         where = "GPU" if found["on_gpu"] else "Host"
-        allocated, reserved = format_bytes(found["peak_allocated_bytes"]), format_bytes(found["peak_reserved_bytes"])
+        allocated, reserved = format_bytes(found["peak_allocated_bytes"]), found["peak_reserved_bytes"]
+        known = "" if reserved is None else f", {format_bytes(reserved)} reserved"
         at = f", at {page.time(found['peak_time_us'])}" if found["peak_time_us"] is not None else ""
-        lines.append(f"{where} memory peak: {allocated} allocated, {reserved} reserved{at}.")
+        lines.append(f"{where} memory peak: {allocated} allocated{known}{at}.")
     if (held := found["segments"]) is not None:
         text = (
             f"At the end: {format_bytes(held['allocated_bytes'])} allocated, {format_bytes(held['reserved_bytes'])} "

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 OF: dict[str, By] = {"by stack": "stack", "by operator": "operator", "by module": "module", "by range": "range"}
-SNAPSHOT_ONLY = ("by stack", "segments", "out of memory")
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def _tables(snapshot: Selection | None, timeline: Selection | None) -> tuple[str
             there |= {"long-lived"} | ({"steps"} if sel.trace.steps.height else set())
     if snapshot is not None and snapshot.trace.memory.height:
         memory = snapshot.trace.memory
-        there |= {"by stack", "segments"}
+        there |= {"by stack"} | ({"segments"} if memory.filter(pl.col("action") == "segment").height else set())
         there |= {"by range"} if snapshot.trace.host.height else set()
         there |= {"out of memory"} if memory.filter(pl.col("action") == "oom").height else set()
     if timeline is not None:
