@@ -51,14 +51,17 @@ def launch_counters(trace: Trace) -> pl.DataFrame:
     NVTX push/pop stack, outermost first. Null is what the file does not say.
     """
     device = trace.device
-    measured = trace.counters.filter((pl.col("kind") == "metric") & pl.col("value").is_not_null())
+    metrics = trace.counters.filter(pl.col("kind") == "metric")
+    measured = metrics.filter(pl.col("value").is_not_null())
     rows = pl.DataFrame({"device_row": pl.int_range(device.height, dtype=pl.UInt32, eager=True)})
     table = rows.hstack(
         device.select("name", "grid", "block", "device", "registers", "shared_memory").with_columns(
             pl.col("name").cast(pl.String)
         )
     )
-    table = table.join(_named(measured), on="device_row", how="left", maintain_order="left")
+    table = table.join(
+        _named(pl.concat([measured, _unlimited(metrics)])), on="device_row", how="left", maintain_order="left"
+    )
     table = table.join(tensor_counters.evidence(measured), on="device_row", how="left", maintain_order="left")
     names = table["name"].to_list()
     short = {name: kernel_names.short_name(name) for name in set(names)}
@@ -247,6 +250,17 @@ def _named(measured: pl.DataFrame) -> pl.DataFrame:
     return found.group_by("device_row").agg(
         **{column: value.filter(pl.col("column") == column).first() for column in columns}
     )
+
+
+def _unlimited(metrics: pl.DataFrame) -> pl.DataFrame:
+    """The limits of resident blocks that old versions print as ``inf``: the frame holds no such number."""
+    names = [name for metric in METRICS if metric.column in LIMITS for name in (*metric.raw, *metric.labels)]
+    infinite = metrics.filter(
+        pl.col("value").is_null()
+        & (pl.col("text").str.to_lowercase() == "inf")
+        & pl.col("metric").cast(pl.String).is_in(names)
+    )
+    return infinite.with_columns(value=pl.lit(float("inf")))
 
 
 def _capability(trace: Trace, device: pl.Series) -> pl.Series:

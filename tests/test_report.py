@@ -220,6 +220,21 @@ TRACE: dict[str, Any] = {
             "by_category": (dict, list, NONE),
         }
     ],
+    "range_tree": [
+        {
+            "path": TEXT,
+            "name": TEXT,
+            "domain": TEXT,
+            "depth": WHOLE,
+            "calls": WHOLE,
+            "host_self_us": MAYBE_REAL,
+            "host_total_us": MAYBE_REAL,
+            "gpu_projected_us": MAYBE_REAL,
+            "device_self_us": REAL,
+            "device_total_us": REAL,
+            "gpu_ops": WHOLE,
+        }
+    ],
     "launches": {
         "count": WHOLE,
         "short_kernels": WHOLE,
@@ -424,7 +439,8 @@ def test_sections_choose_what_is_computed(opened: Callable[[str], Run]) -> None:
     assert set(found) == {"source", "device", "base", "counts", "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(opened(VIM), sections=["kernel"])
-    assert set(SECTIONS) - {"ranks"} == set(TRACE) - {"source", "device", "base", "counts"}
+    beside = {"source", "device", "base", "counts", "counters_by_kernel", "counters_missing"}
+    assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole(opened: Callable[[str], Run]) -> None:

@@ -132,7 +132,7 @@ def _note(log: Log, parsed: int, tally: Tally) -> None:
 def _captured(tables: Iterable[Table], launches: Launches, log: Log) -> tuple[tuple[str, str], ...]:
     pages = list(dict.fromkeys(PAGES[table.form] for table in tables))
     times = list(dict.fromkeys(filter(None, launches.identity["Kernel Time"])))
-    warnings = [("warning", text) for text in list(log.warnings)[:WARNINGS_KEPT]]
+    warnings = [(f"warning {number}", text) for number, text in enumerate(list(log.warnings)[:WARNINGS_KEPT], 1)]
     return (("page", ", ".join(pages)), *([("kernel time", times[0])] if times else []), *warnings)
 
 
