@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.capture_names import Value
     from tracetui.parsers import Run, Trace
 
-CHEAP_KINDS = ("nsys", "ncu")
-"""Kinds whose files open so fast that their table is shown unasked."""
-
 
 @dataclass(frozen=True, slots=True)
 class TopKernel:

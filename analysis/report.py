@@ -20,6 +20,9 @@ DIFF_SCHEMA = "tracetui.diff/1"
 SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
 """What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
 
+COMPARED_UNASKED = ("nsys", "ncu")
+"""Kinds whose files open so fast that a folder of them is compared unasked."""
+
 RANK_COLUMNS = (
     "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
 )  # fmt: skip
@@ -143,9 +146,7 @@ def _joins(run: Run) -> list[Json]:
 
 
 def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
-    from tracetui.analysis.captures import CHEAP_KINDS
-
-    return bool(run.traces) and (run.main.info.kind in CHEAP_KINDS if sections is None else "captures" in sections)
+    return bool(run.traces) and (run.main.info.kind in COMPARED_UNASKED if sections is None else "captures" in sections)
 
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:

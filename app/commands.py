@@ -130,6 +130,7 @@ COMMANDS: tuple[Command, ...] = (
             rank=48),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
+    Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
     Command("load.stop", "escape", "Esc", "While a trace is being read: keep what was read so far", "Runs",
             "stop_loading", "app", palette=False),
     Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),

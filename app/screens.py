@@ -16,7 +16,7 @@ from tracetui.app import commands
 from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
 
@@ -114,11 +114,22 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("q", "cancel", show=False),
+        Binding("C", "compare", show=False),
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
-    def __init__(self, title: str, runs: Sequence[tuple[str, tuple[Path, ...]]], *, typing: bool, ascii: bool) -> None:
+    def __init__(
+        self,
+        title: str,
+        runs: Sequence[tuple[str, tuple[Path, ...]]],
+        *,
+        typing: bool,
+        ascii: bool,
+        compare: Callable[[], None] | None = None,
+    ) -> None:
+        """`compare` is what C does instead of choosing one."""
         super().__init__()
+        self._compare = compare
         self._title = title
         self._runs = list(runs)
         self._typing = typing
@@ -134,6 +145,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
                 yield line
             yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
             foot = " Enter opens, Esc closes" + (", Tab goes to the line for a path" if self._typing else "")
+            foot += ", C compares them all" if self._compare is not None else ""
             yield Static(foot, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
@@ -162,6 +174,12 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     def action_move(self, where: str) -> None:
         """Moves in the list with the keys of the tables."""
         getattr(self.query_one(OptionList), f"action_{where}")()
+
+    def action_compare(self) -> None:
+        """All are wanted, beside each other."""
+        if self._compare is not None:
+            self.dismiss(None)
+            self.app.call_later(self._compare)
 
     def action_cancel(self) -> None:
         """None was chosen."""

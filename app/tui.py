@@ -81,6 +81,8 @@ class TracetuiApp(App[None]):
         self._default_tab = not tab and len(paths) < 2
         self.tab = commands.find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
         self._paths: dict[Side, tuple[Path, ...]] = {"a": tuple(paths[:1]), "b": tuple(paths[1:2])}
+        self._keep_parsed = cache
+        self._beside: tuple[tuple[str, tuple[Path, ...]], ...] = ()
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
         self.animation_level = "none"
@@ -210,13 +212,15 @@ class TracetuiApp(App[None]):
 
         files = tuple(trace.source.path for trace in run.traces)
         choices = [(f"{run.name} (open now)", files), *run.others]
+        self._beside = tuple(choices)
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths and paths != files:
                 self.open_run("a", paths)
 
         title = f" {len(choices)} runs in {printable(str(self._paths['a'][0]))}: which one?"
-        self.push_screen(RunPicker(self.own(title), choices, typing=False, ascii=self.session.ascii), chosen)
+        ascii, compare = self.session.ascii, self.action_captures
+        self.push_screen(RunPicker(self.own(title), choices, typing=False, ascii=ascii, compare=compare), chosen)
 
     def _failed(self, side: Side, error: Exception | None, *, cancelled: bool) -> None:
         line, bug = explain(error, self._paths[side], cancelled=cancelled)
@@ -412,6 +416,29 @@ class TracetuiApp(App[None]):
         choices = [*run.others, *traces_beside(run.path)]
         title = self.own(f" Compare {printable(run.name)} (A) with …")
         self.push_screen(RunPicker(title, choices, typing=True, ascii=self.session.ascii), chosen)
+
+    def action_captures(self) -> None:
+        """Compares the files of the folder that was opened, as far as they are of this run's kind."""
+        if (run := self.session.runs.get("a")) is None:
+            return
+        files = tuple(trace.source.path for trace in run.traces)
+        others = tuple(other for other in self._beside if other[1] != files)
+        if len(others) == len(self._beside):  # it is none of those the folder held
+            others = run.others
+        if not others:
+            self.say("There is nothing to compare with: open the folder that holds all captures")
+            return
+        from dataclasses import replace
+
+        from tracetui.app.captures_screen import CapturesScreen
+
+        def chosen(paths: tuple[Path, ...] | None) -> None:
+            if paths and paths != files:
+                self.open_run("a", paths)
+
+        whole = replace(run, others=others)
+        ascii = self.session.ascii
+        self.push_screen(CapturesScreen(whole, self.session.scope, use_cache=self._keep_parsed, ascii=ascii), chosen)
 
     def action_swap_runs(self) -> None:
         """Exchanges A and B."""

@@ -7,10 +7,10 @@ import io
 import json
 from pathlib import Path
 
+import ncu_file
 import pytest
+from nsys_file import NsysFile
 
-from tests import ncu_file
-from tests.nsys_file import NsysFile
 from tracetui.analysis.capture_names import axes_of, names_of
 from tracetui.analysis.capture_ranges import role_of
 from tracetui.analysis.captures import captures

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 
+import json_reader
 import polars as pl
 import pytest
 
-from tests import json_reader
 from tracetui.analysis.kernels import kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import module_kernels, modules
