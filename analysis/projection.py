@@ -98,8 +98,11 @@ def innermost(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Ints:
         return row_ids(device["range"])
     launch = row_ids(device["launch"])
     calls = np.unique(launch[launch >= 0])
-    rows = np.union1d(ranges, calls)
-    is_range = np.isin(rows, ranges)
+    flags = np.zeros(host.height, np.int8)
+    flags[calls] = 1
+    flags[ranges] = 2
+    rows = np.flatnonzero(flags)
+    is_range = flags[rows] == 2
     lane = lanes_of(host)[rows]
     start = host["start"].to_numpy()[rows]
     end = start + host["duration"].to_numpy()[rows]

@@ -27,6 +27,7 @@ SECTIONS = (
     "host_functions",
     "api",
     "ranges",
+    "range_tree",
     "launches",
     "communication",
     "counters",
@@ -55,6 +56,10 @@ RANGE_COLUMNS = (
     "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
     "gpu_ops", "by_category",
 )  # fmt: skip
+RANGE_TREE_COLUMNS = (
+    "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns", "device_self_ns",
+    "device_total_ns", "gpu_ops",
+)  # fmt: skip
 GPU_COLUMNS = (
     "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
     "tensor_core_percent",
@@ -74,12 +79,13 @@ LISTS = {
     "host_functions": HOST_COLUMNS,
     "api": API_COLUMNS,
     "ranges": RANGE_COLUMNS,
+    "range_tree": RANGE_TREE_COLUMNS,
     "communication": COMMUNICATION_COLUMNS,
     "counters": COUNTER_COLUMNS,
 }
 """The columns of the sections that are lists, empty or not."""
 NEED_TIMELINE = frozenset(
-    ("overview", "operators", "modules", "host_functions", "api", "ranges", "launches", "communication")
+    ("overview", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
 )
 """The sections that a recording without a time line leaves empty."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
@@ -214,6 +220,12 @@ class Sections:
         from tracetui.analysis.ranges import ranges
 
         return self._table(ranges(self.sel), RANGE_COLUMNS)
+
+    def range_tree(self) -> Section:
+        """Ranges by what is around them, depth first."""
+        from tracetui.analysis.range_tree import range_tree
+
+        return self._table(range_tree(self.sel), RANGE_TREE_COLUMNS)
 
     def launches(self) -> Section:
         """How kernels reach the GPU: how many, how short, how late."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
+from tracetui.app.range_tree import largest, merged_ranges, spelled
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
 from tracetui.app.text_memory import sentences, tables
-from tracetui.app.text_sections import launches, most_per_step, range_name, shown_ranges, unknowns
+from tracetui.app.text_ranges import shown_ranges, tree_is_shown
+from tracetui.app.text_sections import launches, most_per_step, unknowns
 from tracetui.app.text_table import Page
 from tracetui.app.words import CATEGORY_LABELS
 
@@ -119,6 +121,8 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         lines += _communication(trace["communication"], page)
     if trace.get("ranges"):
         lines += _ranges(trace["ranges"], page)
+    if tree_is_shown(trace):
+        lines += _range_tree(trace["range_tree"], page)
     if "launches" in trace:
         lines += [" ".join(launches(trace, page)), ""]
     if "memory" in trace:
@@ -245,11 +249,28 @@ def _ranges(rows: list[Json], page: Page) -> list[str]:
             page.time(row["device_us"]),
             format_count(row["gpu_ops"]),
             format_count(row["instances"]),
-            code(range_name(row)),
+            code(spelled(row)),
         ]
         for row in shown_ranges(rows, page.limit)
     ]
     return _section("Ranges", ("host total", "GPU time", "GPU ops", "instances", "range"), cells, len(rows), text=1)
+
+
+def _range_tree(rows: list[Json], page: Page) -> list[str]:
+    nodes = merged_ranges(rows)
+    cells = [
+        [
+            page.time(node.device_total_us),
+            page.time(node.device_self_us),
+            page.time(node.host_total_us) if node.calls else UNKNOWN,
+            format_count(node.calls) if node.calls else UNKNOWN,
+            "· " * node.depth + plain(node.label),
+        ]
+        for node in largest(nodes, page.limit)
+    ]
+    return _section(
+        "Ranges as a tree", ("GPU total", "GPU self", "host total", "calls", "range"), cells, len(nodes), text=1
+    )
 
 
 def _ranks(rows: list[Json], page: Page) -> list[str]:

@@ -8,6 +8,7 @@ from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
 from tracetui.app.text_memory import memory_lines
+from tracetui.app.text_ranges import range_tree, ranges
 from tracetui.app.text_table import Column, Page
 from tracetui.app.words import ABSENT, CATEGORY_LABELS
 
@@ -118,7 +119,7 @@ def _tight(percent: float | None) -> str:
 def operators(trace: Json, page: Page) -> list[str]:
     """The operators that take most GPU time, or host time where there is none."""
     rows = trace["operators"]
-    if not rows:
+    if all(row["name"] == NOT_ATTRIBUTED for row in rows):
         return []
     shown = rows[: page.limit]
     columns = [
@@ -241,39 +242,6 @@ def api(trace: Json, page: Page) -> list[str]:
     return [page.heading("CUDA API calls", "", len(cells), len(rows)), *page.table(columns, cells)]
 
 
-def ranges(trace: Json, page: Page) -> list[str]:
-    """Annotations: what the author of the program named."""
-    rows = trace["ranges"]
-    if not rows:
-        return []
-    columns = [
-        Column("host total"), Column("GPU time"), Column("GPU ops"), Column("instances"),
-        Column("range", right=False, share=1),
-    ]  # fmt: skip
-    cells = [
-        [
-            page.time(row["host_total_us"]),
-            page.time(row["device_us"]),
-            format_count(row["gpu_ops"]),
-            format_count(row["instances"]),
-            range_name(row),
-        ]
-        for row in shown_ranges(rows, page.limit)
-    ]
-    return [page.heading("Ranges", "record_function, NVTX", len(cells), len(rows)), *page.table(columns, cells)]
-
-
-def shown_ranges(rows: list[Json], limit: int | None) -> list[Json]:
-    """The first ranges, and behind them the GPU time that is in none."""
-    shown = rows[:limit]
-    return shown if rows[-1]["instances"] or len(shown) == len(rows) else [*shown[:-1], rows[-1]]
-
-
-def range_name(row: Json) -> str:
-    """``domain:name``; the name alone where the domain is the default one or there are none."""
-    return f"{row['domain']}:{row['name']}" if row["domain"] else row["name"]
-
-
 def launches(trace: Json, page: Page) -> list[str]:
     """One sentence about how kernels reach the GPU."""
     found = trace["launches"]
@@ -367,6 +335,7 @@ SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {
     "host_functions": host_functions,
     "modules": modules,
     "operators": operators,
+    "range_tree": range_tree,
     "ranges": ranges,
     "memops": memops,
     "api": api,
