@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import cache as trace_cache
+from tracetui.parsers import run_manifest
 from tracetui.parsers.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.grouping import group
@@ -56,10 +57,11 @@ def open_path(
     else:
         files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
     traces = _open_all(files, watch, cache, problems)
-    path = files[0].path if others and len(files) == 1 else first
+    manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
+    path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
-    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others)
+    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest)
 
 
 def _existing(path: Path) -> Path:
@@ -157,8 +159,36 @@ def _runs_in(
     folder: Path, problems: list[TraceError], kernels_of: Callable[[Candidate], frozenset[str]]
 ) -> list[list[Candidate]]:
     """The runs of a folder, newest first."""
-    newest_first = sorted(_with_hosts_as_ranks(_found_in(folder, problems)), key=lambda c: (-c.stamp, str(c.path)))
-    return group(newest_first, kernels_of)
+    found = sorted(_with_hosts_as_ranks(_found_in(folder, problems)), key=lambda c: (-c.stamp, str(c.path)))
+    launched: dict[Path, list[Candidate]] = {}
+    loose: list[Candidate] = []
+    for candidate in found:
+        beside = candidate.path.parent
+        (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
+    by_launch = sorted(launched.items(), key=lambda entry: (-_started(entry[0]), str(entry[0])))
+    return [files for _, files in by_launch] + group(loose, kernels_of)
+
+
+def _started(folder: Path) -> int:
+    """When the run of this folder was launched, ns since 1970; 0 where its run.json does not say."""
+    manifest = run_manifest.load(folder)
+    return (manifest.identity.started_unix_ns or 0) if manifest else 0
+
+
+def _in_one_folder(files: list[Candidate]) -> bool:
+    return len({candidate.path.parent for candidate in files}) == 1
+
+
+def _path_of(files: list[Candidate]) -> Path:
+    """What a run that is not all of a folder is called by: its one file, its own folder, else its first file."""
+    folder = files[0].path.parent
+    launched = (folder / run_manifest.FILE).is_file()
+    if not _in_one_folder(files) or (len(files) == 1 and not launched):
+        return files[0].path
+    own = {candidate.path for candidate in files}
+    return (
+        folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else files[0].path
+    )
 
 
 def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
@@ -182,6 +212,9 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
     if not found:
         if bad:
             raise bad[0]
+        if (manifest := run_manifest.load(folder)) is not None:
+            why = manifest.outcome.explanation or f"its run.json says: {manifest.status}"
+            raise TraceError(folder, f"this run left no recording: {why}", "log.txt in it may say more")
         raise TraceError(
             folder,
             "no trace in this folder",
@@ -228,6 +261,8 @@ def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
 
 def _run_name(run: list[Candidate]) -> str:
     first = run[0]
+    if (first.path.parent / run_manifest.FILE).is_file():
+        return first.path.parent.name
     if len(run) == 1:
         return first.path.name
     if all(candidate.rank is not None for candidate in run):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from tracetui.parsers.run_manifest import RunManifest
+
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 """What a trace can come from, the tool that sees the most of the program first."""
 WITHOUT_TIMELINE = frozenset({"ncu", "memory_snapshot"})
@@ -145,6 +147,8 @@ class Run:
     """Files of the folder that could not be read, one line each."""
     others: tuple[tuple[str, tuple[Path, ...]], ...] = field(default=())
     """Other runs found in the same folder: (name, files)."""
+    manifest: RunManifest | None = None
+    """What `tracetui profile` says of the run, where it launched it."""
 
     @property
     def name(self) -> str:

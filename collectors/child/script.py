@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import runpy
 import signal
@@ -87,7 +88,9 @@ class _Recorder:
         """Records from `delay` seconds after now for `length` seconds.
 
         A signal's handler runs in the main thread, and the profiler follows the operators of the thread that starts it.
+        torch is there before the clock runs: it must not be interrupted while it is being imported.
         """
+        importlib.import_module("torch.profiler")
 
         def ring(*_: Any) -> None:
             if self._profiler is None and not self._done:
