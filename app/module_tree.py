@@ -23,7 +23,8 @@ class MergedModule:
     depth: int
     instances: int = 0
     calls: int = 0
-    host_total_us: float = 0.0
+    host_total_us: float | None = None
+    """Null where the trace doesn't say it of any instance."""
     device_self_us: float = 0.0
     device_total_us: float = 0.0
     backward_us: float = 0.0
@@ -66,7 +67,8 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
         node = merged.setdefault(key, MergedModule(row["class_name"] or row["name"], len(key) - 1))
         node.instances += 1
         node.calls += row["calls"] or 0
-        node.host_total_us += row["host_total_us"] or 0
+        if row["host_total_us"] is not None:
+            node.host_total_us = (node.host_total_us or 0.0) + row["host_total_us"]
         node.device_self_us += row["device_self_us"] or 0
         node.device_total_us += row["device_total_us"] or 0
         node.backward_us += row["backward_device_us"] or 0
@@ -76,7 +78,7 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
     lost = sum(node.gpu_us for node in roots if node.class_name == NOT_ATTRIBUTED)
     shown = nodes
     if limit is not None and len(nodes) > limit:
-        ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].gpu_us, -nodes[n].host_total_us, n))
+        ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].gpu_us, -(nodes[n].host_total_us or 0), n))
         shown = [nodes[n] for n in sorted(ranked[:limit])]
     return MergedTree(tuple(shown), len(nodes), 100 * lost / gpu if gpu else None)
 
