@@ -1,14 +1,14 @@
 """How much work a step is, by arithmetic on the model's sizes. Needs no torch.
 
-FLOPs count 2 per multiply-add of every matrix product and convolution (what
-``torch.utils.flop_counter.FlopCounterMode`` counts), plus, for Vision Mamba, the selective scan, which that counter does
-not know. Normalisation, activations, softmax, loss and optimizer are not counted. The backward pass counts twice the
-forward pass, less the gradient of the images or features that came from outside, which nobody needs.
+FLOPs count 2 per multiply-add of every matrix product and convolution (what torch's ``FlopCounterMode`` counts), plus,
+for Vision Mamba, the selective scan, which that counter does not know. Normalisation, activations, softmax, loss and
+optimizer are not counted. The backward pass counts twice the forward pass, less the gradient of the images or features
+that came from outside, which nobody needs.
 
-Compulsory bytes are what a step must move between memory and processor even with a cache of any size: every weight that
-is used read once (4 bytes: autocast casts copies), the batch read once, the output written once; in training also AdamW's
-two moments read, weights and moments written, and a loss instead of the output. Activations and gradients need not leave
-the cache, so they are not counted: a real step moves more, never less.
+Compulsory bytes are what a step must move between memory and processor even with a cache of any size: every weight
+that is used read once (4 bytes: autocast casts copies), the batch read once, the output written once; in training also
+AdamW's two moments read, weights and moments written, and a loss instead of the output. Activations and gradients need
+not leave the cache, so they are not counted: a real step moves more, never less.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def vim_cost(shape: VimShape, batch: int, *, train: bool = False, output_bytes_e
     h = a*h + b, sum of h*C) and 7 more (delta*u, bias and softplus as 2, D*u and its sum, the gate as 2).
     """
     work, rows = _Work(), batch * shape.tokens
-    work.product(
-        batch * shape.patches, CHANNELS * shape.patch**2, shape.width, from_outside=True
-    )
+    work.product(batch * shape.patches, CHANNELS * shape.patch**2, shape.width, from_outside=True)
     each = shape.depth
     work.product(rows, shape.width, 2 * shape.inner, times=each)
     work.product(rows, shape.conv, shape.inner, times=2 * each)
@@ -94,7 +92,10 @@ def vim_cost(shape: VimShape, batch: int, *, train: bool = False, output_bytes_e
     work.product(batch, shape.width, shape.classes)
     scan = 2 * each * rows * shape.inner * (7 * shape.state + 7)
     moved = compulsory_bytes(
-        shape.parameters, _image_bytes(batch, shape.img_size, train), batch * shape.classes * output_bytes_each, train=train
+        shape.parameters,
+        _image_bytes(batch, shape.img_size, train),
+        batch * shape.classes * output_bytes_each,
+        train=train,
     )
     return Cost(work.total(train), scan * (3 if train else 1), moved)
 
@@ -110,7 +111,10 @@ def deit_cost(shape: DeitShape, batch: int, *, train: bool = False, output_bytes
         work.product(batch * left, width, 4 * width, times=2)
     work.product(batch, width, shape.classes)
     moved = compulsory_bytes(
-        shape.parameters, _image_bytes(batch, shape.img_size, train), batch * shape.classes * output_bytes_each, train=train
+        shape.parameters,
+        _image_bytes(batch, shape.img_size, train),
+        batch * shape.classes * output_bytes_each,
+        train=train,
     )
     return Cost(work.total(train), 0, moved)
 

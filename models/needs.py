@@ -1,4 +1,4 @@
-"""Packages that models need beyond the standard library, and the commands that install them beside the torch there is."""
+"""Packages that models need, and the commands that install them without replacing the torch that is there."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ WORDS = {
     "train": "forward, backward and AdamW instead of the forward pass only",
     "compile": "through torch.compile",
     "data": "random, or imagefolder:PATH",
-    "workers": "processes of a DataLoader; 0 loads in the main process; not given: one batch, made before the first step",
+    "workers": "processes of a DataLoader (0: none of its own); not given: one batch, made before the first step",
     "seed": "of the weights and of random data",
 }
 _LEAST = {"batch": 1, "img_size": 1, "patch": 1, "depth": 1, "ctx": 1, "workers": 0, "seed": 0}

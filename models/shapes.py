@@ -134,7 +134,7 @@ class MlpShape:
     def layers(self) -> list[tuple[int, int]]:
         """Inputs and outputs of each layer."""
         ends = [self.width] * self.depth + [self.classes]
-        return list(zip(ends, ends[1:]))
+        return [(ends[n], ends[n + 1]) for n in range(self.depth)]
 
     @property
     def parameters(self) -> int:

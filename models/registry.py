@@ -1,0 +1,224 @@
+"""The models that can be named: what they are called, what they need, which options they take, how they are built.
+
+Importing this needs the standard library only; torch comes when a model is built. The folder is copied beside the
+profiled program, so everything here is imported relatively and written for Python 3.8.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import options as known_options
+from .errors import MissingRequirement, ModelError, UnknownModel, UserModelError, WrongOption
+from .flops import Cost, deit_cost, gpt_cost, mlp_cost, vim_cost
+from .needs import MAMBA, PILLOW, TIMM, TORCH, Need, require
+from .shapes import (
+    DEIT_SIZES,
+    GPT_SIZES,
+    REDUCTION_LOC,
+    VIM_WIDTHS,
+    DeitShape,
+    GptShape,
+    MlpShape,
+    VimShape,
+)
+
+if TYPE_CHECKING:
+    from .workload import Workload
+
+__all__ = [
+    "Entry",
+    "MissingRequirement",
+    "ModelError",
+    "UnknownModel",
+    "UserModelError",
+    "WrongOption",
+    "entries",
+    "find",
+]
+
+_MODULES = {
+    "vim": "vim",
+    "topk_deit": "topk_deit",
+    "gpt": "gpt",
+    "mlp": "mlp",
+    "timm": "timm_models",
+    "user": "user_model",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that can be profiled by name."""
+
+    name: str
+    family: str
+    """``vim``, ``topk_deit``, ``gpt``, ``mlp``, ``timm`` or ``user``."""
+    title: str
+    parameters: int | None
+    """At the default sizes, by arithmetic; null where only building tells."""
+    needs: tuple[Need, ...]
+    """Beyond torch; each with the command that installs it."""
+    defaults: dict[str, Any]
+    """What an option is where nothing is given; null where the model itself decides."""
+    options: tuple[str, ...]
+    """What it takes."""
+    cost: Cost | None = field(default=None, repr=False)
+    """The work of an inference step at the defaults, by arithmetic; null where only building tells."""
+
+    def build(self, options: dict[str, Any]) -> Workload:
+        """Builds the model on its device, ready to run steps. Imports torch.
+
+        Args:
+            options: option to value; what is not given, or null, is the default.
+
+        Raises:
+            WrongOption: an option that it does not take, or a wrong value.
+            MissingRequirement: something it needs is not installed.
+            UserModelError: the user's own module or factory failed.
+            ModelError: it can't be built here: no such device, no such folder of images, ….
+        """
+        chosen = known_options.resolve(self.name, self.options, self.defaults, options)
+        require(TORCH, self.name)
+        import torch
+
+        from .workload import Parts, Workload, check_device
+
+        check_device(chosen["device"])
+        torch.manual_seed(chosen["seed"])
+        parts = importlib.import_module("." + _MODULES[self.family], __package__).build(self.name, chosen)
+        if isinstance(parts, Parts):
+            return Workload(self.name, chosen, parts)
+        own: Workload = parts  # the user's factory made a workload
+        return own
+
+
+def entries() -> list[Entry]:
+    """The built-in models; ``timm:NAME`` and ``MODULE:FACTORY`` are found by `find`."""
+    return list(_BUILT_IN.values())
+
+
+def find(name: str) -> Entry:
+    """The model of a name: a built-in one, ``timm:NAME``, or ``package.module:factory``.
+
+    Raises:
+        UnknownModel: no such model; the line names those that look like it.
+    """
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    kind, colon, rest = name.partition(":")
+    if kind == "timm" and rest:
+        return _timm(name)
+    if colon and _is_dotted(kind) and _is_dotted(rest):
+        return _user(name)
+    by_lower = {known.lower(): known for known in _BUILT_IN}
+    near = [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, 3, 0.5)]
+    like = f" (did you mean {' or '.join(near)}?)" if near else ""
+    raise UnknownModel(
+        f"no model {name!r}{like}; `tracetui models` lists them, timm:NAME is one of timm's, MODULE:FACTORY your own"
+    )
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _defaults(**own: Any) -> dict[str, Any]:
+    return {**own, **known_options.COMMON_DEFAULTS}
+
+
+def _vim(name: str, width: int) -> Entry:
+    shape = VimShape(width, stride=8 if name.endswith("_s8") else 16)
+    words = "224 px, patches of 16 that overlap by half" if name.endswith("_s8") else "224 px, patches of 16"
+    return Entry(
+        name,
+        "vim",
+        f"Vision Mamba, bidirectional, width {width}, 24 blocks, {words}",
+        shape.parameters,
+        (MAMBA, PILLOW),
+        _defaults(batch=4, img_size=224, patch=16, depth=24, data="random"),
+        ("img_size", "patch", "depth", "data", *known_options.COMMON),
+        vim_cost(shape, 4),
+    )
+
+
+def _deit(name: str, size: tuple[int, int]) -> Entry:
+    keep = 0.1
+    shape = DeitShape(*size, keep=keep, reduction_loc=REDUCTION_LOC)
+    return Entry(
+        name,
+        "topk_deit",
+        f"DeiT, width {size[0]}, that keeps the share `keep` of its tokens in blocks 3, 6 and 9",
+        shape.parameters,
+        (PILLOW,),
+        _defaults(batch=4, img_size=224, patch=16, depth=12, keep=keep, reduction_loc=REDUCTION_LOC, data="random"),
+        ("img_size", "patch", "depth", "keep", "reduction_loc", "data", *known_options.COMMON),
+        deit_cost(shape, 4),
+    )
+
+
+def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
+    width, hidden, depth, heads = size
+    shape = GptShape(width, hidden, depth, heads)
+    return Entry(
+        name,
+        "gpt",
+        f"GPT of CS336, width {width}, {depth} blocks, {heads} heads, vocabulary {shape.vocabulary:,}",
+        shape.parameters,
+        (),
+        _defaults(batch=4, ctx=shape.ctx, depth=depth),
+        ("ctx", "depth", *known_options.COMMON),
+        gpt_cost(shape, 4),
+    )
+
+
+def _mlp() -> Entry:
+    shape = MlpShape()
+    return Entry(
+        "mlp",
+        "mlp",
+        f"{shape.depth} linear layers of width {shape.width}, for a smoke test",
+        shape.parameters,
+        (),
+        _defaults(batch=64, depth=shape.depth),
+        ("depth", *known_options.COMMON),
+        mlp_cost(shape, 64),
+    )
+
+
+def _timm(name: str) -> Entry:
+    return Entry(
+        name,
+        "timm",
+        f"{name.partition(':')[2]} of timm, with random weights",
+        None,
+        (TIMM, PILLOW),
+        _defaults(batch=4, img_size=None, depth=None, data="random"),
+        ("img_size", "depth", "data", *known_options.COMMON),
+    )
+
+
+def _user(name: str) -> Entry:
+    return Entry(
+        name,
+        "user",
+        f"your own: {name}",
+        None,
+        (),
+        _defaults(batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, data="random"),
+        ("img_size", "patch", "depth", "ctx", "keep", "data", *known_options.COMMON),
+    )
+
+
+_BUILT_IN = {
+    entry.name: entry
+    for entry in (
+        *(_vim(name, width) for name, width in VIM_WIDTHS.items()),
+        *(_deit(name, size) for name, size in DEIT_SIZES.items()),
+        *(_gpt(name, size) for name, size in GPT_SIZES.items()),
+        _mlp(),
+    )
+}

@@ -1,0 +1,265 @@
+"""What a built model is to whoever runs its steps: batches, a step, and what is known of both."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .errors import ModelError
+from .ranges import SILENT, Ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .flops import Cost
+
+FORWARD, BACKWARD, OPTIMIZER, COPY = "forward_pass", "backward_pass", "optimizer_step", "copy_to_device"
+LEARNING_RATE = 1e-4
+
+
+@dataclass
+class Parts:
+    """What a family of models brings; `Workload` makes a step of it."""
+
+    model: Any
+    """The nn.Module, on the CPU. Its `ranges`, where it has some, are set by the workload."""
+    backend: str
+    """``mamba_ssm``, ``reference``, ``torch``, ``timm`` or ``user``."""
+    sample: Callable[[int], Any]
+    """The random sample of a number, on the host: (inputs, labels), or whatever the model takes."""
+    forward: Callable[[Any, Any], Any]
+    """(model, batch) -> output."""
+    loss: Callable[[Any, Any], Any]
+    """(output, batch) -> a scalar to minimise."""
+    cost: Callable[[int, bool, int], Cost | None]
+    """(samples, train, bytes of a number of the output) -> the work of a step; null where it can't be known."""
+    dataset: Any = None
+    """Samples from files, where those were asked for."""
+    whole_batch: Callable[[int], Any] | None = None
+    """Makes a batch at once, for a model whose samples can't be stacked."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of the packages behind the backend."""
+    notes: list[str] = field(default_factory=list)
+    """What the person should know before the run."""
+
+
+class Workload:
+    """A model with its data, ready to run step by step.
+
+    Attributes:
+        entry_name: as it was asked for.
+        model: the nn.Module, on its device.
+        backend: who computes it, see `Parts`.
+        parameters: numbers in the model, counted.
+        samples_per_step: samples of the last batch, read from its tensors; null before the first step.
+        notes: what the person should know before the run, a sentence each.
+        options: all options, with the defaults filled in.
+    """
+
+    def __init__(self, name: str, options: dict[str, Any], parts: Parts) -> None:
+        import torch
+
+        self.entry_name, self.options, self.backend = name, options, parts.backend
+        self.notes = list(parts.notes)
+        self.device = torch.device(options["device"])
+        self.train: bool = options["train"]
+        self._parts = parts
+        _set_tf32(options["dtype"], self.device.type, self.notes)
+        self.ranges = Ranges(nvtx=self.device.type == "cuda", inside=not options["compile"])
+        self.model = parts.model.to(self.device).train(self.train)
+        for module in self.model.modules():
+            if getattr(module, "ranges", None) is SILENT:
+                module.ranges = self.ranges
+        self.parameters: int = sum(parameter.numel() for parameter in self.model.parameters())
+        self.samples_per_step: int | None = None
+        self._seen: set[int] = set()
+        self._shapes: list[list[int]] | None = None
+        self._autocast = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options["dtype"])
+        self._callable = _compiled(self.model) if options["compile"] else self.model
+        self._optimizer: Any = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE) if self.train else None
+        self._scaler = _scaler(self.device.type) if self.train and options["dtype"] == "fp16" else None
+        self._resident: Any = None
+
+    @property
+    def has_loader(self) -> bool:
+        """Whether a DataLoader brings the batches: asked for by files or by a number of workers, 0 too."""
+        return self._parts.dataset is not None or self.options["workers"] is not None
+
+    def make_batch(self) -> Any:
+        """A fresh batch: random ones lie on the device, those of a DataLoader on the host."""
+        from .data import stacked, to_device
+
+        batch = self.options["batch"]
+        if self._parts.dataset is not None:
+            return stacked([self._parts.dataset[n] for n in range(batch)])
+        whole = self._parts.whole_batch
+        made = whole(batch) if whole else stacked([self._parts.sample(n) for n in range(batch)])
+        return made if self.has_loader else to_device(made, self.device)
+
+    def batches(self) -> Iterator[Any]:
+        """Batches without end: one that was made before the first step, or a DataLoader's."""
+        if self.has_loader:
+            from .data import loader_batches
+
+            yield from loader_batches(self._parts, self.options, pin=self.device.type == "cuda")
+        if self._resident is None:
+            self._resident = self.make_batch()
+        while True:
+            yield self._resident
+
+    def step(self, batch: Any) -> None:
+        """One step, under named ranges; returns when it is queued, not when the GPU is done."""
+        from .data import samples, shapes, to_device
+
+        batch = to_device(batch, self.device, self.ranges)
+        self._shapes, self.samples_per_step = shapes(batch), samples(batch)
+        if self.samples_per_step is not None:
+            self._seen.add(self.samples_per_step)
+        if self.train:
+            self._train(batch)
+        else:
+            self._infer(batch)
+
+    def flops_per_step(self) -> int | None:
+        """FLOPs of a step with the batch really seen (before the first step: as asked for).
+
+        2 per multiply-add of matrix products and convolutions, and the scan of Vision Mamba; three times the forward
+        pass in training. `flops` says what else is and is not counted.
+        """
+        cost = self._cost()
+        return None if cost is None else cost.flops
+
+    def compulsory_bytes_per_step(self) -> int | None:
+        """Bytes that a step must move at least: used weights, batch and output once; in training AdamW's state too.
+
+        See `flops`.
+        """
+        cost = self._cost()
+        return None if cost is None else cost.compulsory_bytes
+
+    def input_shapes(self, batch: Any) -> list[list[int]]:
+        """The shape of every tensor in the batch."""
+        from .data import shapes
+
+        return shapes(batch)
+
+    def describe(self) -> dict[str, Any]:
+        """What run.json keeps of the workload; unknown is null."""
+        import torch
+
+        cuda = self.device.type == "cuda"
+        return {
+            "model": self.entry_name,
+            "parameters": self.parameters,
+            "backend": self.backend,
+            "backend_versions": dict(self._parts.versions),
+            "device": str(self.device),
+            "dtype": self.options["dtype"],
+            "autocast": None if self._autocast is None else str(self._autocast).replace("torch.", ""),
+            "loss_scaling": self._scaler is not None,
+            "tf32": {
+                "matmul": torch.backends.cuda.matmul.allow_tf32,
+                "cudnn": torch.backends.cudnn.allow_tf32,
+            }
+            if cuda
+            else None,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark if cuda else None,
+            "cudnn_deterministic": torch.backends.cudnn.deterministic if cuda else None,
+            "threads": torch.get_num_threads(),
+            "train": self.train,
+            "optimizer": "AdamW" if self.train else None,
+            "compile": self.options["compile"],
+            "batch_requested": self.options["batch"],
+            "batch_seen": sorted(self._seen),
+            "input_shapes": self._shapes,
+            "data": {
+                "source": self.options.get("data", "random"),
+                "loader": self.has_loader,
+                "workers": self.options["workers"] or 0 if self.has_loader else None,
+                "pin_memory": self.has_loader and cuda,
+            },
+            "flops": self.flops_per_step(),
+            "compulsory_bytes": self.compulsory_bytes_per_step(),
+            "options": dict(self.options),
+            "ranges": list(self.ranges.seen),
+            "notes": list(self.notes),
+        }
+
+    def _cost(self) -> Cost | None:
+        each = 2 if self._autocast is not None else 4
+        return self._parts.cost(self.samples_per_step or self.options["batch"], self.train, each)
+
+    def _infer(self, batch: Any) -> None:
+        import torch
+
+        with torch.inference_mode(), self.ranges(FORWARD), self._cast():
+            self._parts.forward(self._callable, batch)
+
+    def _train(self, batch: Any) -> None:
+        optimizer = self._optimizer
+        optimizer.zero_grad(set_to_none=True)
+        with self.ranges(FORWARD), self._cast():
+            loss = self._parts.loss(self._parts.forward(self._callable, batch), batch)
+        with self.ranges(BACKWARD):
+            (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+        with self.ranges(OPTIMIZER):
+            if self._scaler is None:
+                optimizer.step()
+            else:
+                self._scaler.step(optimizer)
+                self._scaler.update()
+
+    def _cast(self) -> Any:
+        import torch
+
+        if self._autocast is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self._autocast)
+
+
+def check_device(device: str) -> None:
+    """Raises ModelError, in one line, where this torch does not see the device."""
+    import torch
+
+    if not device.startswith("cuda"):
+        return
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        why = f"built for CUDA {built}, which finds no usable GPU or driver" if built else "built without CUDA"
+        raise ModelError(f"no CUDA device: this torch {torch.__version__} is {why}; --device cpu runs on the CPU")
+    count = torch.cuda.device_count()
+    if (torch.device(device).index or 0) >= count:
+        raise ModelError(f"no device {device}: there {'is' if count == 1 else 'are'} {count}, counted from 0")
+
+
+def _set_tf32(dtype: str, device: str, notes: list[str]) -> None:
+    """TF32 on for tf32, off for fp32 (convolutions too, where PyTorch would use it); others keep PyTorch's defaults."""
+    import torch
+
+    if device == "cpu":
+        if dtype == "tf32":
+            notes.append("tf32 means nothing on a CPU: this is fp32")
+        return
+    if dtype in ("fp32", "tf32"):
+        torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+        torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    if dtype == "tf32" and torch.cuda.get_device_capability()[0] < 8:
+        notes.append("this GPU has no TF32 (that came with Ampere): this is fp32")
+
+
+def _compiled(model: Any) -> Any:
+    import torch
+
+    if not hasattr(torch, "compile"):
+        raise ModelError(f"torch {torch.__version__} has no torch.compile; 2.0 and later have")
+    return torch.compile(model)
+
+
+def _scaler(device: str) -> Any:
+    """fp16 gradients underflow without; the name moved in torch 2.3."""
+    import torch
+
+    if hasattr(torch.amp, "GradScaler"):
+        return torch.amp.GradScaler(device)
+    return torch.cuda.amp.GradScaler() if device == "cuda" else None
