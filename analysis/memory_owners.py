@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 NOT_ATTRIBUTED = "(not attributed)"
+EARLIER = "(allocated before the recording)"
 NO_STACK = "(no stack recorded)"
 OWNERS = ("name", "own", "library", "stack")
 _SOURCE = re.compile(r"(?:(?P<file>.+):[1-9]\d* .*|(?P<profiled>.+\.py)\(\d+\): .*)")
@@ -30,14 +31,18 @@ _LIBRARY = re.compile(
 def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
     """The owner of each of some `schema.MEMORY` rows: name, and of a stack its own and library frames.
 
+    Of what was allocated before the recording only who gave it back is known, which is no owner (`EARLIER`).
+
     Args:
         trace: whose rows they are.
         rows: row numbers.
         by: ``stack``; ``operator``: the innermost one around; ``module``: the path of the innermost nn.Module call
             around that operator, or around the forward operator of a backward one; ``range``: the innermost annotation.
     """
+    frees = trace.memory["action"].gather(rows).is_in(["free", "free_requested"])
     if by == "stack":
-        return _stacks(trace.memory["stack"].gather(rows).cast(pl.String))
+        texts = trace.memory["stack"].gather(rows).cast(pl.String)
+        return _stacks(pl.select(pl.when(~frees).then(texts)).to_series(), frees)
     if by == "range":
         names = _ranges(trace, rows)
     elif by == "module":
@@ -45,7 +50,8 @@ def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
     else:
         names = _operators(trace, rows)
     empty = pl.lit(None, dtype=pl.String)
-    return names.fill_null(NOT_ATTRIBUTED).to_frame("name").select("name", own=empty, library=empty, stack=empty)
+    named = pl.select(pl.when(frees).then(pl.lit(EARLIER)).otherwise(names.fill_null(NOT_ATTRIBUTED)).alias("name"))
+    return named.select("name", own=empty, library=empty, stack=empty)
 
 
 def _operators(trace: Trace, rows: Ints) -> pl.Series:
@@ -109,12 +115,14 @@ def _ranges(trace: Trace, rows: Ints) -> pl.Series:
     return pl.select(pl.when(pl.Series(node >= 0)).then(names.cast(pl.String))).to_series()
 
 
-def _stacks(texts: pl.Series) -> pl.DataFrame:
+def _stacks(texts: pl.Series, frees: pl.Series) -> pl.DataFrame:
+    texts = texts.alias("stack")
     distinct = texts.unique()
     frames = [(text, *own_and_library(text)) for text in distinct.to_list() if text is not None]
     known = pl.DataFrame(frames, schema={"stack": pl.String, "own": pl.String, "library": pl.String}, orient="row")
-    frame = texts.to_frame("stack").join(known, on="stack", how="left", maintain_order="left")
+    frame = texts.to_frame().join(known, on="stack", how="left", maintain_order="left")
     name = pl.coalesce("own", "library", pl.col("stack").str.split(";").list.first(), pl.lit(NO_STACK))
+    name = pl.when(frees).then(pl.lit(EARLIER)).otherwise(name)
     return frame.select(name.alias("name"), "own", "library", "stack")
 
 

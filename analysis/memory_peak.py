@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.allocations import BEFORE, END_STATE, Allocations, allocations
-from tracetui.analysis.memory_owners import OWNERS, owners
+from tracetui.analysis.memory_owners import EARLIER, OWNERS, owners
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 CPU_TYPE = 0
-EARLIER = "(allocated before the recording)"
 ROUNDING = "(rounding of blocks, unknown)"
 By = Literal["stack", "operator", "module", "range"]
 HOLDERS: dict[str, pl.DataType] = {
@@ -175,8 +174,10 @@ def grouped(
     )
     if whole is not None and rest and whole > total:
         name = ROUNDING if sel.trace.info.kind == "memory_snapshot" else EARLIER
-        extra = pl.DataFrame({"name": [name], "bytes": [whole - total]})
-        table = pl.concat([table, extra], how="diagonal")
+        # what was never given back was in no event, so of all that is older only the sum is known
+        older = table.filter(pl.col("name") == name)["bytes"].sum()
+        extra = pl.DataFrame({"name": [name], "bytes": [whole - total + int(older)]})
+        table = pl.concat([table.filter(pl.col("name") != name), extra], how="diagonal")
     base = whole if whole is not None else total
     share = pl.col("bytes") * 100 / base if base else pl.lit(None, dtype=pl.Float64)
     return (

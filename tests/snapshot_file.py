@@ -20,6 +20,7 @@ FRAMES = [
     ]
     for n in range(5)
 ]
+FREEING = [{"filename": "/home/me/freeing.py", "line": 1, "name": "who frees is not who allocated"}]
 
 
 class Allocator:
@@ -71,16 +72,16 @@ class Allocator:
         blocks, place = self._block(address)
         blocks[place][2] = "active_awaiting_free"
         size = self.live.pop(address)
-        self._note("free_requested", addr=address, size=size, frames=blocks[place][4])
+        self._note("free_requested", addr=address, size=size, frames=FREEING)
 
     def complete_free(self, address: int) -> None:
         blocks, place = self._block(address)
-        size, frames = blocks[place][3], blocks[place][4]
+        size = blocks[place][3]
         blocks[place][2:] = ["inactive", 0, []]
         for at in (place, place - 1):
             if 0 <= at < len(blocks) - 1 and blocks[at][2] == blocks[at + 1][2] == "inactive":
                 blocks[at][1] += blocks.pop(at + 1)[1]
-        self._note("free_completed", addr=address, size=size, frames=frames)
+        self._note("free_completed", addr=address, size=size, frames=FREEING)
 
     def free(self, address: int) -> None:
         self.request_free(address)

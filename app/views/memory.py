@@ -10,7 +10,8 @@ from textual.widgets import Static
 
 from tracetui.analysis.memory_curve import curve
 from tracetui.analysis.memory_lifetime import growth, long_lived, outliving
-from tracetui.analysis.memory_peak import EARLIER, ROUNDING, By, Peak, holders, holding, peak
+from tracetui.analysis.memory_owners import EARLIER
+from tracetui.analysis.memory_peak import ROUNDING, By, Peak, holders, holding, peak
 from tracetui.analysis.memory_segments import blocks, end_state, ooms, segments
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.app.formats import format_bytes
