@@ -40,7 +40,7 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     inside = scope_mask(sel)[calls.rows]
     called = np.where(inside, tree.path, NONE)
     device = device_work(sel)
-    spent = device["duration"].to_numpy()
+    spent = device["duration"].fill_null(0).to_numpy()
     own = tree.path_of(row_ids(device["module"]))
     backward = np.where(own == NONE, tree.path_of(row_ids(device["forward_module"])), NONE)
     lost = (own == NONE) & (backward == NONE)

@@ -114,7 +114,8 @@ def _whole_file(trace: Trace) -> StepSlots:
     if not rows.any():
         rows[:] = True
     low, high = _EVER, _NEVER
-    for frame, chosen in ((trace.host, rows), (trace.device, np.ones(trace.device.height, np.bool_))):
+    # a recording of durations only has no extent
+    for frame, chosen in ((trace.host, rows), (trace.device, trace.device["start"].is_not_null().to_numpy())):
         start, duration = frame["start"].to_numpy()[chosen], frame["duration"].to_numpy()[chosen]
         if start.size:
             low, high = min(low, int(start.min())), max(high, int((start + duration).max()))

@@ -252,7 +252,8 @@ def test_dram_bytes(
     ("compute", "memory", "bound"),
     [
         (59.99, 59.99, "latency"), (60, 20, "compute"), (20, 60, "memory"), (65, 60, "balanced"),
-        (60, 69.9, "balanced"), (60, 70, "memory"), (95, 85, "compute"), (95, 86, "balanced"), (None, 90, None), (90, None, None),
+        (60, 69.9, "balanced"), (60, 70, "memory"), (95, 85, "compute"), (95, 86, "balanced"),
+        (None, 90, None), (90, None, None),
     ],
 )  # fmt: skip
 def test_bound_classes(
@@ -269,7 +270,8 @@ def test_bound_classes(
     [
         ((8, 16, 16, 32, None), "registers"), ((16, 4, 16, 32, 32), "shared memory"), ((16, 16, 8, 32, 32), "warps"),
         ((32, 32, 32, 16, 32), "blocks"), ((16, 16, 16, 32, 8), "barriers"),
-        ((8, 8, 16, 32, 32), "registers, shared memory"), ((None, 8, 16, 32, 32), None), ((8, 16, 16, 32, 0), "registers"),
+        ((8, 8, 16, 32, 32), "registers, shared memory"), ((None, 8, 16, 32, 32), None),
+        ((8, 16, 16, 32, 0), "registers"),
     ],
 )  # fmt: skip
 def test_what_limits_occupancy(

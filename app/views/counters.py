@@ -202,7 +202,7 @@ class CountersView(TableView):
             frame=pl.concat([rules, metrics.select(list(schema))]),
             columns=METRICS,
             noun="metrics and rules",
-            note=f"{row['short_name']}, {metrics.height:,} metrics, {len(said)} rules",
+            note=f"{metrics.height:,} metrics, {len(said)} rules",
             key="metric",
         )
 
