@@ -14,9 +14,9 @@ import polars as pl
 from tracetui.parsers import categories, schema
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
-    from tracetui.parsers.nesting import Ints
+    from numpy.typing import NDArray
 
 
 def integers(values: NDArray[Any]) -> pl.Series:
@@ -28,7 +28,7 @@ def integers(values: NDArray[Any]) -> pl.Series:
     return series
 
 
-def row_ids(values: Ints) -> pl.Series:
+def row_ids(values: NDArray[Any]) -> pl.Series:
     """Row ids with -1 as null."""
     series = pl.Series(values.astype(np.uint32))
     missing = values < 0
@@ -67,7 +67,10 @@ def column(dtype: Any, values: NDArray[Any]) -> pl.Series:
 
 
 def frame(
-    layout: dict[str, pl.DataType], columns: dict[str, NDArray[Any]], rows: dict[str, Ints], **ready: pl.Series
+    layout: dict[str, pl.DataType],
+    columns: dict[str, NDArray[Any]],
+    rows: Mapping[str, NDArray[Any]],
+    **ready: pl.Series,
 ) -> pl.DataFrame:
     """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
     size = next(iter(columns.values())).shape[0]
@@ -75,7 +78,7 @@ def frame(
     constant: list[pl.Expr] = []
     for name, dtype in layout.items():
         if name in rows:
-            taken.append(row_ids(rows.pop(name)).alias(name))
+            taken.append(row_ids(rows[name]).alias(name))
         elif name in ready:
             taken.append(ready[name].alias(name))
         elif name not in columns:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.parsers.nsys.database import PRAGMAS
+
 if TYPE_CHECKING:
     from tracetui.parsers.nsys.query import Query
 
@@ -66,4 +68,8 @@ class BulkReader:
             self._opened.append(database)
             connection = self._local.connection = self._adbc.AdbcConnection(database)
             self._opened.append(connection)
+            for pragma in PRAGMAS:
+                with self._adbc.AdbcStatement(connection) as statement:
+                    statement.set_sql_query(pragma)
+                    statement.execute_update()
         return connection

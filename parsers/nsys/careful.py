@@ -126,12 +126,13 @@ def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: i
 
 
 def _count_lost(query: Query, tally: Tally, error: Exception, at: int, behind: int | None, end: int) -> None:
-    example = f"{query.table.name}: {error}"
+    """Counts what lies on damaged pages: as events, or as something missing."""
     if behind is not None:
-        tally.skipped("rows on damaged pages of the database", behind - at, example)
+        lost = behind - at
     else:
-        known = end - at + 1 if end < ROWID_END else 1
-        tally.skipped("rows on damaged pages of the database", known, example)
+        lost = end - at + 1 if end < ROWID_END else 1
+    count = tally.skipped if query.is_events else tally.missing
+    count("rows on damaged pages of the database", lost, f"{query.table.name}: {error}")
 
 
 def _frame(query: Query, rows: list[tuple[Any, ...]], tally: Tally) -> pl.DataFrame:

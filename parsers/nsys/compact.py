@@ -1,7 +1,8 @@
 """Columns between reading and linking: NumPy arrays no wider than their values.
 
 Signed numbers are int32 where all of a column's values fit, else int64, and their smallest value stands for null;
-codes of strings are uint32 (see `parsers.categories`); a column of three numbers a row has -1 for null.
+codes of strings and of kinds are unsigned, and their largest value does (see `parsers.categories`); a column of three
+numbers a row has -1 for null.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-
-from tracetui.parsers import allocator
-from tracetui.parsers.categories import NULL_CODE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +25,9 @@ _NULL32 = int(np.iinfo(np.int32).min)
 
 def null_of(dtype: np.dtype[Any]) -> int:
     """What stands for null in a column of this type."""
-    return NULL_CODE if dtype == np.uint32 else int(np.iinfo(dtype).min)
+    if dtype.kind == "u":
+        return int(np.iinfo(dtype).max)
+    return int(np.iinfo(dtype).min)
 
 
 def is_null(values: Array) -> NDArray[np.bool_]:
@@ -66,30 +66,61 @@ def triple(x: pl.Series, y: pl.Series, z: pl.Series) -> NDArray[np.int32]:
     return joined
 
 
-def join(parts: list[Columns]) -> Columns:
-    """The parts one after the other; what a part lacks is null there, and its columns are let go as they are taken."""
-    sizes = [next(iter(part.values())).shape[0] for part in parts]
-    names = dict.fromkeys(name for part in parts for name in part)
-    joined: Columns = {}
-    for name in names:
-        there = [part[name] for part in parts if name in part]
-        dtype = np.result_type(*(array.dtype for array in there))
-        column = np.empty((sum(sizes), *there[0].shape[1:]), dtype)
-        del there
-        null = -1 if column.ndim > 1 else null_of(dtype)
-        end = 0
-        for part, size in zip(parts, sizes, strict=True):
-            start, end = end, end + size
-            if name not in part:
-                column[start:end] = null
-                continue
-            values = part.pop(name)
-            column[start:end] = values
-            if values.dtype != dtype and values.ndim == 1 and (missing := is_null(values)).any():
-                column[start:end][missing] = null
-        joined[name] = column
-        allocator.release_freed()
-    return joined
+class Store:
+    """Columns that grow by parts: each part is copied to its place and can go."""
+
+    def __init__(self, room: int, needed: dict[str, np.dtype[Any]]) -> None:
+        self._room = room
+        self._needed = needed
+        self._columns: Columns = {}
+        self.size = 0
+
+    def append(self, part: Columns) -> None:
+        """Adds rows; columns that the part lacks, or that no part before had, are null there."""
+        begin, end = self.size, self.size + part["start"].shape[0]
+        if begin == end:
+            return
+        if end > self._room:
+            self._room = max(end, 2 * self._room)
+            self._columns = {name: self._moved(column, column.dtype) for name, column in self._columns.items()}
+        for name, values in part.items():
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = self._empty(values.dtype, values.shape[1:])
+                column[:begin] = _null_in(column)
+            elif column.dtype != values.dtype and (wider := np.result_type(column, values)) != column.dtype:
+                column = self._columns[name] = self._moved(column, wider)
+            _copy(values, column[begin:end])
+        for name in self._columns.keys() - part.keys():
+            self._columns[name][begin:end] = _null_in(self._columns[name])
+        self.size = end
+
+    def finish(self) -> Columns:
+        """The columns as long as they have become, with every one that is needed whatever the file has."""
+        for name, dtype in self._needed.items():
+            if name not in self._columns:
+                self._columns[name] = np.full(self.size, null_of(dtype), dtype)
+        return {name: column[: self.size] for name, column in self._columns.items()}
+
+    def _empty(self, dtype: np.dtype[Any], rest: tuple[int, ...]) -> Array:
+        # memory that is never written costs nothing
+        return np.empty((self._room, *rest), dtype)
+
+    def _moved(self, column: Array, dtype: np.dtype[Any]) -> Array:
+        wider = self._empty(dtype, column.shape[1:])
+        _copy(column[: self.size], wider[: self.size])
+        return wider
+
+
+def _null_in(column: Array) -> int:
+    return -1 if column.ndim > 1 else null_of(column.dtype)
+
+
+def _copy(values: Array, target: Array) -> None:
+    """Copies into a column as wide or wider, null to null."""
+    target[...] = values
+    if values.dtype != target.dtype and values.ndim == 1 and (missing := is_null(values)).any():
+        target[missing] = null_of(target.dtype)
 
 
 def taken(columns: Columns, rows: Array) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import allocator, categories, links, schema
-from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.frame_columns import frame
 from tracetui.parsers.nesting import NONE, LaneClock, nearest, order, tightest
 from tracetui.parsers.nsys import compact, steps, tables
@@ -31,32 +30,8 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
     from tracetui.parsers.trace import Source, TraceInfo
 
+STRETCH = 1 << 18
 NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
-_INT, _SHORT, _CODE, _SMALL = (np.dtype(kind) for kind in (np.int64, np.int32, np.uint32, np.uint8))
-_NEEDED: dict[str, dict[str, np.dtype[Any]]] = {
-    "device": {
-        "kind": _SMALL, "start": _INT, "duration": _INT, "process": _SHORT, "device": _SHORT, "name": _CODE,
-        "correlation": _SHORT,
-    },
-    "calls": {
-        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "name": _CODE, "correlation": _SHORT,
-    },
-    "ranges": {
-        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "name": _CODE, "style": _SMALL,
-        "domain": _CODE,
-    },
-}  # fmt: skip
-"""The columns that linking needs, whatever the file has."""
-
-
-def joined(group: str, parts: list[Columns]) -> Columns:
-    """A group's parts as one, with every column that linking needs."""
-    columns = compact.join(parts) if parts else {}
-    size = columns["start"].size if columns else 0
-    for name, dtype in _NEEDED[group].items():
-        if name not in columns:
-            columns[name] = np.full(size, compact.null_of(dtype), dtype)
-    return columns
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
@@ -66,16 +41,16 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     threads = Threads(shared)
     nested, loose = _apart(events.ranges)
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(_Lanes.of, columns, threads) for columns in (events.calls, nested, loose)]
+        waiting = [
+            pool.submit(_Lanes.of, columns, threads, searched=columns is not events.calls)
+            for columns in (events.calls, nested, loose)
+        ]
         _sort_device(events, shared)
         calls, ranges, overlapping = (lanes.result() for lanes in waiting)
         found = _steps(ranges)
-        linked = _link(events.device, calls, ranges, overlapping, threads, shared, found)
         place = _places(threads, calls, ranges, overlapping)
-        linked["launch"] = place[0].moved(linked["launch"])
-        linked["range"] = np.where(
-            linked.pop("in_loose"), place[2].moved(linked["range"]), place[1].moved(linked["range"])
-        )
+        linked = _linked(pool, events.device, (calls, ranges, overlapping), place, threads, shared, found)
+        ranges.nesting = overlapping.nesting = None
         device = pool.submit(_device_frame, events.device, linked, shared)
         host = _host_frame((calls, ranges, overlapping), place, threads)
     return Trace(
@@ -153,10 +128,13 @@ class _Lanes:
     columns: Columns
     rank: NDArray[np.int32]
     """The thread of each row, ascending."""
-    nesting: Nesting
+    parent: NDArray[Any]
+    depth: NDArray[np.int16]
+    nesting: Nesting | None
+    """The tree as it is searched; only where something is looked for in it."""
 
     @classmethod
-    def of(cls, columns: Columns, threads: Threads) -> _Lanes:
+    def of(cls, columns: Columns, threads: Threads, *, searched: bool) -> _Lanes:
         rank = columns.pop("thread")
         if threads.count:
             rank = threads.rank[rank]
@@ -173,7 +151,10 @@ class _Lanes:
             compact.taken(columns, rows)
         del rows, start, duration
         end = columns["start"] + columns["duration"]
-        return cls(columns, rank, tightest(rank.astype(np.int64), columns["start"], end, clock))
+        nesting = tightest(rank.astype(np.int64), columns["start"], end, clock)
+        # calls are only ever counted by their number
+        parent = nesting.parent if searched or rank.size >= 1 << 31 else nesting.parent.astype(np.int32)
+        return cls(columns, rank, parent, nesting.depth, nesting if searched else None)
 
     def edges(self, count: int) -> Ints:
         """Where each thread's rows begin, and where the last one's end."""
@@ -189,7 +170,7 @@ class _Place:
     begins: Ints
     """For each thread, the host row of its first row of this kind."""
 
-    def moved(self, rows: Ints) -> Ints:
+    def moved(self, rows: NDArray[Any]) -> Ints:
         """Host rows of rows of this kind, -1 for none."""
         if self.begins.size == 1:
             return np.where(rows < 0, NONE, rows + self.begins[0])
@@ -233,8 +214,33 @@ def _steps(ranges: _Lanes) -> pl.DataFrame:
         rows = np.flatnonzero(is_range)
     return steps.find(
         columns["name"][rows], columns["start"][rows], columns["duration"][rows], ranges.rank[rows],
-        ranges.nesting.depth[rows],
+        ranges.depth[rows],
     )  # fmt: skip
+
+
+def _linked(
+    pool: ThreadPoolExecutor,
+    device: Columns,
+    kinds: tuple[_Lanes, _Lanes, _Lanes],
+    place: tuple[_Place, ...],
+    threads: Threads,
+    shared: Shared,
+    found: pl.DataFrame,
+) -> dict[str, NDArray[np.int32]]:
+    """The host rows that each device activity belongs to, and its step."""
+    launch = _launches(device, kinds[0], threads, len(shared.processes.values))
+    _name_synchronizations(device, kinds[0], launch)
+    linked = {name: np.empty(launch.size, np.int32) for name in ("launch", "range", "step")}
+
+    def work(rows: slice) -> None:
+        held, in_loose, step = _link(device, *kinds, launch, found, rows)
+        linked["launch"][rows] = place[0].moved(launch[rows])
+        linked["range"][rows] = np.where(in_loose, place[2].moved(held), place[1].moved(held))
+        linked["step"][rows] = step
+
+    # in stretches, since what it takes to find rows is larger than they are
+    list(pool.map(work, [slice(begin, begin + STRETCH) for begin in range(0, launch.size, STRETCH)]))
+    return linked
 
 
 def _link(
@@ -242,42 +248,41 @@ def _link(
     calls: _Lanes,
     ranges: _Lanes,
     loose: _Lanes,
-    threads: Threads,
-    shared: Shared,
+    launch: NDArray[Any],
     found: pl.DataFrame,
-) -> dict[str, Any]:
-    """The call, the range (``in_loose``: one that may overlap others) and the step of each device activity."""
-    launch = _launches(device, calls, threads, len(shared.processes.values))
-    _name_synchronizations(device, calls, launch)
-
+    rows: slice,
+) -> tuple[Ints, NDArray[np.bool_], Ints]:
+    """For some of the device activities: the range around each launch, whether it may overlap others, and the step."""
     # a range holds a launch if it holds the whole call (the rule of nvtx_kern_sum)
-    called = np.flatnonzero(launch >= 0)
-    call = launch[called]
+    called = np.flatnonzero(launch[rows] >= 0)
+    call = launch[rows][called]
     begin, lasts = calls.columns["start"][call], calls.columns["duration"][call]
     lane = calls.rank[call].astype(np.int64)
-    when = device["start"].copy()
-    when[called] = begin
-    around = _holding(ranges.nesting, lane, begin, lasts)
-    in_loose = np.zeros(launch.size, np.bool_)
+    around = _holding(ranges, lane, begin, lasts)
     outside = np.flatnonzero(around < 0)
+    in_loose = np.zeros(device["start"][rows].size, np.bool_)
     if outside.size and loose.rank.size:
-        held = _holding(loose.nesting, lane[outside], begin[outside], lasts[outside])
-        held = nearest(loose.nesting.parent, loose.columns["style"] == tables.STYLES["start_end"], held)
+        held = _holding(loose, lane[outside], begin[outside], lasts[outside])
+        held = nearest(loose.parent, loose.columns["style"] == tables.STYLES["start_end"], held)
         around[outside] = held
         in_loose[called[outside[held >= 0]]] = True
-    del begin, lasts, lane
-    held = np.full(launch.size, NONE, np.int64)
+    held = np.full(in_loose.size, NONE, np.int64)
     held[called] = around
 
+    when = device["start"][rows].copy()
+    when[called] = begin
     start = found["start"].to_numpy()
     step = np.searchsorted(start, when, side="right") - 1
     if start.size:
         step[when >= (start + found["duration"].to_numpy())[step]] = NONE
-    return {"launch": launch, "range": held, "in_loose": in_loose, "step": step}
+    return held, in_loose, step
 
 
-def _holding(nesting: Nesting, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
-    """The innermost range on each lane that is under way from `begin` on for as long as `lasts`."""
+def _holding(ranges: _Lanes, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
+    """The innermost range on each thread that is under way from `begin` on for as long as `lasts`."""
+    nesting = ranges.nesting
+    if nesting is None or not ranges.rank.size:
+        return np.full(lane.size, NONE, np.int64)
     row = nesting.innermost_at(lane, begin)
     live = np.flatnonzero(row >= 0)
     while live.size:
@@ -287,14 +292,14 @@ def _holding(nesting: Nesting, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
     return row
 
 
-def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) -> Ints:
+def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) -> NDArray[Any]:
     """The call that started each device activity, by process and correlation id."""
     correlation, kind = calls.columns["correlation"], calls.columns["kind"]
     is_call = (kind == tables.RUNTIME) | (kind == tables.DRIVER)
     is_call &= ~is_null(correlation)
     known = np.flatnonzero(is_call)
     owner = threads.owner[calls.rank[known]] if threads.count else known
-    launch = np.full(device["start"].size, NONE, np.int64)
+    launch = np.full(device["start"].size, NONE, np.int32 if kind.size < 1 << 31 else np.int64)
     for number in range(processes):
         if processes == 1:
             rows: Any = slice(None)
@@ -308,7 +313,7 @@ def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) 
     return launch
 
 
-def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> Ints:
+def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> NDArray[Any]:
     """The first of these calls with each wanted id, calls that launch before others."""
     given = columns["correlation"][calls]
     low, high = int(given.min()), int(given.max())
@@ -324,10 +329,10 @@ def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> Ints
             row_of[given[wins][::-1] - low] = calls[wins][::-1]
     at = wanted - wanted.dtype.type(low)  # a null wraps around, and is out of bounds either way
     at = np.where((wanted < low) | (wanted > high), high - low + 1, at)
-    return row_of[at].astype(np.int64)
+    return row_of[at]
 
 
-def _name_synchronizations(device: Columns, calls: _Lanes, launch: Ints) -> None:
+def _name_synchronizations(device: Columns, calls: _Lanes, launch: NDArray[Any]) -> None:
     """Names synchronisations by the call that waited, since the type that the file gives them is unreliable."""
     rows = np.flatnonzero(device["kind"] == tables.SYNCHRONIZATION)
     if not rows.size:
@@ -362,13 +367,11 @@ def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: T
         return joined
 
     columns: Columns = {}
-    loose = kinds[2]
-    parents = [place[number].moved(lanes.nesting.parent) for number, lanes in enumerate(kinds[:2])]
+    parents = [place[number].moved(lanes.parent) for number, lanes in enumerate(kinds[:2])]
+    # ranges that may overlap are in none
     parent = gathered([*parents, None], NONE, np.dtype(np.int64))
+    depth = gathered([kinds[0].depth, kinds[1].depth, None], 0, np.dtype(np.int16))
     del parents
-    depth = gathered([kinds[0].nesting.depth, kinds[1].nesting.depth, None], 0, np.dtype(np.int16))
-    for lanes in kinds:
-        lanes.nesting = None  # type: ignore[assignment]  # its arrays are as large as the rows
     names = dict.fromkeys(name for lanes in kinds for name in lanes.columns)
     for name in names:
         arrays = [lanes.columns.pop(name, None) for lanes in kinds]
@@ -377,13 +380,12 @@ def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: T
         null = {"style": tables.NO_STYLE}.get(name, compact.null_of(dtype))
         columns[name] = gathered(arrays, null, dtype)
         allocator.release_freed()
-    del loose
     columns["process"] = np.repeat(threads.process, per_thread)
     columns["thread"] = np.repeat(threads.thread, per_thread)
     return frame(schema.HOST, columns, {"parent": parent}, depth=pl.Series(depth))
 
 
-def _device_frame(device: Columns, linked: dict[str, Ints], shared: Shared) -> pl.DataFrame:
+def _device_frame(device: Columns, linked: dict[str, NDArray[np.int32]], shared: Shared) -> pl.DataFrame:
     known = shared.processes.values
     pids = np.array([NULL if value is None else value & tables.PID_MASK for value in known] or [NULL], np.int64)
     device["process"] = pids[device["process"]]

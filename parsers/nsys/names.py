@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,22 @@ import polars as pl
 
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.nsys import labels
-from tracetui.parsers.nsys.compact import NULL, is_null
+from tracetui.parsers.nsys.compact import NULL
 from tracetui.parsers.nsys.query import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from tracetui.parsers.categories import Codes
     from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.nsys.scan import TableReader
     from tracetui.parsers.tally import Tally
 
 DENSE = 1 << 22
+STRETCH = 1 << 18
+"""Rows that are named at once: few enough for the processor's cache."""
 UNNAMED = "(unknown)"
 
 
@@ -73,13 +77,13 @@ class Strings:
         """How many of these have no string."""
         return len(ids - self._texts.keys())
 
-    def codes(self, ids: set[int], *, calls: bool = False) -> ById:
+    def codes(self, ids: set[int], unknown: np.uint32, *, calls: bool = False) -> ById:
         """Category codes of names; with `calls`, of API calls as `nsys stats` spells them."""
         known = sorted(ids & self._texts.keys())
         texts = [self._texts[number] for number in known]
         if calls:
             texts = [labels.call_name(text) for text in texts]
-        return ById(np.array(known, np.int64), labels.encode(texts), np.uint32(NULL_CODE))
+        return ById(np.array(known, np.int64), labels.encode(texts), unknown)
 
     def labels(self, ids: set[int]) -> tuple[NDArray[np.int64], labels.Labels]:
         """Ids, and what the texts of these registered range names say."""
@@ -87,41 +91,90 @@ class Strings:
         return np.array(known, np.int64), labels.folded([self._texts[number] for number in known])
 
 
-def fill(strings: Strings, parts: dict[str, list[dict[str, Any]]], needed: dict[str, set[int]], tally: Tally) -> None:
-    """Gives every part's rows their names, in place of the numbers of strings."""
+def fill(
+    strings: Strings, groups: dict[str, dict[str, Any]], needed: dict[str, set[int]], domains: Domains, tally: Tally
+) -> None:
+    """Gives every row its name, and ranges their domain, in the place of the numbers of strings and domains."""
     lost = sum(strings.lacking(ids) for purpose, ids in needed.items() if purpose != "thread")
     tally.missing("name that the file's list of strings lacks", lost)
-    unknown = int(labels.encode([UNNAMED])[0])
-    kernels = strings.codes(needed.get("kernel", set()))
-    calls = strings.codes(needed.get("call", set()), calls=True)
-    range_ids, texts = strings.labels(needed.get("range", set()))
-    registered = ById(range_ids, texts.name, np.uint32(NULL_CODE))
-    for part in parts["device"]:
-        if "string" in part:
-            part["name"] = kernels.take(part.pop("string"))
-    for part in parts["calls"]:
-        part["name"] = calls.take(part.pop("string"))
-    for part in parts["ranges"]:
-        if "string" in part:
-            _fill_ranges(part, registered, range_ids, texts)
-    for part in (*parts["device"], *parts["calls"], *parts["ranges"]):
-        if "name" in part and (nameless := part["name"] == NULL_CODE).any():
-            part["name"] = np.where(nameless, np.uint32(unknown), part["name"])
+    unknown = np.uint32(labels.encode([UNNAMED])[0])
+    kernels = strings.codes(needed.get("kernel", set()), unknown)
+    calls = strings.codes(needed.get("call", set()), unknown, calls=True)
+    with ThreadPoolExecutor(len(groups)) as pool:
+        waiting = [
+            pool.submit(_fill_device, groups["device"], kernels, unknown),
+            pool.submit(_fill_calls, groups["calls"], calls),
+            pool.submit(_fill_ranges, groups["ranges"], strings, needed.get("range", set()), unknown, domains),
+        ]
+        for filled in waiting:
+            filled.result()
 
 
-def _fill_ranges(part: dict[str, Any], registered: ById, ids: NDArray[np.int64], texts: labels.Labels) -> None:
-    string = part.pop("string")
-    rows = np.flatnonzero((part["name"] == NULL_CODE) & ~is_null(string))
-    part["name"] = part["name"].copy()
-    part["name"][rows] = registered.take(string[rows])
-    for column, values, missing in (
+def _slices(size: int) -> Iterator[slice]:
+    return (slice(begin, begin + STRETCH) for begin in range(0, size, STRETCH))
+
+
+def _codes_in_place(values: NDArray[Any]) -> Codes:
+    """A column of codes in the memory of one of numbers, where they are equally wide."""
+    return values.view(np.uint32) if values.dtype == np.int32 else np.empty(values.size, np.uint32)
+
+
+def _fill_calls(group: dict[str, Any], calls: ById) -> None:
+    string = group.pop("string")
+    group["name"] = name = _codes_in_place(string)
+    for part in _slices(name.size):
+        name[part] = calls.take(string[part])
+
+
+def _fill_device(group: dict[str, Any], kernels: ById, unknown: np.uint32) -> None:
+    """Kernels are named by a string; everything else has its name, or none yet."""
+    string, name = group.pop("string"), group["name"]
+    for part in _slices(name.size):
+        named = name[part] != NULL_CODE
+        name[part] = np.where(named, name[part], kernels.take(string[part]))
+
+
+def _fill_ranges(group: dict[str, Any], strings: Strings, ids: set[int], unknown: np.uint32, domains: Domains) -> None:
+    string, name, number = group.pop("string"), group["name"], group.pop("domain_id")
+    known, texts = strings.labels(ids)
+    found = ById(known, texts.name, np.uint32(NULL_CODE))
+    more: list[tuple[NDArray[Any], ById]] = []
+    for title, values, missing in (
         ("sequence", texts.sequence, np.int64(NULL)),
         ("external_id", texts.operation, np.int64(NULL)),
         ("input_shapes", texts.sizes, np.uint32(NULL_CODE)),
     ):
         if values is None:
             continue
-        filled = part.get(column)
-        filled = np.full(part["name"].size, missing, values.dtype) if filled is None else filled.copy()
-        filled[rows] = ById(ids, values, missing).take(string[rows])
-        part[column] = filled
+        if title not in group:
+            group[title] = np.full(name.size, missing, values.dtype)
+        more.append((group[title], ById(known, values, missing)))
+    group["domain"] = domain = _codes_in_place(number)
+    for part in _slices(name.size):
+        rows = part.start + np.flatnonzero(name[part] == NULL_CODE)
+        if rows.size:
+            codes = found.take(string[rows])
+            codes[codes == NULL_CODE] = unknown
+            name[rows] = codes
+            for column, by_id in more:
+                column[rows] = by_id.take(string[rows])
+        domain[part] = domains.codes(number[part], group["thread"][part])
+
+
+class Domains:
+    """The names of NVTX domains, by process and number."""
+
+    def __init__(self, names: dict[tuple[int, int], str], processes: list[int | None]) -> None:
+        """Takes the name of each (process, domain), and the process of each thread by its number."""
+        self._default = np.uint32(labels.encode([""])[0])
+        self._codes = {key: np.uint32(labels.encode([text])[0]) for key, text in names.items()}
+        self._process = np.array([NULL if process is None else process for process in processes], np.int64)
+
+    def codes(self, number: NDArray[Any], thread: NDArray[np.int32]) -> Codes:
+        """The domain's name per row; the default domain, and one that was never named, has none, as in nsys."""
+        found = np.full(number.size, self._default, np.uint32)
+        if self._codes and (number != 0).any():
+            owner = self._process[thread]
+            for (process, wanted), code in self._codes.items():
+                found[(number == wanted) & (owner == process)] = code
+        return found

@@ -22,12 +22,14 @@ class Query:
 
     table: Table
     columns: dict[str, pl.DataType]
+    is_events: bool = False
+    """Whether its rows are events, which are counted."""
 
     @classmethod
-    def of(cls, table: Table, *integers: str, texts: tuple[str, ...] = ()) -> Query:
+    def of(cls, table: Table, *integers: str, texts: tuple[str, ...] = (), is_events: bool = False) -> Query:
         """What there is of these columns."""
         wanted = dict.fromkeys(integers, INTEGER) | dict.fromkeys(texts, TEXT)
-        return cls(table, {name: dtype for name, dtype in wanted.items() if name in table.columns})
+        return cls(table, {name: dtype for name, dtype in wanted.items() if name in table.columns}, is_events)
 
     def sql(self, first: int | None = None, last: int | None = None, *, numbered: bool = False) -> str:
         """The SELECT for rows numbered `first` to `last`, in that order; `numbered` puts the row number first.

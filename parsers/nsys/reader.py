@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.nsys import compact, metadata, names, tables
+from tracetui.parsers.nsys import metadata, names, tables
 from tracetui.parsers.nsys.database import open_database
-from tracetui.parsers.nsys.frames import build_trace, joined
-from tracetui.parsers.nsys.labels import encode
+from tracetui.parsers.nsys.frames import build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, scan
 from tracetui.parsers.nsys.tables import Shared
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
-    from tracetui.parsers.nsys.scan import Scan
 
 TOOL = "NVIDIA Nsight Systems"
 OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "ProcessStreams")
@@ -81,20 +78,25 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             shared = Shared(tally, metadata.vocabulary(small))
             known = metadata.read(small, tally)
             found = scan(database, reader, shared, watch)
-            if found.partial and not any(found.parts.values()):
+            if found.partial and not found.rows:
                 raise Cancelled
-            skipped = tally.skipped_events
             needed = dict(shared.strings)
             needed["thread"] = _thread_strings(shared, known)
             strings = names.Strings(database, reader, set().union(*needed.values()))
         finally:
             connection.close()
             reader.close()
-    names.fill(strings, found.parts, needed, tally)
-    _fill_domains(found, shared, strings)
-    with ThreadPoolExecutor(len(tables.GROUPS)) as pool:
-        groups = list(pool.map(lambda group: joined(group, found.parts.pop(group)), tables.GROUPS))
-    return Events(*groups, shared, known, strings, found.rows, found.rows - skipped, found.partial)
+    names.fill(strings, found.groups, needed, _domains(shared, strings), tally)
+    damaged = tally.skipped_events - shared.unusable
+    return Events(
+        **found.groups,
+        shared=shared,
+        metadata=known,
+        strings=strings,
+        total=found.rows + damaged,
+        parsed=found.rows - shared.unusable,
+        partial=found.partial,
+    )
 
 
 def _check(path: Path, database: Database) -> None:
@@ -120,30 +122,18 @@ def _thread_strings(shared: Shared, known: Metadata) -> set[int]:
     }
 
 
-def _fill_domains(found: Scan, shared: Shared, strings: Strings) -> None:
-    """Gives NVTX rows the name of their domain; the default one, and one that was never named, has none."""
-    domains: dict[tuple[int, int], tuple[int, str]] = {}
+def _domains(shared: Shared, strings: Strings) -> names.Domains:
+    """The domains that the program named; of two under one number the earlier counts, as in nsys."""
+    first: dict[tuple[int, int], tuple[int, str]] = {}
     for row in shared.nvtx_rows:
         thread, domain = row.get("globalTid"), row.get("domainId")
         if row["eventType"] != tables.DOMAIN_CREATE or thread is None or domain is None:
             continue
         at, key = row.get("start") or 0, (thread >> tables.PID_BITS, domain)
-        if key not in domains or at < domains[key][0]:  # as nsys: the first to be created under this number
-            domains[key] = (at, _text(row, strings))
+        if key not in first or at < first[key][0]:
+            first[key] = (at, _text(row, strings))
     processes = [None if value is None else value >> tables.PID_BITS for value in shared.threads.values]
-    default = encode([""])[0]
-    codes = {key: encode([name])[0] for key, (_, name) in domains.items()}
-    for part in found.parts["ranges"]:
-        number = part.pop("domain_id")
-        part["domain"] = domain = np.full(number.size, default, np.uint32)
-        if not codes:
-            continue
-        owner = np.array([NONE_PROCESS if p is None else p for p in processes], np.int64)[part["thread"]]
-        for (process, wanted), code in codes.items():
-            domain[(number == wanted) & (owner == process)] = code
-
-
-NONE_PROCESS = compact.NULL
+    return names.Domains({key: name for key, (_, name) in first.items()}, processes)
 
 
 def _text(row: dict[str, object], strings: Strings) -> str:

@@ -7,12 +7,13 @@ import os
 import sqlite3
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import allocator
 from tracetui.parsers.nsys import careful, tables
 from tracetui.parsers.nsys.bulk import BulkReader, Unsuited
+from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import quoted
 from tracetui.parsers.progress import Progress
 
@@ -31,17 +32,19 @@ if TYPE_CHECKING:
 
 RANGE_ROWS = 1 << 17
 """Rows read at once: few enough that their wide form is small beside the whole, enough to keep two cores busy."""
+LARGEST_TEMPORARY = 4 << 20
+"""Larger blocks are columns of the whole, which must give their memory back when they go."""
 THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(slots=True)
 class Scan:
-    """The rows of all event tables as columns, by group and part."""
+    """The rows of all event tables as columns, by group."""
 
-    parts: dict[str, list[Columns]] = field(default_factory=lambda: {group: [] for group in tables.GROUPS})
-    rows: int = 0
+    groups: dict[str, Columns]
+    rows: int
     """Rows read, those included that were then found to be of no use."""
-    partial: bool = False
+    partial: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class _Task:
     query: Query
     first: int | None
     last: int | None
-    share: float
-    """How much of the whole this is, for progress."""
+    rows: int
+    """How many there are at most, 0 where that is not known."""
 
 
 _Done = tuple[_Task, int, "Columns"]
@@ -86,28 +89,28 @@ class TableReader:
 
 def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> Scan:
     """Reads every event table that the file has."""
-    allocator.keep_chunks_in_heap()
-    result = Scan()
+    allocator.keep_chunks_in_heap(LARGEST_TEMPORARY)
     tasks = _tasks(database)
-    done = 0.0
+    stores = {
+        group: Store(sum(task.rows for task in tasks if task.event_table.group == group), needed)
+        for group, needed in tables.GROUPS.items()
+    }
+    read, done, partial, expected = 0, 0, False, sum(task.rows for task in tasks) or 1
 
     def work(task: _Task) -> _Done:
         batch = reader.read(task.query, task.first, task.last)
         return task, batch.height, task.event_table.convert(batch, shared)
 
     for task, rows, columns in _in_order(work, tasks):
-        result.rows += rows
-        if next(iter(columns.values())).shape[0]:
-            result.parts[task.event_table.group].append(columns)
-        done += task.share
-        watch.report(
-            Progress("reading", int(min(done, 1.0) * database.bytes), database.bytes, result.rows, database.path)
-        )
+        read += rows
+        stores[task.event_table.group].append(columns)
+        done += task.rows
+        watch.report(Progress("reading", database.bytes * done // expected, database.bytes, read, database.path))
         if watch.cancelled:
-            result.partial = True
+            partial = True
             break
     allocator.release_freed()
-    return result
+    return Scan({group: store.finish() for group, store in stores.items()}, read, partial)
 
 
 def _in_order(work: Callable[[_Task], _Done], todo: list[_Task]) -> Iterator[_Done]:
@@ -137,20 +140,19 @@ def _tasks(database: Database) -> list[_Task]:
         ]
     finally:
         connection.close()
-    known = sum(span[1] - span[0] + 1 for _, _, span in spans if span) or 1
-    tasks = []
+    todo = []
     for event_table, table, span in spans:
         query = event_table.query(table)
         if not query.columns:
             continue
         if span is None:
-            tasks.append(_Task(event_table, query, None, None, 0.0))
+            todo.append(_Task(event_table, query, None, None, 0))
             continue
         low, high = span
         for first in range(low, high + 1, RANGE_ROWS):
             last = min(first + RANGE_ROWS - 1, high)
-            tasks.append(_Task(event_table, query, first, last, (last - first + 1) / known))
-    return tasks
+            todo.append(_Task(event_table, query, first, last, last - first + 1))
+    return todo
 
 
 def _numbers(connection: sqlite3.Connection, database: Database, table: Table) -> tuple[int, int] | None:

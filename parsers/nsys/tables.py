@@ -7,7 +7,6 @@ them; whatever a file lacks is null.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +64,15 @@ class Shared:
     """NVTX rows that name something: threads, domains, categories."""
     strings: dict[str, set[int]] = field(default_factory=dict)
     """Ids of the strings that kept rows refer to, by what they name."""
-    kinds: Counter[int] = field(default_factory=Counter)
+    unusable: int = 0
+    """Rows that were read, but say too little to be an event."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def skip(self, reason: str, rows: int) -> None:
+        """Counts rows that can't be used."""
+        self.tally.skipped(reason, rows)
+        with self.lock:
+            self.unusable += rows
 
     def refer(self, purpose: str, ids: pl.Series) -> None:
         """Notes which strings are needed."""
@@ -89,7 +95,9 @@ class EventTable:
     def query(self, table: Table) -> Query:
         """What is read of it."""
         unneeded = [name for name in NAMED_KERNEL if name in table.columns][1:]
-        return Query.of(table, *(name for name in self.integers if name not in unneeded), texts=self.texts)
+        return Query.of(
+            table, *(name for name in self.integers if name not in unneeded), texts=self.texts, is_events=True
+        )
 
 
 def _column(batch: pl.DataFrame, name: str) -> pl.Series:
@@ -107,7 +115,7 @@ def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool =
         return batch
     usable = start.is_not_null() if open_ended else start.is_not_null() & end.is_not_null()
     kept = batch.with_columns(start.alias("start"), end.alias("end")).filter(usable)
-    shared.tally.skipped(f"{what} without a start or an end", batch.height - kept.height)
+    shared.skip(f"{what} without a start or an end", batch.height - kept.height)
     return kept
 
 
@@ -308,7 +316,21 @@ def _put_aside(rows: pl.DataFrame, shared: Shared) -> None:
 _DEVICE_COLUMNS = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _HOST_COLUMNS = ("start", "end", "globalTid")
 
-GROUPS = ("device", "calls", "ranges")
+_INT, _SHORT, _CODE, _SMALL = (np.dtype(kind) for kind in (np.int64, np.int32, np.uint32, np.uint8))
+GROUPS: dict[str, dict[str, np.dtype[Any]]] = {
+    "device": {
+        "kind": _SMALL, "start": _INT, "duration": _INT, "process": _SHORT, "device": _SHORT, "correlation": _SHORT,
+        "name": _CODE, "string": _SHORT,
+    },
+    "calls": {
+        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "correlation": _SHORT, "string": _SHORT,
+    },
+    "ranges": {
+        "kind": _SMALL, "start": _INT, "duration": _INT, "thread": _SHORT, "name": _CODE, "style": _SMALL,
+        "domain_id": _SHORT, "string": _SHORT,
+    },
+}  # fmt: skip
+"""What events are read into, and the columns that each has whatever the file has."""
 
 EVENT_TABLES = (
     EventTable(
