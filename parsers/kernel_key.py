@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 
 from tracetui.parsers.cxx_forms import function, normal
 from tracetui.parsers.cxx_groups import read
+from tracetui.parsers.itanium import demangle
 
 _CACHE = 1 << 16
 _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\])+\s*$|\.kd$")
@@ -76,4 +77,7 @@ def scoped_words(name: str) -> tuple[str, ...]:
 
 
 def _text(name: str) -> str:
-    return _CLONE.sub("", name.strip())
+    text = _CLONE.sub("", name.strip())
+    if text.startswith(("_Z", "__Z")):
+        return demangle(text) or text
+    return text

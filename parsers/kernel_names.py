@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tracetui.parsers.itanium import demangle
+
 CATEGORIES = (
     "scan",
     "gemm",
@@ -102,7 +104,10 @@ class _Parts:
 
 @lru_cache(_CACHE)
 def _parts(name: str) -> _Parts:
-    text = _ANONYMOUS.sub("", name).strip()
+    text = name.strip()
+    if text.startswith("_Z"):
+        text = demangle(text) or text
+    text = _ANONYMOUS.sub("", text)
     if text.startswith("_ZN"):
         return _mangled(text)
     depth = 0
@@ -132,7 +137,7 @@ def _parts(name: str) -> _Parts:
 
 
 def _mangled(text: str) -> _Parts:
-    """An Itanium-mangled name that nobody demangled: its length-prefixed identifiers, in order."""
+    """A mangled name that can't be demangled, such as one cut short: its length-prefixed identifiers, in order."""
     words: list[str] = []
     at = 0
     while match := re.compile(r"\d+").search(text, at):
