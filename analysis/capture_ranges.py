@@ -11,17 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from tracetui.analysis import intervals
-from tracetui.analysis.calltree import NONE, row_ids
+from tracetui.analysis.calltree import NONE
+from tracetui.analysis.capture_measure import Measure, category_of
 from tracetui.analysis.operator_tree import device_work
-from tracetui.analysis.projection import EVER, NEVER, over_slices
-from tracetui.parsers import kernel_names
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Intervals, Ints
     from tracetui.analysis.selection import Selection
 
 ROLES = {
@@ -76,18 +72,6 @@ class Phase:
     step_launched_ns: int | None = None
 
 
-@dataclass(slots=True)
-class Launched:
-    """GPU work of one process in the order of its launches."""
-
-    time: Ints
-    """When each was launched."""
-    start: Ints
-    end: Ints
-    by_category: dict[str, tuple[Ints, Ints]]
-    """(when each was launched, running sum of time with a 0 before) of the work of each category."""
-
-
 def role_of(name: str) -> str | None:
     """What a range of this name is about; None where the name doesn't say, and for operators (``aten::softmax``)."""
     if "::" in name:
@@ -97,17 +81,6 @@ def role_of(name: str) -> str | None:
     if _STEP.fullmatch(words):
         return "step"
     return next((role for role, pattern in ROLES.items() if pattern.search(words)), None)
-
-
-def category_of(device: pl.DataFrame) -> pl.Series:
-    """Each device row's kernel category, or its kind where it is no kernel."""
-    names = device["name"].cast(pl.String)
-    found = {text: kernel_names.category(text) for text in names.unique().drop_nulls().to_list()}
-    by_name = names.replace_strict(found, default="other", return_dtype=pl.String)
-    work = pl.DataFrame({"kind": device["kind"].cast(pl.String), "category": by_name})
-    return work.select(
-        pl.when(pl.col("kind").is_in(["kernel", "graph"])).then("category").otherwise("kind").alias("category")
-    ).to_series()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +113,14 @@ def phases(sel: Selection) -> Phases:
     label = {text: _NUMBERED.sub("", text) if text in step_names else text for text in distinct}
     steps = {label.get(text, text) for text in step_names}
     host = host.select(
-        "process", "thread", "start", "duration",
+        "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
         label=texts.replace_strict(label, return_dtype=pl.String), domain=host["domain"].cast(pl.String).fill_null(""),
     ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
     roles = {name: _role(name, steps) for name in set(label.values())}
     host = host.with_columns(role=pl.col("label").replace_strict(roles, return_dtype=pl.String))
-    measure = _Measure(sel, host)
-    named = [
-        measure.phase(str(name), str(domain), roles[str(name)], group)
-        for (name, domain), group in host.group_by("label", "domain", maintain_order=True)
-    ]
-    by_role = [
-        measure.phase(str(role), None, str(role), group)
-        for (role,), group in host.drop_nulls("role").group_by("role", maintain_order=True)
-    ]
-    whole = measure.whole_steps()
-    return Phases(_sorted(named), _sorted(by_role), *whole)
+    measure = Measure(sel, host)
+    named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
+    return Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
 
 
 def _role(name: str, steps: set[str]) -> str | None:
@@ -171,129 +136,38 @@ def _sorted(found: list[Phase]) -> tuple[Phase, ...]:
     return tuple(sorted(kept, key=lambda phase: (-(phase.host_ns or 0), -(phase.launched_ns or 0), phase.name)))
 
 
-class _Measure:
-    """Measures sets of ranges of one selection."""
-
-    def __init__(self, sel: Selection, ranges: pl.DataFrame) -> None:
-        self._work = _launched(sel)
-        steps = sel.steps
-        if not sel.trace.steps.height:
-            steps = _outermost(ranges.filter(pl.col("role") == "step"))
-        self._count = steps.height
-        self._steps = _times(steps) if steps.height else None
-        self._scope: Intervals | None = self._steps if sel.by_steps else None
-        if sel.scope.window is not None:
-            low, high = (np.array([edge]) for edge in sel.scope.window)
-            window = (low, high)
-            self._scope = window if self._scope is None else intervals.intersect(self._scope, window)
-
-    def whole_steps(self) -> tuple[int | None, int | None, int | None]:
-        """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
-        if self._steps is None:
-            return None, None, None
-        shares, _ = self._sums(dict.fromkeys(self._work, self._steps))
-        return self._count, intervals.length(self._steps), sum(share.ns for share in shares)
-
-    def phase(self, name: str, domain: str | None, role: str | None, rows: pl.DataFrame) -> Phase:
-        """The phase that these ranges are."""
-        if self._scope is not None:
-            rows = rows.filter(pl.Series(_begun_in(self._scope, rows["start"].to_numpy())))
-        outermost = _outermost(rows)["start"].to_numpy()
-        open_on: list[Intervals] = []
-        open_in: dict[int, Intervals] = {}
-        for (process,), of_process in rows.group_by("process", maintain_order=True):
-            threads = [_times(of_thread) for _, of_thread in of_process.group_by("thread", maintain_order=True)]
-            open_on += threads
-            starts, ends = (np.concatenate([times[side] for times in threads]) for side in (0, 1))
-            open_in[int(str(process))] = intervals.union(starts, ends)
-        found = self._sums(open_in)
-        steps = self._steps
-        inside = None if steps is None else {pid: intervals.intersect(times, steps) for pid, times in open_in.items()}
-        return Phase(
-            name=name,
-            domain=domain,
-            role=role,
-            names=tuple(sorted(rows["label"].unique().to_list())),
-            instances=outermost.size,
-            host_ns=sum(intervals.length(times) for times in open_on),
-            launched_ns=sum(share.ns for share in found[0]),
-            launched_ops=sum(share.calls for share in found[0]),
-            span_ns=found[1],
-            shares=tuple(found[0]),
-            step_instances=None if steps is None else int(_begun_in(steps, outermost).sum()),
-            step_host_ns=None
-            if steps is None
-            else sum(intervals.length(intervals.intersect(times, steps)) for times in open_on),
-            step_launched_ns=None if inside is None else sum(share.ns for share in self._sums(inside)[0]),
+def _measured(measure: Measure, keys: tuple[str, ...]) -> list[Phase]:
+    """One phase for every combination of values in these columns, those with a null left out."""
+    ranges = measure.ranges.drop_nulls(keys)
+    sets = ranges.group_by(keys, maintain_order=True).agg(names=pl.col("label").unique().sort(), of=pl.first("role"))
+    found = measure.sums(
+        ranges.join(sets.select(*keys, number=pl.int_range(pl.len())), on=list(keys)), size=sets.height
+    )
+    phases = []
+    for at, row in enumerate(sets.iter_rows(named=True)):
+        shares = [
+            Share(category, int(found.calls[category][at]), int(spent[at]))
+            for category, spent in found.spent.items()
+            if found.calls[category][at]
+        ]
+        phases.append(
+            Phase(
+                name=row[keys[0]],
+                domain=row.get("domain"),
+                role=row["of"],
+                names=tuple(row["names"]),
+                instances=int(found.instances[at]),
+                host_ns=int(found.host[at]),
+                launched_ns=sum(share.ns for share in shares),
+                launched_ops=sum(share.calls for share in shares),
+                span_ns=int(found.span[at]),
+                shares=tuple(sorted(shares, key=lambda share: (-share.ns, share.category))),
+                step_instances=None if found.step_instances is None else int(found.step_instances[at]),
+                step_host_ns=None if found.step_host is None else int(found.step_host[at]),
+                step_launched_ns=None if found.step_launched is None else int(found.step_launched[at]),
+            )
         )
-
-    def _sums(self, open_in: dict[int, Intervals]) -> tuple[list[Share], int]:
-        """What was launched in these stretches of time by category, and the span it took on the GPU."""
-        spent: dict[str, int] = {}
-        calls: dict[str, int] = {}
-        span = 0
-        for process, (start, end) in open_in.items():
-            if (work := self._work.get(process)) is None:
-                continue
-            low = np.searchsorted(work.time, start, side="left")
-            high = np.searchsorted(work.time, end, side="left")
-            first = over_slices(np.minimum, work.start, low, high, EVER)
-            last = over_slices(np.maximum, work.end, low, high, NEVER)
-            span += int(np.where(high > low, last - first, 0).sum())
-            for category, (time, running) in work.by_category.items():
-                low = np.searchsorted(time, start, side="left")
-                high = np.searchsorted(time, end, side="left")
-                calls[category] = calls.get(category, 0) + int((high - low).sum())
-                spent[category] = spent.get(category, 0) + int((running[high] - running[low]).sum())
-        shares = [Share(category, count, spent[category]) for category, count in calls.items() if count]
-        return sorted(shares, key=lambda share: (-share.ns, share.category)), span
-
-
-def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
-    """The ranges that are not inside another of them on their thread."""
-    ordered = rows.sort("process", "thread", "start", "duration", descending=[False, False, False, True])
-    end = pl.col("start") + pl.col("duration")
-    reached = end.cum_max().shift(1).over("process", "thread")
-    return ordered.filter(reached.is_null() | (end > reached) | ((pl.col("start") == reached) & (end == reached)))
-
-
-def _times(rows: pl.DataFrame) -> Intervals:
-    start = rows["start"].to_numpy()
-    return intervals.union(start, start + rows["duration"].to_numpy())
-
-
-def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    at = np.searchsorted(within[0], start, side="right") - 1
-    if not within[0].size:
-        return np.zeros(start.size, np.bool_)
-    inside: np.ndarray[tuple[int], np.dtype[np.bool_]] = (at >= 0) & (start < within[1][at])
-    return inside
-
-
-def _launched(sel: Selection) -> dict[int, Launched]:
-    """The device work in scope whose launch is known, by process."""
-    device = device_work(sel)
-    device = device.filter(device["launch"].is_not_null() & device["start"].is_not_null())
-    launch = row_ids(device["launch"])
-    host = sel.trace.host
-    work = device.select(
-        "start",
-        pl.col("duration").fill_null(0),
-        time=pl.Series(host["start"].to_numpy()[launch]),
-        process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
-        category=category_of(device),
-    ).sort("process", "time", maintain_order=True)
-    found: dict[int, Launched] = {}
-    for (process,), rows in work.group_by("process", maintain_order=True):
-        start = rows["start"].to_numpy()
-        by_category = {
-            str(category): (part["time"].to_numpy(), np.concatenate(([0], np.cumsum(part["duration"].to_numpy()))))
-            for (category,), part in rows.group_by("category", maintain_order=True)
-        }
-        found[int(str(process))] = Launched(
-            rows["time"].to_numpy(), start, start + rows["duration"].to_numpy(), by_category
-        )
-    return found
+    return phases
 
 
 def _of_counters(sel: Selection) -> Phases:

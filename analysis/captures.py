@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.capture_measure import category_of
 from tracetui.analysis.capture_names import axes_of, names_of
-from tracetui.analysis.capture_ranges import Phases, Share, category_of, phases
+from tracetui.analysis.capture_ranges import Phases, Share, phases
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges

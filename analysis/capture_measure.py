@@ -1,0 +1,192 @@
+"""What was launched on the GPU while ranges were open: sums over sets of ranges, all sets at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis import intervals
+from tracetui.analysis.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.operator_tree import device_work
+from tracetui.analysis.projection import EVER, NEVER, over_slices
+from tracetui.parsers import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.intervals import Intervals, Ints
+    from tracetui.analysis.selection import Selection
+
+
+@dataclass(slots=True)
+class Launched:
+    """GPU work of one process in the order of its launches."""
+
+    time: Ints
+    """When each was launched."""
+    start: Ints
+    end: Ints
+    by_category: dict[str, tuple[Ints, Ints]]
+    """(when each was launched, running sum of time with a 0 before) of the work of each category."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One value per set of ranges; times in ns."""
+
+    instances: Ints
+    host: Ints
+    spent: dict[str, Ints]
+    """GPU time by category."""
+    calls: dict[str, Ints]
+    span: Ints
+    step_instances: Ints | None = None
+    """Of what is inside steps; null without steps, as the next two."""
+    step_host: Ints | None = None
+    step_launched: Ints | None = None
+
+
+def category_of(device: pl.DataFrame) -> pl.Series:
+    """Each device row's kernel category, or its kind where it is no kernel."""
+    names = device["name"].cast(pl.String)
+    found = {text: kernel_names.category(text) for text in names.unique().drop_nulls().to_list()}
+    by_name = names.replace_strict(found, default="other", return_dtype=pl.String)
+    work = pl.DataFrame({"kind": device["kind"].cast(pl.String), "category": by_name})
+    return work.select(
+        pl.when(pl.col("kind").is_in(["kernel", "graph"])).then("category").otherwise("kind").alias("category")
+    ).to_series()
+
+
+class Measure:
+    """Measures sets of ranges of one selection, all sets at once."""
+
+    def __init__(self, sel: Selection, ranges: pl.DataFrame) -> None:
+        work = _launches(sel)
+        steps = sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
+        if not sel.trace.steps.height:
+            steps = _outermost(ranges.filter(pl.col("role") == "step"), ["process", "thread"]).select("start", "end")
+        self._count = steps.height
+        self._steps = intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
+        scope = self._steps if sel.by_steps else None
+        if sel.scope.window is not None:
+            low, high = (np.array([edge]) for edge in sel.scope.window)
+            scope = (low, high) if scope is None else intervals.intersect(scope, (low, high))
+        if scope is not None:
+            ranges = ranges.filter(pl.Series(_begun_in(scope, ranges["start"].to_numpy())))
+        self.ranges = ranges
+        self._work = _by_process(work)
+        inside = None if self._steps is None else pl.Series(_begun_in(self._steps, work["time"].to_numpy()))
+        self._in_steps = None if inside is None else work.filter(inside)
+
+    def whole_steps(self) -> tuple[int | None, int | None, int | None]:
+        """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
+        if self._steps is None or self._in_steps is None:
+            return None, None, None
+        return self._count, intervals.length(self._steps), int(self._in_steps["duration"].sum())
+
+    def sums(self, ranges: pl.DataFrame, size: int) -> Sums:
+        """Adds up ranges by their column ``number``, from 0 to `size`."""
+        outermost = _outermost(ranges, ["process", "thread", "number"])
+        number = outermost["number"].to_numpy()
+        on_threads = _union(ranges, ["process", "thread", "number"])
+        start, end = on_threads["start"].to_numpy(), on_threads["end"].to_numpy()
+        of_thread = on_threads["number"].to_numpy()
+        pieces = _union(ranges, ["process", "number"])
+        instances, host = count(number, size), add_up(of_thread, end - start, size)
+        spent, calls, span = self._launched(pieces, self._work, size)
+        if self._steps is None or self._in_steps is None:
+            return Sums(instances, host, spent, calls, span)
+        begun = _begun_in(self._steps, outermost["start"].to_numpy())
+        inside, _, _ = self._launched(pieces, _by_process(self._in_steps), size)
+        return Sums(
+            instances,
+            host,
+            spent,
+            calls,
+            span,
+            step_instances=count(np.where(begun, number, NONE), size),
+            step_host=add_up(of_thread, intervals.covered(self._steps, start, end), size),
+            step_launched=sum(inside.values(), np.zeros(size, np.int64)),
+        )
+
+    def _launched(
+        self, pieces: pl.DataFrame, work: dict[int, Launched], size: int
+    ) -> tuple[dict[str, Ints], dict[str, Ints], Ints]:
+        """What was launched in each set's stretches of time: (time, number) by category, and its span on the GPU."""
+        spent: dict[str, Ints] = {}
+        calls: dict[str, Ints] = {}
+        span = np.zeros(size, np.int64)
+        for (process,), rows in pieces.group_by("process", maintain_order=True):
+            if (launched := work.get(int(str(process)))) is None:
+                continue
+            number, start, end = (rows[name].to_numpy() for name in ("number", "start", "end"))
+            low = np.searchsorted(launched.time, start, side="left")
+            high = np.searchsorted(launched.time, end, side="left")
+            first = over_slices(np.minimum, launched.start, low, high, EVER)
+            last = over_slices(np.maximum, launched.end, low, high, NEVER)
+            span += add_up(number, np.where(high > low, last - first, 0), size)
+            for category, (time, running) in launched.by_category.items():
+                low = np.searchsorted(time, start, side="left")
+                high = np.searchsorted(time, end, side="left")
+                none = np.zeros(size, np.int64)
+                calls[category] = calls.get(category, none) + add_up(number, high - low, size)
+                spent[category] = spent.get(category, none) + add_up(number, running[high] - running[low], size)
+        return spent, calls, span
+
+
+def _outermost(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The ranges that are not inside another one with the same values in `keys`."""
+    ordered = rows.sort(*keys, "start", "end", descending=[*(False for _ in keys), False, True])
+    reached = pl.col("end").cum_max().shift(1).over(keys)
+    at_its_end = (pl.col("start") == reached) & (pl.col("end") == reached)  # an instant, right behind another
+    return ordered.filter(reached.is_null() | (pl.col("end") > reached) | at_its_end)
+
+
+def _union(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The time that lies in at least one range of the same values in `keys`, as disjoint stretches."""
+    opens = pl.col("start") > pl.col("end").cum_max().shift(1).over(keys)
+    return (
+        rows.filter(pl.col("end") > pl.col("start"))
+        .sort(*keys, "start")
+        .with_columns(piece=opens.fill_null(value=True).cum_sum())
+        .group_by("piece", maintain_order=True)
+        .agg(*(pl.first(key) for key in keys), pl.first("start"), pl.max("end"))
+    )
+
+
+def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    at = np.searchsorted(within[0], start, side="right") - 1
+    if not within[0].size:
+        return np.zeros(start.size, np.bool_)
+    inside: np.ndarray[tuple[int], np.dtype[np.bool_]] = (at >= 0) & (start < within[1][at])
+    return inside
+
+
+def _launches(sel: Selection) -> pl.DataFrame:
+    """The device work in scope whose launch is known: start, duration, category, and process and time of the launch."""
+    device = device_work(sel)
+    device = device.filter(device["launch"].is_not_null() & device["start"].is_not_null())
+    launch = row_ids(device["launch"])
+    host = sel.trace.host
+    return device.select(
+        "start",
+        pl.col("duration").fill_null(0),
+        time=pl.Series(host["start"].to_numpy()[launch]),
+        process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
+        category=category_of(device),
+    )
+
+
+def _by_process(work: pl.DataFrame) -> dict[int, Launched]:
+    found: dict[int, Launched] = {}
+    for (process,), rows in work.sort("process", "time", maintain_order=True).group_by("process", maintain_order=True):
+        start = rows["start"].to_numpy()
+        by_category = {
+            str(category): (part["time"].to_numpy(), np.concatenate(([0], np.cumsum(part["duration"].to_numpy()))))
+            for (category,), part in rows.group_by("category", maintain_order=True)
+        }
+        found[int(str(process))] = Launched(
+            rows["time"].to_numpy(), start, start + rows["duration"].to_numpy(), by_category
+        )
+    return found
