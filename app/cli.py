@@ -154,6 +154,18 @@ def build_parser() -> argparse.ArgumentParser:
 
     add_profile(commands, common).set_defaults(run=_profile)
 
+    models = commands.add_parser(
+        "models",
+        help="list the models that can be profiled by name",
+        description="The models that can be profiled by name: parameters, FLOPs, and what they need.",
+    )
+    models.add_argument("name", nargs="?", metavar="NAME", help="one model: its options and what it needs")
+    models.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    models.add_argument("--python", metavar="PATH", help="ask this Python what is installed (default: tracetui's own)")
+    models.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    models.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    models.set_defaults(run=_models)
+
     cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     cache.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -316,6 +328,12 @@ def _profile(arguments: argparse.Namespace) -> int:
         return code
     opened = [str(folder), *(["--ascii"] if arguments.ascii else []), *([] if arguments.cache else ["--no-cache"])]
     return main(["open", "--color", arguments.color, *opened])
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    from tracetui.app.models_list import print_models
+
+    return print_models(arguments.name, format=arguments.format, python=arguments.python, ascii=arguments.ascii)
 
 
 def _cache(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ class Need(NamedTuple):
     optional: bool = False
     """The model runs without it, on another backend or with other data."""
     why: str = ""
-    """What it is for, if it is optional."""
+    """What it is for if it is optional, or what to heed."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,8 @@ class Need(NamedTuple):
 TORCH = Need(
     "torch>=1.13",
     ("torch",),
-    "python -m pip install torch (on a Jetson: the wheel that fits its JetPack, never the one from PyPI)",
+    "python -m pip install torch",
+    why="on a Jetson: the wheel built for its JetPack, not the one of PyPI",
 )
 MAMBA = Need(
     "mamba-ssm==2.3.2.post1",
@@ -48,7 +49,12 @@ MAMBA = Need(
     optional=True,
     why="its CUDA kernels; without it the reference in plain PyTorch runs",
 )
-TIMM = Need("timm>=1.0", ("timm",), f"{_KEEP_TORCH} && python -m pip install -c torch.lock timm")
+TIMM = Need(
+    "timm>=1.0",
+    ("timm",),
+    f"{_KEEP_TORCH} && python -m pip install -c torch.lock timm",
+    why="with a torchvision built for the torch that is there",
+)
 PILLOW = Need(
     "pillow", ("PIL",), "python -m pip install pillow", optional=True, why="reading images for --data imagefolder:PATH"
 )

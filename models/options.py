@@ -8,8 +8,8 @@ from typing import Any
 from .errors import WrongOption
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
-COMMON = ("batch", "dtype", "device", "train", "compile", "workers", "seed")
-"""What every model understands."""
+COMMON = ("dtype", "device", "train", "compile", "workers", "seed")
+"""What every model understands, besides batch."""
 COMMON_DEFAULTS: dict[str, Any] = {
     "dtype": "fp32",
     "device": "cpu",
@@ -18,7 +18,6 @@ COMMON_DEFAULTS: dict[str, Any] = {
     "workers": None,
     "seed": 0,
 }
-IMAGE = ("img_size", "data")
 WORDS = {
     "batch": "samples in a step",
     "img_size": "height and width of the images, in pixels",

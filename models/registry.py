@@ -140,7 +140,7 @@ def _vim(name: str, width: int) -> Entry:
         shape.parameters,
         (MAMBA, PILLOW),
         _defaults(batch=4, img_size=224, patch=16, depth=24, data="random"),
-        ("img_size", "patch", "depth", "data", *known_options.COMMON),
+        ("batch", "img_size", "patch", "depth", "data", *known_options.COMMON),
         vim_cost(shape, 4),
     )
 
@@ -155,7 +155,7 @@ def _deit(name: str, size: tuple[int, int]) -> Entry:
         shape.parameters,
         (PILLOW,),
         _defaults(batch=4, img_size=224, patch=16, depth=12, keep=keep, reduction_loc=REDUCTION_LOC, data="random"),
-        ("img_size", "patch", "depth", "keep", "reduction_loc", "data", *known_options.COMMON),
+        ("batch", "img_size", "patch", "depth", "keep", "reduction_loc", "data", *known_options.COMMON),
         deit_cost(shape, 4),
     )
 
@@ -170,7 +170,7 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
         shape.parameters,
         (),
         _defaults(batch=4, ctx=shape.ctx, depth=depth),
-        ("ctx", "depth", *known_options.COMMON),
+        ("batch", "ctx", "depth", *known_options.COMMON),
         gpt_cost(shape, 4),
     )
 
@@ -184,7 +184,7 @@ def _mlp() -> Entry:
         shape.parameters,
         (),
         _defaults(batch=64, depth=shape.depth),
-        ("depth", *known_options.COMMON),
+        ("batch", "depth", *known_options.COMMON),
         mlp_cost(shape, 64),
     )
 
@@ -197,7 +197,7 @@ def _timm(name: str) -> Entry:
         None,
         (TIMM, PILLOW),
         _defaults(batch=4, img_size=None, depth=None, data="random"),
-        ("img_size", "depth", "data", *known_options.COMMON),
+        ("batch", "img_size", "depth", "data", *known_options.COMMON),
     )
 
 
@@ -209,7 +209,7 @@ def _user(name: str) -> Entry:
         None,
         (),
         _defaults(batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, data="random"),
-        ("img_size", "patch", "depth", "ctx", "keep", "data", *known_options.COMMON),
+        ("batch", "img_size", "patch", "depth", "ctx", "keep", "data", *known_options.COMMON),
     )
 
 

@@ -120,10 +120,10 @@ class OwnWorkload(Workload):
     @property
     def parameters(self) -> int | None:  # type: ignore[override]
         """The object's word, else counted in its model; null where it has neither."""
-        if hasattr(self.own, "parameters"):
+        if isinstance(getattr(self.own, "parameters", None), int):
             return int(self.own.parameters)
         if isinstance(self.model, torch.nn.Module):
-            return sum(parameter.numel() for parameter in self.model.parameters())
+            return int(sum(parameter.numel() for parameter in self.model.parameters()))
         return None
 
     def make_batch(self) -> Any:
