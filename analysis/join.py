@@ -137,7 +137,7 @@ def _candidates(ours: list[str], theirs: list[str]) -> list[list[int]]:
     """For each of their names, which of ours it may be: those with its key, as far as the names can tell.
 
     A name without template arguments and parameters, as ``ncu --kernel-name-base function`` prints it, may be any
-    function of that base name.
+    function of that base name. Functions in namespaces of which each has one that the other lacks are two.
     """
     by_key: dict[str, list[int]] = {}
     by_base: dict[str, list[int]] = {}
@@ -148,9 +148,9 @@ def _candidates(ours: list[str], theirs: list[str]) -> list[list[int]]:
     found = []
     for name in theirs:
         parts = function_name(name)
-        same = by_key.get(parts.key) or (by_base.get(parts.base, []) if parts.bare else [])
-        if not same and not parts.bare:
-            same = [number for number in by_base.get(parts.base, []) if function_name(ours[number]).bare]
+        same = [number for number in by_key.get(parts.key, []) if _agree(name, ours[number])]
+        if not same:
+            same = [n for n in by_base.get(parts.base, []) if parts.bare or function_name(ours[n]).bare]
         found.append(closest(name, same, ours))
     return found
 
@@ -159,16 +159,21 @@ def closest(name: str, same: list[int], ours: list[str]) -> list[int]:
     """Of functions with one key (indices of `ours`), those whose namespaces and parameters agree best with a name."""
     if len(same) < 2 or function_name(name).bare:
         return same
-    words, parameters = scoped_words(name), function_name(name).parameters
+    parameters = function_name(name).parameters
 
     def disagreement(number: int) -> tuple[bool, bool]:
-        other, given = scoped_words(ours[number]), function_name(ours[number]).parameters
-        within = _is_within(words, other) or _is_within(other, words)
-        return not within, parameters is not None and given is not None and given != parameters
+        given = function_name(ours[number]).parameters
+        return not _agree(name, ours[number]), None not in (parameters, given) and given != parameters
 
     worth = {number: disagreement(number) for number in same}
     best = min(worth.values())
     return [number for number in same if worth[number] == best]
+
+
+def _agree(name: str, other: str) -> bool:
+    """Whether two spellings of one key may be one function: one has all namespaces that the other has."""
+    words, others = scoped_words(name), scoped_words(other)
+    return words == others or _is_within(words, others) or _is_within(others, words)
 
 
 def _is_within(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:

@@ -315,7 +315,11 @@ class _Form:
 
     def mark(self, token: str) -> None:
         """Punctuation."""
-        if self.base:
+        if token == "=" and self.base:  # int=4, as tools of 2020 and before wrote constants
+            self.base, self.prefix = "", ""
+            self.tail.clear()
+            self.qualifiers.clear()
+        elif self.base:
             self.tail.append(token)
         else:
             self.prefix += token

@@ -19,6 +19,8 @@ from tracetui.parsers.itanium import demangle
 
 _CACHE = 1 << 16
 _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\])+\s*$|\.kd$")
+_WITHOUT_NAME = ("_NV_ANON_NAMESPACE_", "_INTERNAL_", "_GLOBAL__N_")
+"""How compilers call namespaces that have no name, or that only a file has."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -67,13 +69,15 @@ def function_name(name: str) -> FunctionName:
 
 @lru_cache(_CACHE)
 def scoped_words(name: str) -> tuple[str, ...]:
-    """The words of a kernel's qualified name and template arguments, in order, namespaces included.
+    """The words of a kernel's qualified name and template arguments, in order, namespaces with a name included.
 
     Where two functions share a key, the spelling that leaves namespaces out has a subsequence of its own function's.
     """
     items, _ = read(_text(name), partial(normal, spaces=True))
     found = function(items, spaces=True)
-    return tuple(_WORD.findall(found.text())) if found is not None else (name,)
+    if found is None:
+        return (name,)
+    return tuple(word for word in _WORD.findall(found.text()) if not word.startswith(_WITHOUT_NAME))
 
 
 def _text(name: str) -> str:
