@@ -165,11 +165,12 @@ class _Run:
         code = self._command(tool, phase.record, "starting")
         self._take_over(tool, folder.result(tool))
         problem = reasons.explain(tool, code, folder.result(tool), folder.log, phase.record.purpose)
-        if problem is None:
+        if problem is None or (folder.path / phase.leaves[-1]).exists():  # a report outlives the program it is of
             for command in phase.finish:
-                code = self._command(tool, command, "exporting")
-                if code:
-                    problem = reasons.explain(tool, code, {}, folder.log, command.purpose)
+                exported = self._command(tool, command, "exporting")
+                if exported:
+                    code = code or exported
+                    problem = problem or reasons.explain(tool, exported, {}, folder.log, command.purpose)
                     break
         if problem is None and not (folder.path / phase.leaves[0]).exists():
             problem = f"{tool}: it ended well, but left no {phase.leaves[0]}; log.txt may say why"

@@ -1,0 +1,290 @@
+"""`tracetui profile` with stand-ins for NVIDIA's programs: what is launched, and what is left when something fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tracetui.app.cli import main
+from tracetui.app.profile_options import split_command
+from tracetui.collectors import plan
+from tracetui.collectors.folder import RunFolder
+from tracetui.collectors.kernel_choice import choose
+from tracetui.collectors.launch import launch
+from tracetui.collectors.request import ProfileError, ProfileRequest
+from tracetui.parsers import open_path, run_manifest
+
+NSYS = """
+case "$1" in
+  profile) shift; while case "$1" in -*) true;; *) false;; esac; do
+             case "$1" in --output=*) report="${1#--output=}";; esac; shift; done
+           echo report > "$report"; exec "$@";;
+  export) for word; do case "$word" in --output=*) gzip -dc RECORDING > "${word#--output=}";; esac; done;;
+  --version) echo "NVIDIA Nsight Systems version 2025.3.1.90-253135822126v0";;
+esac
+"""
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Puts a program of this name on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def put(name: str, script: str) -> Path:
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return program
+
+    return put
+
+
+@pytest.fixture
+def nsys(tool, shared_data):
+    recording = shared_data / "nsys" / "vim_tiny_fp32_bs4.sqlite.gz"
+    return tool("nsys", NSYS.replace("RECORDING", str(recording)))
+
+
+def profiled(tmp_path, *command, tools=("nsys",), **more):
+    """The outcome of a run of a command."""
+    request = ProfileRequest(output=tmp_path / "out", command=command, tools=tools, device="cpu", **more)
+    return launch(request, lambda _: None)
+
+
+def manifest_of(outcome):
+    return json.loads((outcome.folder / "run.json").read_text())
+
+
+def test_a_run_leaves_a_folder_that_opens_as_one_run(nsys, tmp_path):
+    outcome = profiled(tmp_path, "sh", "-c", "echo hello")
+    assert (outcome.status, outcome.exit_code, outcome.problems) == ("finished", 0, [])
+    assert outcome.folder == tmp_path / "out"
+    assert not list(tmp_path.glob("*.partial"))
+    assert "hello" in (outcome.folder / "log.txt").read_text()
+    run = open_path(outcome.folder, cache=False)
+    assert [trace.info.kind for trace in run.traces] == ["nsys"]
+    assert run.manifest is not None
+    assert run.manifest.status == "finished"
+    assert run.manifest.software.nsys == "2025.3.1.90"
+    assert {file.name: file.kind for file in run.manifest.outcome.files} == {"nsys.sqlite": "nsys", "log.txt": "log"}
+    assert all(file.sha256 and file.bytes for file in run.manifest.outcome.files)
+    assert run.manifest.power.before is not None
+    assert run.manifest.power.after is not None
+    assert run.manifest.measurement.commands[0][:2] == (str(nsys), "profile")
+    assert run.manifest.notes == ()
+
+
+def test_a_program_that_fails_is_said_with_its_code_and_its_last_words(nsys, tmp_path):
+    outcome = profiled(tmp_path, "sh", "-c", "echo no such model >&2; exit 7")
+    assert (outcome.status, outcome.exit_code) == ("failed", 7)
+    (problem,) = outcome.problems
+    assert "exit code 7" in problem
+    assert "no such model" in problem
+    assert manifest_of(outcome)["outcome"]["exit_code"] == 7
+    assert manifest_of(outcome)["status"] == "failed"
+
+
+def test_a_killed_program_is_taken_for_out_of_memory(nsys, tmp_path):
+    outcome = profiled(tmp_path, "sh", "-c", "kill -9 $$")
+    assert outcome.status == "failed"
+    assert "SIGKILL" in outcome.problems[0]
+    assert "memory" in outcome.problems[0]
+    assert manifest_of(outcome)["outcome"]["signal"] == "SIGKILL"
+
+
+def test_denied_counters_are_said_with_their_remedy(tool, tmp_path):
+    tool("ncu", 'echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"; exit 1')
+    outcome = profiled(tmp_path, "true", tools=("ncu",))
+    assert outcome.status == "failed"
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in outcome.problems[0]
+    assert "\n" not in outcome.problems[0]
+
+
+def test_what_one_tool_finished_stays_when_the_next_fails(nsys, tool, tmp_path):
+    tool("ncu", "exit 9")
+    outcome = profiled(tmp_path, "true", tools=("nsys", "ncu"))
+    assert outcome.status == "failed"
+    assert open_path(outcome.folder, cache=False).main.info.kind == "nsys"
+    assert [line.split(":")[0] for line in outcome.problems] == ["ncu"]
+
+
+def test_a_missing_program_is_said_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("tracetui.collectors.nvidia_tools.PLACES", {})
+    with pytest.raises(ProfileError, match="nsys is not on PATH"):
+        profiled(tmp_path, "true")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tool_that_leaves_nothing_has_not_succeeded(tool, tmp_path):
+    tool("nsys", "exit 0")
+    outcome = profiled(tmp_path, "true")
+    assert outcome.status == "failed"
+    assert "left no nsys.sqlite" in outcome.problems[0]
+
+
+def test_a_full_disk_is_one_line(nsys, tmp_path, monkeypatch):
+    def full(self, manifest):
+        raise ProfileError(f"{self.path}: no space left on the disk")
+
+    monkeypatch.setattr(RunFolder, "write_manifest", full)
+    outcome = profiled(tmp_path, "true")
+    assert outcome.status == "failed"
+    assert any("no space left" in line for line in outcome.problems)
+
+
+def test_the_manifest_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path / "out")
+    folder.create()
+    folder.write_manifest({"status": "running"})
+
+    def fail(self, *_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(ProfileError, match="no space left on the disk"):
+        folder.write_manifest({"status": "finished"})
+    monkeypatch.undo()
+    assert json.loads((folder.path / "run.json").read_text()) == {"status": "running"}
+
+
+def test_an_earlier_run_is_not_overwritten(nsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ProfileError, match="exists already"):
+        profiled(tmp_path, "true")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path, number):
+    marker = tmp_path / "pid"
+    command = ["sh", "-c", f"echo $$ > {marker}; exec sleep 60"]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from tracetui.app.cli import script; script()",
+            *("profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", *command),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not (marker.exists() and marker.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in said
+    manifest = run_manifest.load(tmp_path / "out")
+    assert manifest is not None
+    assert manifest.status == "interrupted"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(marker.read_text()), 0)
+
+
+def test_the_recording_of_a_program_that_failed_is_exported(nsys, tmp_path):
+    outcome = profiled(tmp_path, "sh", "-c", "exit 7")
+    assert outcome.exit_code == 7
+    assert open_path(outcome.folder, cache=False).main.device.height
+
+
+def test_a_run_without_a_recording_says_why_when_it_is_opened(tool, tmp_path, capsys):
+    tool("nsys", "exit 7")
+    outcome = profiled(tmp_path, "true")
+    assert main(["report", str(outcome.folder)]) == 1
+    assert "exit code 7" in capsys.readouterr().err
+
+
+def test_no_environment_but_what_changes_speed_is_kept(nsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    outcome = profiled(tmp_path, "true")
+    text = (outcome.folder / "run.json").read_text()
+    assert "hunter2" not in text
+    assert manifest_of(outcome)["workload"]["environment"]["CUDA_LAUNCH_BLOCKING"] == "1"
+
+
+def test_progress_is_told(nsys, tmp_path):
+    seen = []
+    request = ProfileRequest(output=tmp_path / "out", command=("sh", "-c", "sleep 0.5"), tools=("nsys",), device="cpu")
+    launch(request, seen.append)
+    assert seen
+    assert {tick.tool for tick in seen} == {"nsys"}
+    assert seen[-1].elapsed_s >= seen[0].elapsed_s
+
+
+# --- commands
+
+
+def test_a_dry_run_prints_commands_and_reasons_and_makes_nothing(tmp_path, capsys):
+    output = tmp_path / "out"
+    assert main(["profile", "vim_tiny", "--tool", "all", "--device", "cuda", "--dry-run", "--output", str(output)]) == 0
+    said = capsys.readouterr().out
+    for words in ("--capture-range=cudaProfilerApi", "--clock-control none", "--type=sqlite", "--page raw"):
+        assert words in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_flag_has_a_reason():
+    request = ProfileRequest(output=Path("out"), entry="mlp", tools=("torch", "nsys", "ncu", "memory"))
+    for tool in request.tools:
+        phase = plan.make_phase(request, tool, Path("out"), {"nsys": "nsys", "ncu": "ncu"})
+        for command in (phase.record, *phase.finish):
+            assert all(flag.why for flag in command.flags), command.purpose
+
+
+def test_ncu_measures_the_kernels_that_take_the_time(recording):
+    chosen = choose(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))
+    assert chosen is not None
+    assert chosen.share_percent >= 95
+    assert chosen.functions[0] == "selective_scan_fwd_kernel"
+    assert "selective_scan_fwd_kernel" in chosen.pattern
+    request = ProfileRequest(output=Path("out"), entry="vim_tiny", tools=("ncu",), ncu_launches=10)
+    words = plan.make_phase(request, "ncu", Path("out"), {"ncu": "ncu"}, chosen).record.words
+    assert words[words.index("--launch-count") + 1] == "10"
+    assert words[words.index("--kernel-name") + 1] == f"regex:{chosen.pattern}"
+
+
+def test_words_after_two_dashes_are_the_program():
+    assert split_command(["profile", "--steps", "2", "--", "python", "x.py", "--", "y"]) == (
+        ["profile", "--steps", "2"],
+        ("python", "x.py", "--", "y"),
+    )
+    assert split_command(["report", "--", "x"]) == (["report", "--", "x"], ())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["profile"], "takes a model"),
+        (["profile", "mlp", "--", "python", "x.py"], "one of both"),
+        (["profile", "--batch", "4", "--", "python", "x.py"], "--batch is of a model"),
+        (["profile", "--", "./train.sh"], "--tool nsys or ncu"),
+        (["profile", "mlp", "--tool", "perf"], "no tool 'perf'"),
+        (["profile", "mlp", "--sweep", "batch=1,x"], "'x' is not a whole number"),
+        (["profile", "mlp", "--sweep", "colour=1"], "no axis"),
+        (["profile", "mlp", "--sweep", "dtype=fp32,fp8"], "no dtype 'fp8'"),
+        (["profile", "mlp", "--keep", "1.5"], "no share"),
+        (["profile", "mlp", "--window", "5"], "no stretch of time"),
+    ],
+)
+def test_what_does_not_fit_together_is_wrong_usage(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_child_is_python_3_8():
+    import ast
+
+    for file in (Path(plan.__file__).parent / "child").glob("*.py"):
+        ast.parse(file.read_text(), feature_version=(3, 8))
