@@ -34,7 +34,9 @@ _VERSION = re.compile(r"\d+(\.\d+)?")
 RULE_FIELDS = ("kind", "section", "name", "speedup_percent", "speedup_type", "text")
 """What a rule's struct holds."""
 RANGE = "push/pop range"
-_PART = pl.col("metric").str.extract(r"^(?:.*\.)?([a-z0-9]+?)_")
+_PART = pl.coalesce(
+    pl.col("metric").str.extract(r"(?:^|\.)([a-z0-9]+?)__"), pl.col("metric").str.extract("^([a-z0-9]+?)_")
+)
 """Of a raw metric: the part of the GPU that counts it."""
 MEANS = (*PERCENTAGES, "registers", "shared_memory", "waves", "dram_bytes")
 """Columns of which a kernel has the mean of its launches."""

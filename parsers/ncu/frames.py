@@ -75,7 +75,7 @@ def counter_rows(table: Table, launches: Launches, tally: Tally) -> pl.DataFrame
     first = len(launches)
     if table.form == "wide":
         rows = [launches.add(table, record) for record in table.records]
-        frames = [_wide(table, rows, tally)]
+        frames = _wide(table, rows, tally)
         firsts = dict(zip(rows, table.records, strict=True))
     else:
         rows, firsts = _grouped(table, launches)
@@ -116,12 +116,19 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def rows_of(counters: pl.DataFrame, metrics: list[str]) -> pl.DataFrame:
+    """The rows of these metrics: ``device_row, metric, value, text``, names as strings."""
+    # by code, not by text: a raw page has millions of rows
+    wanted = pl.DataFrame({"metric": pl.Series(metrics, dtype=pl.String).cast(schema.Name)})
+    found = counters.lazy().join(wanted.lazy(), on="metric", how="semi", maintain_order="left")
+    return found.select("device_row", pl.col("metric").cast(pl.String), "value", "text").collect()
+
+
 def _lookup(counters: pl.DataFrame, size: int) -> Callable[[tuple[str, ...]], pl.Series]:
     """The value of the first of several metrics that a launch has, by row."""
     wanted = {*DURATIONS, *REGISTERS, *STATIC_SHARED, *DYNAMIC_SHARED}
     wanted |= {f"launch__{name}_dim_{axis}" for name in ("grid", "block") for axis in "xyz"}
-    known = counters.filter(pl.col("value").is_not_null()).with_columns(pl.col("metric").cast(pl.String))
-    known = known.filter(pl.col("metric").is_in(sorted(wanted)))
+    known = rows_of(counters, sorted(wanted)).filter(pl.col("value").is_not_null())
 
     def value(metrics: tuple[str, ...]) -> pl.Series:
         found = np.full(size, np.nan)
@@ -158,22 +165,31 @@ def _grouped(table: Table, launches: Launches) -> tuple[list[int], dict[int, lis
     return rows, firsts
 
 
-def _wide(table: Table, rows: list[int], tally: Tally) -> pl.DataFrame:
+def _wide(table: Table, rows: list[int], tally: Tally) -> list[pl.DataFrame]:
     places = table.metric_columns
-    metrics = [table.header[place] for place in places]
-    cells = pl.Series([record[place] for record in table.records for place in places], dtype=pl.String)
+    metrics = pl.Series([table.header[place] for place in places], dtype=pl.String).cast(schema.Name)
     units, factors = _units([table.units[place] if place < len(table.units) else "" for place in places])
-    number = len(rows)
-    repeated = pl.Series(np.tile(np.arange(len(places)), number))
-    return _rows(
-        rows=np.repeat(rows, len(places)),
-        cells=cells,
-        factors=np.tile(factors, number),
-        metric=pl.Series(metrics, dtype=pl.String).cast(schema.Name).gather(repeated),
-        unit=units.cast(schema.Name).gather(repeated),
-        section=None,
-        tally=tally,
-    )
+    units = units.cast(schema.Name)
+    frames: list[pl.DataFrame] = []
+    comma = bool(table.cells) and decimal_comma(table.cells[0])
+    first = 0
+    for cells in table.cells:
+        number = len(cells) // len(places)
+        which = pl.Series(np.tile(np.arange(len(places), dtype=np.uint32), number))
+        frames.append(
+            _rows(
+                rows=np.repeat(rows[first : first + number], len(places)),
+                cells=cells,
+                factors=np.tile(factors, number),
+                metric=metrics.gather(which),
+                unit=units.gather(which),
+                section=None,
+                tally=tally,
+                comma=comma,
+            )
+        )
+        first += number
+    return frames
 
 
 def _texts(table: Table, name: str) -> pl.Series:
@@ -297,9 +313,10 @@ def _rows(
     unit: pl.Series,
     section: pl.Series | None,
     tally: Tally,
+    comma: bool | None = None,
 ) -> pl.DataFrame:
     """Counter rows of kind ``metric``; an empty cell gives none."""
-    comma = decimal_comma(cells.head(EVIDENCE))
+    comma = decimal_comma(cells.head(EVIDENCE)) if comma is None else comma
     if comma:
         tally.repaired("numbers with a decimal comma", len(cells))
     value, text = parse(cells, comma=comma)

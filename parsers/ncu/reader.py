@@ -10,7 +10,7 @@ import polars as pl
 from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame
+from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
 from tracetui.parsers.ncu.sniff import decode
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
@@ -61,7 +61,9 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
         raise _no_table(path, log)
     launches = Launches()
     frames = [counter_rows(table, launches, tally) for table in tables]
-    counters = pl.concat(frames).sort("device_row", maintain_order=True)
+    counters = pl.concat(frames)
+    if not counters["device_row"].is_sorted():
+        counters = counters.sort("device_row", maintain_order=True)
     device = device_frame(launches, counters)
     parsed = sum(len(table.records) for table in tables)
     _note(log, parsed, tally)
@@ -145,8 +147,7 @@ def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -
     """The GPUs that the launches ran on, from their attributes where the raw page has them."""
     wanted = [metric for metrics in _DEVICE.values() for metric in metrics]
     majors = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
-    known = counters.select("device_row", pl.col("metric").cast(pl.String), "value", "text")
-    known = known.filter(pl.col("metric").is_in([*wanted, *majors]))
+    known = rows_of(counters, [*wanted, *majors])
     found: list[DeviceInfo] = []
     numbers = device["device"].fill_null(0)
     for number in numbers.unique().sort().to_list():

@@ -6,7 +6,10 @@ import csv
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from tracetui.parsers.ncu.sniff import header_start
 
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 LONGEST_RECORD = 200
 """Lines that one record may span; a quote that stays open for longer is damage."""
-DROPPED = "Host Name"
-"""Names the machine, and nothing is measured by it."""
+PIECE = 200_000
+"""Cells of a wide table that are kept as Python strings."""
 NAMES = ("Kernel Name", "Function Name", "Range Name", "Graph Name")
 IDENTITY = frozenset(
     {
@@ -42,12 +45,40 @@ class Table:
     header: list[str]
     units: list[str] = field(default_factory=list)
     records: list[list[str]] = field(default_factory=list)
+    """Of a wide table without their metrics, which stand in `cells`."""
+    cells: list[pl.Series] = field(default_factory=list)
+    """The metrics of a wide table's records, record by record, in pieces of whole records."""
 
     def __post_init__(self) -> None:
         """Says which column is which."""
         self.column = {name: place for place, name in reversed(list(enumerate(self.header)))}
+        self._piece: list[str] = []
 
-    @property
+    def add(self, fields: list[str]) -> None:
+        """Appends a record."""
+        if self.form != "wide":
+            self.records.append(fields)
+            return
+        # a list of Python strings would take ten times the file
+        self._piece.extend([fields[place] for place in self.metric_columns])
+        for place in self.metric_columns:
+            fields[place] = ""
+        self.records.append(fields[: self.metric_columns[0]] if self._metrics_last else fields)
+        if len(self._piece) >= PIECE:
+            self.finish()
+
+    def finish(self) -> None:
+        """Puts the last metrics where they belong."""
+        if self._piece:
+            self.cells.append(pl.Series(self._piece, dtype=pl.String))
+            self._piece = []
+
+    @cached_property
+    def _metrics_last(self) -> bool:
+        """Whether nothing but metrics comes after the first metric."""
+        return len(self.header) - len(self.metric_columns) == min(self.metric_columns, default=-1)
+
+    @cached_property
     def form(self) -> str:
         """``wide``: a launch a row; ``long``: a metric or rule a row; ``summary``: a metric of a kernel a row."""
         if "Metric Name" not in self.column:
@@ -65,7 +96,7 @@ class Table:
         kinds = {"Push/Pop_Range": "push/pop range", "Start/Stop_Range": "start/end range"}
         return {kind: place for place, name in enumerate(self.header) for part, kind in kinds.items() if part in name}
 
-    @property
+    @cached_property
     def metric_columns(self) -> list[int]:
         """Of a wide table: where its metrics stand."""
         taken = set(self.nvtx_columns.values())
@@ -181,7 +212,8 @@ def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:
         if len(fields) < least or (len(fields) > width and any(fields[width:])):
             tally.skipped("row cut short" if len(fields) < least else "row with too many fields", 1, ",".join(fields))
             continue
-        table.records.append(fields)
+        table.add(fields)
+    table.finish()
 
 
 def _least(table: Table) -> int:
