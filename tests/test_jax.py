@@ -18,6 +18,7 @@ from tracetui.analysis.scope_tree import split_scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome import reader, xla
+from tracetui.parsers.chrome.tokens import Irregular
 
 GPU, HOST = 1, 701
 KERNEL = "regs:32 static_shared:1024 dynamic_shared:48 grid:12,2,1 block:128,1,1 occ_pct:62.5"
@@ -364,3 +365,30 @@ def test_nearly_all_events_take_the_fast_road(shared_data, monkeypatch):
     reader.read_chrome(path)
     kinds = [json.loads(text)["ph"] for _, text in left]
     assert kinds.count("X") < 10
+
+
+def test_both_roads_read_the_same(jax, monkeypatch):
+    events = [
+        *PROCESSES, STREAM, PYTHON, step(0, 0.5, 98.123456789012),
+        *(event("cuLaunchKernel", n, 0.94699999999999995, correlation_id=n) for n in range(1, 40)),
+        *(kernel("k\u00e9\\n", 50 + n, 0.5, n, hlo_op="fusion.1", hlo_module="jit_f", tf_op=f"a/b/\"c\"{n}:")
+          for n in range(1, 40)),
+        event("MemcpyH2D", 95, 1, GPU, 14, correlation_id="12x", memcpy_details=""),
+        event("Memset", 96, 1, GPU, 14, memset_details="kind:device num_bytes:8", cuda_graph_node_id="-5"),
+    ]  # fmt: skip
+    careful = []
+    decode = reader.decode
+    monkeypatch.setattr(reader, "decode", lambda pieces, tally: decode(careful.extend(pieces) or pieces, tally))
+    fast = jax(*events)
+    assert len(careful) < 10
+    assert [note.reason for note in fast.notes] == ["unreadable value of 'correlation' read as unknown"]
+
+    def refuse(chunk):
+        raise Irregular("told to")
+
+    monkeypatch.setattr(reader, "scan", refuse)
+    slow = jax(*events)
+    for frame in ("steps", "host", "device"):
+        assert (
+            getattr(slow, frame).drop("offset", strict=False).equals(getattr(fast, frame).drop("offset", strict=False))
+        )
