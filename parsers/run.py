@@ -53,7 +53,7 @@ def open_path(
     elif len(paths) == 1:
         runs = _runs_in(first, problems, lambda candidate: _kernels_in(candidate, watch, cache))
         files = runs[0]
-        others = tuple((_run_name(run), tuple(c.path for c in run)) for run in runs[1:])
+        others = tuple((_run_name(run, first), tuple(c.path for c in run)) for run in runs[1:])
     else:
         files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
     traces = _open_all(files, watch, cache, problems)
@@ -259,10 +259,11 @@ def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
     return [ranks.get(candidate.path, candidate) for candidate in found]
 
 
-def _run_name(run: list[Candidate]) -> str:
+def _run_name(run: list[Candidate], below: Path) -> str:
+    """What a run is called in a list of those below a folder."""
     first = run[0]
     if (first.path.parent / run_manifest.FILE).is_file():
-        return first.path.parent.name
+        return first.path.parent.relative_to(below).as_posix()
     if len(run) == 1:
         return first.path.name
     if all(candidate.rank is not None for candidate in run):
