@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.categories import Codes
 
-_FOLDED = re.compile(
-    r"^(?P<name>.*?)"
-    r"(?:, (?:stashed )?seq ?= ?(?P<sequence>-?\d{1,18}))?"
-    r"(?:, op_id ?= ?(?P<operation>\d{1,18}))?"
-    r"(?:, sizes ?= ?(?P<sizes>\[.*?\]))?"
-    r"(?:, input_op_ids ?= ?\[.*\])?$",
-    re.DOTALL,
+_FOLDED = (
+    r"(?s)^(?<name>.*?)"
+    r"(?:, (?:stashed )?seq ?= ?(?<sequence>-?\d{1,18}))?"
+    r"(?:, op_id ?= ?(?<operation>\d{1,18}))?"
+    r"(?:, sizes ?= ?(?<sizes>\[.*?\]))?"
+    r"(?:, input_op_ids ?= ?\[.*\])?$"
 )
 _MAY_FOLD = r", (?:stashed )?seq ?= ?-?\d|, op_id ?= ?\d|, sizes ?= ?\["
 _VERSION = re.compile(r"_v\d{4}$")
@@ -44,6 +43,11 @@ class Labels:
     sequence: NDArray[np.int64] | None = None
     operation: NDArray[np.int64] | None = None
     sizes: Codes | None = None
+
+    @property
+    def columns(self) -> tuple[NDArray[Any] | None, ...]:
+        """The columns in order."""
+        return self.name, self.sequence, self.operation, self.sizes
 
 
 def call_name(text: str) -> str:
@@ -62,7 +66,7 @@ def decode(texts: pl.Series) -> pl.Series:
 
 def encode(texts: Iterable[str]) -> Codes:
     """Category codes of names, those that must not be shown replaced."""
-    return categories.encode([shown(text) for text in texts])
+    return _codes(pl.Series(list(texts), dtype=pl.String))
 
 
 def labels(texts: pl.Series) -> Labels:
@@ -72,44 +76,31 @@ def labels(texts: pl.Series) -> Labels:
     coded = decode(texts).cast(own)
     at = coded.to_physical().to_numpy()
     distinct = pl.Series(np.arange(int(at.max()) + 1 if at.size else 0, dtype=np.uint32)).cat.to(own).cast(pl.String)
-    return _spread(_folded(distinct), at)
+    found = folded(distinct)
+    return Labels(*(None if values is None else values[at] for values in found.columns))  # type: ignore[arg-type]
 
 
-def folded(texts: list[str]) -> Labels:
-    """The labels of these texts."""
-    return _folded(pl.Series(texts, dtype=pl.String))
-
-
-def _folded(texts: pl.Series) -> Labels:
+def folded(texts: pl.Series) -> Labels:
     """The labels of distinct texts."""
-    rows = texts.str.contains(_MAY_FOLD).arg_true().to_numpy()
-    plain = texts.to_list()
-    if not rows.size:
-        return Labels(_codes(plain))
-    size = len(plain)
-    sequence, operation = np.full(size, NULL, np.int64), np.full(size, NULL, np.int64)
-    sizes: list[str | None] = [None] * size
-    for row in rows.tolist():
-        match = _FOLDED.match(plain[row])
-        if match is None or not match["name"]:
-            continue
-        plain[row] = match["name"]
-        if match["sequence"]:
-            sequence[row] = int(match["sequence"])
-        if match["operation"]:
-            operation[row] = int(match["operation"])
-        sizes[row] = match["sizes"]
-    return Labels(_codes(plain), sequence, operation, categories.encode(sizes))
+    rows = texts.str.contains(_MAY_FOLD).arg_true()
+    if not len(rows):
+        return Labels(_codes(texts))
+    groups = texts.gather(rows).str.extract_groups(_FOLDED).struct.unnest()
+    groups = groups.with_columns(rows.alias("row")).filter(pl.col("name") != "")
+    names = texts.scatter(groups["row"], groups["name"])
+    numbers = {title: np.full(len(texts), NULL, np.int64) for title in ("sequence", "operation")}
+    row = groups["row"].to_numpy()
+    for title, values in numbers.items():
+        values[row] = groups[title].cast(pl.Int64).fill_null(NULL).to_numpy()
+    sizes = np.full(len(texts), categories.NULL_CODE, np.uint32)
+    sizes[row] = categories.encode(groups["sizes"])
+    return Labels(_codes(names), numbers["sequence"], numbers["operation"], sizes)
 
 
-def _codes(texts: list[str]) -> Codes:
-    return categories.encode([shown(text) if text else None for text in texts])
-
-
-def _spread(distinct: Labels, at: NDArray[np.uint32]) -> Labels:
-    return Labels(
-        distinct.name[at],
-        None if distinct.sequence is None else distinct.sequence[at],
-        None if distinct.operation is None else distinct.operation[at],
-        None if distinct.sizes is None else distinct.sizes[at],
-    )
+def _codes(texts: pl.Series) -> Codes:
+    """Category codes of texts, null for empty ones; those that must not be shown are replaced."""
+    assignments = texts.str.contains("=", literal=True).arg_true()
+    if len(assignments):
+        given = texts.gather(assignments).to_list()
+        texts = texts.scatter(assignments, [shown(text) for text in given])
+    return categories.encode(texts.replace("", None) if (texts == "").any() else texts)

@@ -88,7 +88,9 @@ class Strings:
     def labels(self, ids: set[int]) -> tuple[NDArray[np.int64], labels.Labels]:
         """Ids, and what the texts of these registered range names say."""
         known = sorted(ids & self._texts.keys())
-        return np.array(known, np.int64), labels.folded([self._texts[number] for number in known])
+        return np.array(known, np.int64), labels.folded(
+            pl.Series([self._texts[number] for number in known], dtype=pl.String)
+        )
 
 
 def fill(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.nesting import Ints
 
 _PROFILER_STEP = re.compile(r"ProfilerStep#(?P<index>\d{1,18})")
+_LIKELY = r"(?i)step|iter|batch"
 _WORD = r"(?:steps?|iters?|iterations?|(?:mini)?batch(?:es)?)"
 _NUMBERED = re.compile(
     rf"(?P<word>(?:[A-Za-z]+[\s_.\-]+)*{_WORD})(?:\s*[#:=_\-(\[]\s*|\s+)?(?P<index>\d{{1,18}})[)\]]?(?:\s*(?:/|of)\s*\d+)?",
@@ -32,7 +33,7 @@ def find(
     A family is one spelling (``batch``, ``train_step``) on one thread: `ProfilerStep#N`, else a word for an iteration
     with a number, else such a word alone that occurs twice or more without ever lying within itself.
     """
-    texts = categories.texts(name)
+    texts = _candidates(name)
     for pattern in (_PROFILER_STEP, _NUMBERED):
         matches = {code: match for code, text in texts.items() if (match := pattern.fullmatch(text.strip()))}
         words = {code: match.groupdict().get("word", "").lower() for code, match in matches.items()}
@@ -42,6 +43,14 @@ def find(
     plain = {code: text.lower() for code, text in texts.items() if _PLAIN.fullmatch(text.strip())}
     rows = _best_family(name, plain, thread, depth, duration, at_least=2)
     return _frame([texts[code] for code in name[rows].tolist()], list(range(len(rows))), start[rows], duration[rows])
+
+
+def _candidates(name: NDArray[np.uint32]) -> dict[int, str]:
+    """The names that may be steps, by code: few, however many names there are."""
+    codes = np.unique(name)
+    names = categories.decode(codes[codes != categories.NULL_CODE]).cast(pl.String)
+    likely = names.str.contains(_LIKELY).fill_null(value=False)
+    return dict(zip(codes[: len(names)][likely.to_numpy()].tolist(), names.filter(likely).to_list(), strict=True))
 
 
 def _best_family(

@@ -21,6 +21,7 @@ from tracetui.parsers.nsys.query import Query
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tracetui.parsers.categories import Codes
     from tracetui.parsers.nsys.compact import Columns
     from tracetui.parsers.nsys.database import Database, Table
     from tracetui.parsers.nsys.metadata import Vocabulary
@@ -176,16 +177,25 @@ def _copies(batch: pl.DataFrame, shared: Shared) -> Columns:
     batch = _timed(batch, shared, "copy")
     columns = _device(batch, shared, MEMCPY)
     vocabulary = shared.vocabulary
-    kinds = [f"[CUDA memcpy {vocabulary.copy(kind)}]" for kind in _column(batch, "copyKind").to_list()]
-    both = zip(_column(batch, "srcKind").to_list(), _column(batch, "dstKind").to_list(), strict=True)
-    places = [_between(vocabulary.memory(source), vocabulary.memory(target)) for source, target in both]
     columns |= {
         "bytes": narrow(_column(batch, "bytes")),
-        "name": categories.encode(kinds),
-        "memory_kinds": categories.encode(places),
+        "name": _labelled([_column(batch, "copyKind")], lambda kind: f"[CUDA memcpy {vocabulary.copy(kind)}]"),
+        "memory_kinds": _labelled(
+            [_column(batch, "srcKind"), _column(batch, "dstKind")],
+            lambda source, target: _between(vocabulary.memory(source), vocabulary.memory(target)),
+        ),
     }
     _add_graph_node(columns, batch)
     return columns
+
+
+def _labelled(values: list[pl.Series], label: Callable[..., str | None]) -> Codes:
+    """Category codes of what is said of each row's values, which are few different ones."""
+    rows = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(values)])
+    place = rows.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy() - 1
+    distinct = rows.unique().sort(pl.struct(pl.all()))
+    found: Codes = categories.encode([label(*row) for row in distinct.rows()])[place]
+    return found
 
 
 def _between(source: str | None, target: str | None) -> str | None:
@@ -197,8 +207,8 @@ def _fills(batch: pl.DataFrame, shared: Shared) -> Columns:
     columns = _device(batch, shared, MEMSET)
     columns |= {
         "bytes": narrow(_column(batch, "bytes")),
-        "name": categories.encode(["[CUDA memset]"] * batch.height),
-        "memory_kinds": categories.encode([shared.vocabulary.memory(k) for k in _column(batch, "memKind").to_list()]),
+        "name": _labelled([_column(batch, "")], lambda _: "[CUDA memset]"),
+        "memory_kinds": _labelled([_column(batch, "memKind")], shared.vocabulary.memory),
     }
     _add_graph_node(columns, batch)
     return columns
@@ -211,8 +221,8 @@ def _synchronizations(batch: pl.DataFrame, shared: Shared) -> Columns:
 def _graphs(batch: pl.DataFrame, shared: Shared) -> Columns:
     batch = _timed(batch, shared, "CUDA graph")
     columns = _device(batch, shared, GRAPH)
-    numbers = _column(batch, "graphId").fill_null(_column(batch, "graphExecId")).to_list()
-    columns["name"] = categories.encode(["[CUDA graph]" if n is None else f"[CUDA graph {n}]" for n in numbers])
+    number = _column(batch, "graphId").fill_null(_column(batch, "graphExecId"))
+    columns["name"] = _labelled([number], lambda n: "[CUDA graph]" if n is None else f"[CUDA graph {n}]")
     return columns
 
 
