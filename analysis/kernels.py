@@ -72,12 +72,12 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         pl.Series("tensor_cores", [conventions.uses_tensor_cores(name) for name in distinct], pl.Boolean),
         percent=pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum()),
     )
-    for owners in (_operators(sel, rows), _modules(sel, rows)):
+    for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows)):
         table = table.join(owners, on="name", how="left")
     return table.select(
         "name", "short_name", "category", "calls", "total_ns", "percent", "in_steps_ns", "mean_ns", "median_ns",
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
-        "tensor_cores", "operator", "operators", "module", "modules",
+        "tensor_cores", "operator", "operators", "module", "modules", "range",
     ).sort("total_ns", "name", descending=[True, False])  # fmt: skip
 
 
@@ -115,6 +115,7 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
         (pl.col("start") - called).clip(lower_bound=0).alias("delay_ns"),
         operator_names(sel, rows).cast(pl.String).alias("operator"),
         _paths(sel, rows).alias("module"),
+        _ranges(sel, rows).select(_spelled().alias("range"))["range"],
     )
 
 
@@ -221,6 +222,35 @@ def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame
 def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
     number, table = path_numbers(sel, rows)
     return table["path"].gather(_or_null(pl.Series(number)))
+
+
+def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Name and domain of the innermost range around the launch of each device row."""
+    host = sel.trace.host
+    return pl.DataFrame({"range": host["name"].gather(rows["range"]), "domain": host["domain"].gather(rows["range"])})
+
+
+def _spelled() -> pl.Expr:
+    """``NCCL:all_reduce``; the name alone in NVTX's default domain and where there are no domains."""
+    range_name, domain = pl.col("range").cast(pl.String), pl.col("domain").cast(pl.String)
+    return pl.when(domain != "").then(pl.concat_str(domain, range_name, separator=":")).otherwise(range_name)
+
+
+def _main_ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Per kernel name: the range that launched most of its time."""
+    return (
+        rows.select("name", "duration")
+        .hstack(_ranges(sel, rows))
+        .lazy()
+        .filter(pl.col("range").is_not_null())
+        .group_by("name", "range", "domain")
+        .agg(ns=pl.col("duration").sum())
+        .with_columns(pl.col("name").cast(pl.String), range=_spelled())
+        .sort("ns", "range", descending=[True, False])
+        .group_by("name", maintain_order=True)
+        .agg(pl.col("range").first())
+        .collect()
+    )
 
 
 def _modules(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, add_up, count
 from tracetui.analysis.kernels import kernel_rows, summarize
 from tracetui.analysis.operator_tree import device_work, scope_mask
@@ -76,7 +77,7 @@ def range_paths(trace: Trace) -> RangePaths:
     """
     host = trace.host
     rows = containing_rows(host)
-    label, names, domains = label_ranges(host, rows)
+    label, spelled, domains = label_ranges(host, rows)
     lane = lanes_of(host)[rows]
     start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
     lanes = int(lane[-1]) + 1 if lane.size else 0
@@ -88,10 +89,10 @@ def range_paths(trace: Trace) -> RangePaths:
     placed = np.zeros(rows.size + 1, np.bool_)
     while level.size:
         outer = np.where(above[level] >= 0, path[above[level]], NONE)
-        distinct, number = np.unique((outer + 1) * max(len(names), 1) + label[level], return_inverse=True)
+        distinct, number = np.unique((outer + 1) * max(len(spelled), 1) + label[level], return_inverse=True)
         path[level] = number + len(labels)
-        parents.append(distinct // max(len(names), 1) - 1)
-        labels += [(domains[own], names[own]) for own in (distinct % max(len(names), 1)).tolist()]
+        parents.append(distinct // max(len(spelled), 1) - 1)
+        labels += [(domains[own], spelled[own]) for own in (distinct % max(len(spelled), 1)).tolist()]
         placed[:] = False
         placed[level] = True
         level = np.flatnonzero(placed[above])  # no range around, -1, reads the spare entry at the end
@@ -170,6 +171,19 @@ def range_launches(sel: Selection, number: int) -> tuple[pl.DataFrame, list[str]
     chosen = wanted[own]  # no range, -1, reads the spare entry at the end
     texts = [*tree.texts(), NOT_IN_ANY_RANGE]
     return rows.filter(pl.Series(chosen)), [texts[at] for at in own[chosen].tolist()]
+
+
+def kernel_ranges(sel: Selection, name: str) -> pl.DataFrame:
+    """The paths that launch a kernel: path, number, calls, ns, the most time first; no range is -1."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    rows = rows.filter(names.matching(rows["name"], name.__eq__))
+    own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    found = pl.DataFrame({"number": own, "duration": rows["duration"]})
+    found = found.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
+    path = pl.Series("path", [texts[number] for number in found["number"].to_list()], dtype=pl.String)
+    return found.select(path, "number", "calls", "ns").sort("ns", "path", descending=[True, False])
 
 
 def roll_up(parent: Ints, values: Ints) -> Ints:

@@ -39,7 +39,7 @@ SECTIONS = (
 KERNEL_COLUMNS = (
     "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns", "min_ns",
     "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores",
-    "tensor_cores_from", "module", "operator", "modules", "operators",
+    "tensor_cores_from", "module", "operator", "range", "modules", "operators",
 )  # fmt: skip
 MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
 OPERATOR_COLUMNS = (

@@ -12,7 +12,7 @@ from tracetui.app.range_tree import largest, merged_ranges, spelled
 from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
 from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_ranges import shown_ranges, tree_is_shown
-from tracetui.app.text_sections import launches, most_per_step, unknowns
+from tracetui.app.text_sections import launched_by, launches, most_per_step, unknowns
 from tracetui.app.text_table import Page
 from tracetui.app.words import CATEGORY_LABELS
 
@@ -162,7 +162,7 @@ def _overview(found: Json, page: Page) -> list[str]:
 
 
 def _kernels(rows: list[Json], page: Page) -> list[str]:
-    launcher = "module" if any(row["module"] for row in rows[: page.limit]) else "operator"
+    launcher = launched_by(rows[: page.limit])
     cells = [
         [
             page.time(row["total_us"]),

@@ -90,7 +90,7 @@ def kernels(trace: Json, page: Page) -> list[str]:
     if not rows:
         return []
     shown = rows[: page.limit]
-    launcher = "module" if any(row["module"] for row in shown) else "operator"
+    launcher = launched_by(shown)
     columns = [
         Column("time"), Column("share"), Column("calls"), Column("mean"), Column("occup."),
         Column("kernel", right=False, share=3), Column(launcher, right=False, share=2),
@@ -109,6 +109,12 @@ def kernels(trace: Json, page: Page) -> list[str]:
     ]
     title = page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
+
+
+def launched_by(kernels: list[Json]) -> str:
+    """What tells most about who launched these kernels: modules, else operators, else ranges."""
+    known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
+    return next(known, "operator")
 
 
 def _tight(percent: float | None) -> str:

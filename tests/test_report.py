@@ -148,6 +148,7 @@ TRACE: dict[str, Any] = {
             "tensor_cores_from": TEXT,
             "module": MAYBE_TEXT,
             "operator": MAYBE_TEXT,
+            "range": MAYBE_TEXT,
             "modules": [{"path": TEXT, "calls": WHOLE, "us": REAL}],
             "operators": [{"name": TEXT, "calls": WHOLE, "us": REAL}],
             "counters": dict,
@@ -280,6 +281,14 @@ TRACE: dict[str, Any] = {
         "on_gpu": FLAG,
         "peak_device": MAYBE_WHOLE,
         "peak_time_us": MAYBE_REAL,
+        "peaks": [
+            {
+                "device_type": MAYBE_WHOLE,
+                "device": MAYBE_WHOLE,
+                "allocated_bytes": MAYBE_WHOLE,
+                "reserved_bytes": MAYBE_WHOLE,
+            }
+        ],
         "unused_percent": MAYBE_REAL,
         "end_allocated_bytes": MAYBE_WHOLE,
         "end_reserved_bytes": MAYBE_WHOLE,

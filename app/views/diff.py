@@ -14,6 +14,7 @@ from tracetui.app.formats import format_ns, format_percent, printable
 from tracetui.app.names import tell_apart
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
+from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from tracetui.analysis.diff import Diff
@@ -42,14 +43,6 @@ WATERFALL = (
     Column("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
     Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
 )
-_RECORD = "record with\nprofile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])."
-EMPTY = {
-    "kernels": f"Neither run has GPU kernels: {_RECORD}",
-    "operators": f"Neither run has operators: {_RECORD}",
-    "modules": "Neither run has nn.Module calls: record with profile(..., with_stack=True).",
-    "waterfall": "Neither run has GPU work to compare: v shows other tables.",
-}
-"""Why there is nothing to compare, and what to do."""
 
 
 class DiffView(TableView):
@@ -100,7 +93,7 @@ class DiffView(TableView):
             columns={"waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS}.get(kind, COLUMNS),
             noun="categories" if kind == "waterfall" else kind,
             note=_step_line(result),
-            empty=EMPTY[kind],
+            empty=_nothing_in_both(kind, session.trace("a").info.kind),
             key="category" if kind == "waterfall" else "name",
         )
 
@@ -111,6 +104,12 @@ class DiffView(TableView):
             return {**labels, "run.open": "choose a run", "table.next": "", "diff.swap": ""}
         labels["run.open"] = ""
         return labels
+
+
+def _nothing_in_both(what: str, kind: str) -> str:
+    if what == "waterfall":
+        return "Neither run has GPU work to compare: v shows other tables."
+    return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
 
 
 def _step_line(result: Diff) -> str:

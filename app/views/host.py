@@ -11,6 +11,7 @@ from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
+from tracetui.app.words import nothing
 from tracetui.parsers import kernel_names
 
 COLUMNS = (
@@ -49,19 +50,16 @@ RANGES = (
     Column("name", "Range", width=24, priority=0, flex=True, about="record_function or NVTX range"),
     Column("host_total_ns", "CPU total", "time", priority=0, main=True, about="host time of all instances"),
     Column("device_ns", "GPU work", "time", priority=0, about="GPU time of what was launched inside"),
+    Column(
+        "device_self_ns", "GPU self", "time", priority=4, about="with this range as the innermost around the launch"
+    ),
     Column("gpu_projected_ns", "GPU span", "time", priority=2, about="from its first GPU work to the end of its last"),
     Column("gpu_ops", "GPU ops", "count", width=6, priority=3, about="kernels, copies and fills launched inside"),
     Column("instances", "Calls", "count", width=6, priority=1, main=True, about="number of instances"),
     Column("domain", "Domain", width=8, priority=6, about="NVTX domain"),
+    Column("style", "Style", width=9, priority=8, about="how it was opened: push/pop nest, start/end may overlap"),
 )
 _BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
-
-NO_HOST = (
-    "No host events in this trace.\n\n"
-    "The profiler did not record the CPU side: use\n"
-    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], with_stack=True)\n"
-    "to see Python functions and modules too."
-)
 
 
 def ranked(frame: pl.DataFrame) -> pl.DataFrame:
@@ -112,7 +110,7 @@ class HostView(TableView):
             columns=COLUMNS,
             noun="functions",
             note=f"{selection.describe()} · own time, % of step time · waits last",
-            empty=NO_HOST,
+            empty=nothing("host", selection.trace.info.kind),
             key="name",
         )
 
@@ -125,8 +123,7 @@ class HostView(TableView):
             columns=API_CALLS,
             noun="functions",
             note=f"{selection.describe()} · % of the time in all API calls",
-            empty="No CUDA API calls in this trace: the GPU side was not recorded, use\n"
-            "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).",
+            empty=nothing("api", selection.trace.info.kind),
             sort=("total_ns", True),
             key="name",
         )
@@ -158,7 +155,7 @@ class HostView(TableView):
             columns=RANGES,
             noun="ranges",
             note=selection.describe(),
-            empty='No ranges in this trace: mark parts of the program with\ntorch.profiler.record_function("name").',
+            empty=nothing("ranges", selection.trace.info.kind),
             sort=("host_total_ns", True),
             key="name",
         )

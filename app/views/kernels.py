@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from tracetui.app.names import tell_apart
 from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
+from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +42,7 @@ COLUMNS = (
     Column("registers", "Regs", "number", width=4, priority=8, about="registers per thread, the most of all calls"),
     Column("shared_memory", "Smem", "bytes", width=8, priority=9, about="shared memory per block, the most"),
     Column("in_steps_ns", "In steps", "time", priority=10, about="the part of the total inside steps"),
+    Column("range", "Range", width=14, priority=6, flex=True, about="innermost range that launched most of its time"),
 )
 
 LAUNCHES = (
@@ -65,7 +68,10 @@ LAUNCHES = (
     Column("shared_memory", "Smem", "bytes", width=8, priority=8, about="shared memory per block"),
     Column("occupancy_percent", "Occup", "percent", width=5, priority=7, about="achieved occupancy, an estimate"),
     Column("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
+    Column("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
 )
+UNKNOWN_TO_SOME = ("module", "operator", "range", "occupancy_percent", "blocks_per_sm", "step")
+"""Columns that are left out where a recording fills no row of them."""
 
 MODULES = (
     Column("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules"),
@@ -84,16 +90,9 @@ MEMOPS = (
     Column("throughput_gbps", "GB/s", "number", width=6, priority=1, about="bytes by total time, 10^9 bytes a second"),
 )
 
-NO_GPU = (
-    "No GPU kernels in this trace.\n\n"
-    "Either nothing ran on a GPU, or GPU activity was not recorded: use\n"
-    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).\n"
-    "Host time is in the Host tab (4)."
-)
-
 
 def kernel_page(
-    session: Session, frame: pl.DataFrame, *, title: str, empty: str = NO_GPU, within: tuple[str, str] | None = None
+    session: Session, frame: pl.DataFrame, *, title: str, empty: str = "", within: tuple[str, str] | None = None
 ) -> Page:
     """A table of kernels, with what ncu measured of them where the run holds that."""
     base = session.selection().describe()
@@ -104,10 +103,10 @@ def kernel_page(
         id="kernels",
         title=title,
         frame=tell_apart(frame),
-        columns=columns,
+        columns=known_columns(columns, frame),
         noun="kernels",
         note=" · ".join(remarks) if frame.height else base,
-        empty=empty,
+        empty=empty or nothing("kernels", session.trace().info.kind),
         sort=("total_ns", True),
         inside="launches",
         within=within,
@@ -115,10 +114,35 @@ def kernel_page(
     )
 
 
-def launch_page(session: Session, name: str, title: str, within: tuple[str, str] | None = None) -> Page:
-    """The launches of one kernel: all, or those of a module with what is inside it, or those of an operator."""
+def known_columns(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
+    """Without what this tool does not record: who launched a kernel, and estimates of the profiler.
+
+    Where no module is known, the range takes the module's place.
+    """
+    empty = {name for name in UNKNOWN_TO_SOME if name in frame.columns and frame[name].null_count() == frame.height}
+    of_module = next((column.priority for column in columns if column.name == "module"), 0)
+    return tuple(
+        replace(column, priority=of_module) if column.name == "range" and "module" in empty else column
+        for column in columns
+        if column.name not in empty
+    )
+
+
+def launch_page(
+    session: Session,
+    name: str,
+    title: str,
+    within: tuple[str, str] | None = None,
+    only: pl.DataFrame | None = None,
+) -> Page:
+    """The launches of one kernel: all, or those of a module with what is inside it, or those of an operator.
+
+    `only` restricts them to its device rows (``row``) and gives the ``range`` of each.
+    """
     selection = session.selection()
     frame = kernel_launches(selection, name)
+    if only is not None:
+        frame = frame.drop("range").join(only, on="row", how="inner", maintain_order="left")
     if within is not None:
         column, owner = within
         own = pl.col(column) == owner
@@ -131,7 +155,13 @@ def launch_page(session: Session, name: str, title: str, within: tuple[str, str]
     begin = window[0] if window else (frame["start"].min() or 0)
     frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
     return Page(
-        id="launches", title=title, frame=frame, columns=LAUNCHES, noun="launches", note=selection.describe(), key="row"
+        id="launches",
+        title=title,
+        frame=frame,
+        columns=known_columns(LAUNCHES, frame),
+        noun="launches",
+        note=selection.describe(),
+        key="row",
     )
 
 
@@ -177,6 +207,10 @@ def inside_operator(session: Session, name: str) -> Callable[[], Page]:
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """What Enter opens on a kernel, a module or an operator, wherever it is listed; null elsewhere."""
+    if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] == "range"):
+        from tracetui.app.views.ranges import inside_range, inside_range_kernel
+
+        return inside_range_kernel(session, row, int(page.within[1])) if page.within else inside_range(session, row)
     if page.id == "kernels":
         return inside_kernel(session, row, page.within)
     if page.id in ("modules", "kernel_modules"):
@@ -187,9 +221,14 @@ def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable
     return None
 
 
-def member_page(row: Mapping[str, Any], kind: str) -> Page | None:
-    """The operators or modules that launch a kernel, from the lists in its row."""
+def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | None:
+    """The operators or modules that launch a kernel, from the lists in its row; ranges where no module is known."""
     members = row.get(kind)
+    if kind == "modules" and row.get("module") is None:
+        from tracetui.app.views.ranges import kernel_ranges_page  # which takes its pages of kernels from here
+
+        if (found := kernel_ranges_page(session, row)) is not None:
+            return found
     if not members:
         return None
     frame = pl.DataFrame(members).sort("ns", descending=True, maintain_order=True)
@@ -236,4 +275,4 @@ class KernelsView(TableView):
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""
-        return member_page(row, kind) if page.id == "kernels" else None
+        return member_page(self.session, row, kind) if page.id == "kernels" else None

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
+from tracetui.analysis.ranges import containing_rows
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.page import Page
+from tracetui.app.views.ranges import tree_page
 from tracetui.app.views.table_view import TableView
+from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,28 +38,26 @@ HOST_COLUMNS = tuple(
 )
 """Where nothing ran on a GPU."""
 
-NO_MODULES = (
-    "No nn.Module calls in this trace.\n\n"
-    "Record with profile(..., with_stack=True):\n"
-    "Kineto then writes the module calls.\n"
-    "Operators are in the Operators tab (3)."
-)
-
 
 class ModulesView(TableView):
-    """The module tree."""
+    """The module tree; the tree of ranges beside it, or in its place where the trace has no modules."""
 
     TAB = "modules"
+    TABLES = ("modules", "ranges")
 
     def root(self) -> Page:
-        """The tree of all modules in scope."""
+        """The tree of all modules in scope, or that of all ranges."""
         selection = self.session.selection()
-        frame = self.session.cached("modules", lambda: modules(selection))
-        own_row = frame["path"].is_in(["", "(not attributed)"])
-        called = frame.filter(~own_row)
+        has_modules, has_ranges = self._known
+        if self.kind == "ranges" and has_ranges:
+            return tree_page(self.session, "Ranges as a tree")
+        if not has_modules and has_ranges:
+            nvtx = "NVTX ranges" if selection.trace.info.kind == "nsys" else "Ranges"
+            return tree_page(self.session, f"{nvtx} (no nn.Module in this trace)")
+        frame = self._modules()
         work = selection.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
         total = int(work["duration"].sum())
-        if not called.height:
+        if not has_modules:
             frame = frame.clear()
         share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
         return Page(
@@ -65,15 +67,41 @@ class ModulesView(TableView):
             columns=COLUMNS if total else HOST_COLUMNS,
             noun="modules",
             note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
-            empty=NO_MODULES,
+            empty=nothing("modules", selection.trace.info.kind),
             inside="kernels",
             key="path",
         )
 
+    def _modules(self) -> pl.DataFrame:
+        selection = self.session.selection()
+        return self.session.cached("modules", lambda: modules(selection))
+
+    @property
+    def _known(self) -> tuple[bool, bool]:
+        """Whether the trace has modules, and whether it has ranges."""
+        own = self._modules()["path"].is_in(["", NOT_ATTRIBUTED])
+        selection = self.session.selection()
+        found = self.session.cached("has_ranges", lambda: containing_rows(selection.trace.host).size > 0)
+        return not own.all(), found
+
+    def footer_labels(self) -> dict[str, str]:
+        """The other tree, where there is one."""
+        labels = super().footer_labels()
+        if self.state is not None and not all(self._known):
+            labels["table.next"] = ""
+        return labels
+
+    def action_next_table(self) -> None:
+        """Shows the other tree."""
+        if self.state is not None and not all(self._known):
+            self.tui.say("This trace has one tree")
+        else:
+            super().action_next_table()
+
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """A module's kernels; a kernel's launches."""
+        """A module's or a range's kernels; a kernel's launches."""
         return inside_row(self.session, page, row)
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""
-        return member_page(row, kind) if page.id == "kernels" else None
+        return member_page(self.session, row, kind) if page.id == "kernels" else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
+from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,13 +36,6 @@ SHAPE_COLUMNS = (
 HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
 """The numbers where nothing ran on a GPU."""
 
-NO_OPERATORS = (
-    "No operators in this trace.\n\n"
-    "The profiler did not record the CPU side: use\n"
-    "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).\n"
-    "GPU kernels are in the Kernels tab (2)."
-)
-
 
 class OperatorsView(TableView):
     """One row per operator name."""
@@ -53,6 +48,8 @@ class OperatorsView(TableView):
         selection = self.session.selection()
         by_shape = self.kind == "by shape"
         frame = self.session.cached(("operators", by_shape), lambda: operators(selection, by_shape=by_shape))
+        if (frame["name"] == NOT_ATTRIBUTED).all():
+            frame = frame.clear()  # this tool does not know operators
         on_gpu = bool(frame["device_self_ns"].sum())
         columns = SHAPE_COLUMNS if by_shape else COLUMNS
         if not on_gpu:
@@ -63,8 +60,10 @@ class OperatorsView(TableView):
             frame=frame,
             columns=columns,
             noun="operators",
-            note=f"{selection.describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}",
-            empty=NO_OPERATORS,
+            note=f"{selection.describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}"
+            if frame.height
+            else "",
+            empty=nothing("operators", selection.trace.info.kind),
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
             inside="" if by_shape else "kernels",
             key="name",
@@ -76,4 +75,4 @@ class OperatorsView(TableView):
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
         """A kernel's operators or modules."""
-        return member_page(row, kind) if page.id == "kernels" else None
+        return member_page(self.session, row, kind) if page.id == "kernels" else None

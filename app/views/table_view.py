@@ -176,7 +176,8 @@ class TableView(SavingView):
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
             if state.page.id == "kernels":
-                labels["go.modules"] = "modules"
+                known = {column.name for column in state.page.columns}
+                labels["go.modules"] = "modules" if "module" in known or "range" not in known else "ranges"
             if len(self.TABLES) > 1 and len(self._stack) == 1:
                 labels["table.next"] = self._next_kind
             if state.page.inside == "":

@@ -1,0 +1,107 @@
+"""The tree of ranges: what stands for modules where the program's author named its parts by NVTX or record_function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.range_tree import kernel_ranges, range_kernels, range_launches, range_tree
+from tracetui.app.columns import Column
+from tracetui.app.formats import format_ns
+from tracetui.app.views.kernels import kernel_page, launch_page
+from tracetui.app.views.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.app.session import Session
+
+COLUMNS = (
+    Column("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range, with its domain"),
+    Column("device_total_ns", "GPU total", "time", priority=0, main=True, about="GPU work launched inside it"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
+    Column("device_self_ns", "GPU self", "time", priority=3, about="without the ranges inside it"),
+    Column("gpu_projected_ns", "GPU span", "time", priority=5, about="from its first GPU work to the end of its last"),
+    Column("host_total_ns", "CPU total", "time", priority=1, about="host time of its instances"),
+    Column("host_self_ns", "CPU self", "time", priority=4, about="host time without the ranges inside it"),
+    Column("gpu_ops", "GPU ops", "count", width=7, priority=2, about="kernels, copies and fills launched inside it"),
+    Column("calls", "Calls", "count", width=5, priority=2, main=True, about="number of instances"),
+    Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+)
+HOST_COLUMNS = tuple(column for column in COLUMNS if not column.name.startswith(("device", "gpu", "percent")))
+"""Where nothing ran on a GPU."""
+KERNEL_RANGES = (
+    Column("path", "Range", width=30, priority=0, flex=True, tail=True, about="path in the tree of ranges"),
+    Column("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
+    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of this kernel's time"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),
+)
+
+
+def tree_page(session: Session, title: str) -> Page:
+    """The tree of all ranges in scope."""
+    selection = session.selection()
+    frame = session.cached("range_tree", lambda: range_tree(selection))
+    total = int(frame.filter(depth=0)["device_total_ns"].sum())
+    label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
+    share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
+    return Page(
+        id="range_tree",
+        title=title,
+        frame=frame.with_columns(label.alias("label"), share.alias("percent")),
+        columns=COLUMNS if total else HOST_COLUMNS,
+        noun="ranges",
+        note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
+        inside="kernels",
+        key="path",
+    )
+
+
+def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on a range opens: its kernels."""
+    number, path = int(row["number"]), str(row["path"])
+    name = str(row.get("label") or path.rpartition("/")[2])
+
+    def work() -> Page:
+        return kernel_page(
+            session,
+            range_kernels(session.selection(), number),
+            title=name,
+            empty=f"No kernels were launched in {name}.\n\nIts work ran on the host only, or another thread launched\n"
+            "its kernels: Esc goes back.",
+            within=("range", str(number)),
+        )
+
+    return lambda: session.cached(("range_kernels", number), work)
+
+
+def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -> Callable[[], Page]:
+    """What Enter on a kernel of a range opens: the launches inside the range."""
+    name, short = str(row["name"]), str(row.get("short_name") or row["name"])
+
+    def work() -> Page:
+        rows, paths = range_launches(session.selection(), number)
+        own = pl.DataFrame({"row": rows["row"], "range": pl.Series(paths, dtype=pl.String)})
+        return launch_page(session, name, short, only=own)
+
+    return lambda: session.cached(("range_launches", name, number), work)
+
+
+def kernel_ranges_page(session: Session, row: Mapping[str, Any]) -> Page | None:
+    """The ranges that launch a kernel; null where none does."""
+    frame = kernel_ranges(session.selection(), str(row["name"]))
+    if not frame.height or frame["number"].max() == -1:
+        return None
+    total = max(int(frame["ns"].sum()), 1)
+    return Page(
+        id="kernel_ranges",
+        title=f"{row.get('short_name') or row['name']}: ranges",
+        frame=frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
+        columns=KERNEL_RANGES,
+        noun="ranges",
+        note=f"{format_ns(total)} of kernel time",
+        sort=("ns", True),
+        inside="kernels",
+        key="path",
+    )
