@@ -23,6 +23,7 @@ _BYTES = {
     name: f"{name}_bytes"
     for name in ("allocated", "reserved", "largest", "requested", "device_free", "allocated_start", "allocated_end")
 }
+PEAKS = ("device_type", "device", "allocated_bytes", "reserved_bytes")
 CURVE = ("at_ns", "allocated_bytes", "reserved_bytes")
 HOLDERS = ("by", "name", "bytes", "percent", "allocations", "largest_bytes", "own", "library", "stack")
 LONG_LIVED = ("by", "name", "bytes", "kept_bytes", "allocations", "steps", "largest_bytes", "own", "library", "stack")
@@ -46,6 +47,7 @@ def memory_section(sel: Selection, limit: int | None) -> Json:
         "on_gpu": peaks.on_gpu,
         "peak_device": None if most is None else most.device,
         "peak_time_us": _since(sel, None if most is None else most.time),
+        "peaks": rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS),
         "unused_percent": None if most is None else known(most.unused_percent),
         "end_allocated_bytes": last["allocated"] if end.allocated_bytes is None else end.allocated_bytes,
         "end_reserved_bytes": last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,

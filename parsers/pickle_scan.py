@@ -48,7 +48,7 @@ _RUN = re.compile(
             rb"K.(?:(?:K.|M..)\x86)?",  # a small number, or a tuple of two: the id of a memory pool
             rb"\((?:K.K.t|I\d{1,19}\nI\d{1,19}\nt)?",  # MARK, or that tuple as protocols 0 and 1 write it
             rb"\x8a(?:\x06.{6}|\x07.{7}|\x08.{8}|\x05.{5}|\x04.{4}|\x03...|\x02..|\x01.|\x00|\x09.{9})",
-            rb"[jJ]....",
+            rb"[jJ]....|r...\x00",  # a memo of 16 million places is affordable
             rb"M..",
             rb"G.{8}",
             _SHORT_TEXT,

@@ -142,6 +142,18 @@ async def test_out_of_memory_says_what_was_held_then(tmp_path):
         assert "model_4.py:7 forward" in screen_text(app)
 
 
+async def test_every_memory_is_named_and_the_fullest_is_drawn(tmp_path):
+    allocators = churn(Allocator(0), 100, 3), churn(Allocator(1), 400, 4)
+    most = [max(held for held, _ in a.held) for a in allocators]
+    path = write(tmp_path / "s.pickle", snapshot(*allocators))
+    async with opened(path, tab="memory", size=(120, 30)) as (app, _):
+        text = screen_text(app)
+        assert f"GPU 1 peak {format_bytes(most[1])} allocated" in text
+        assert f"GPU 0 {format_bytes(most[0])}" in text
+    peaks = report(open_path(path, cache=False), sections=["memory"])["run"]["traces"][0]["memory"]["peaks"]
+    assert [(row["device"], row["allocated_bytes"]) for row in peaks] == list(enumerate(most))
+
+
 async def test_without_memory_it_says_how_to_record_it(shared_data):
     async with opened(shared_data / "chrome/cudagraph_replay.trace.json.gz", tab="memory") as (app, pilot):
         text = screen_text(app)

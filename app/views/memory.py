@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 from textual.widgets import Static
 
+from tracetui.analysis.memory import memory
 from tracetui.analysis.memory_curve import curve
 from tracetui.analysis.memory_lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory_owners import EARLIER
@@ -78,6 +79,7 @@ class MemoryView(TableView):
             cached(("memory_end", sel.trace.source.path), lambda: end_state(sel)),
             cached(("memory_curve", sel.trace.source.path), lambda: curve(sel, most)),
             _window(sel),
+            cached(("memory_peaks", sel.trace.source.path), lambda: memory(sel)).peaks,
         )
         return _Result(self._page(self.kind, sel, most), picture)
 
@@ -100,7 +102,9 @@ class MemoryView(TableView):
     def _page(self, kind: str, sel: Selection, most: Peak | None) -> Page:
         cached = self.session.cached
         key = ("memory", kind, sel.trace.source.path)
-        base = sel.describe() if sel.trace.steps.height else ""
+        # the peak is the whole recording's unless a part of it was asked for
+        part_of = sel.by_steps or sel.scope.window is not None or sel.scope.devices is not None
+        base = sel.describe() if part_of else "whole recording"
         if kind in OF:
             by = OF[kind]
             share = f"% of {format_bytes(most.allocated)} at the peak" if most else ""
@@ -115,7 +119,7 @@ class MemoryView(TableView):
             what = "outlive their step" if sel.steps.height else "never given back in the recording"
             return Page(
                 id="memory_long", title="Long-lived", frame=cached(key, lambda: long_lived(sel, by)),
-                columns=LONG_LIVED[by], noun="long-lived allocations", note=f"{what} · {base or 'whole file'}",
+                columns=LONG_LIVED[by], noun="long-lived allocations", note=f"{what} · {sel.describe()}",
                 sort=("bytes", True), inside="allocations", key="name",
                 empty="Nothing outlives the step that made it." if sel.steps.height
                 else "All that was allocated in the recording was given back in it.",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 14
 """Lines of a tab below which the table needs all of them."""
+MOST_OTHERS = 8
 TOO_FAR = 4
 """Times the allocated memory that the reserved one may be and still stand in the same chart."""
 
@@ -31,6 +32,8 @@ class Picture:
     """`analysis.memory_curve.curve`."""
     window: tuple[int, int] | None
     """Start and duration, ns."""
+    peaks: pl.DataFrame | None = None
+    """`analysis.memory.Memory.peaks`: of every memory."""
 
 
 def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:
@@ -70,6 +73,7 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
         if peak.time is not None and picture.window is not None:
             text += f" at {formats.format_ns(peak.time - picture.window[0], ascii=ascii)}"
         parts.append(text)
+    parts += _others(picture)
     if end.allocated_bytes is not None:
         text = f"end {formats.format_bytes(end.allocated_bytes)} allocated"
         if end.reserved_bytes is not None:
@@ -86,6 +90,20 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
         line = f", {mark} reserved" if _worth_a_line(picture.curve) else ""
         parts.append(f"{fill} allocated{line}")
     return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
+
+
+def _others(picture: Picture) -> list[str]:
+    """The peaks of the memories that the curve is not of, GPUs first."""
+    peak = picture.peak
+    if picture.peaks is None or peak is None:
+        return []
+    found = []
+    for row in picture.peaks.sort("device_type", "device", descending=[True, False]).iter_rows(named=True):
+        mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
+        if not mine and row["allocated"]:
+            where = "host" if row["device_type"] == 0 else f"GPU {row['device']}"
+            found.append(f"{where} {formats.format_bytes(row['allocated'])}")
+    return found[:MOST_OTHERS]
 
 
 def _worth_a_line(curve: pl.DataFrame) -> bool:
