@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tracetui.parsers import categories
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.nsys import labels
 from tracetui.parsers.nsys.compact import NULL
+from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.query import Query
 
 if TYPE_CHECKING:
@@ -168,8 +170,8 @@ class Domains:
 
     def __init__(self, names: dict[tuple[int, int], str], processes: list[int | None]) -> None:
         """Takes the name of each (process, domain), and the process of each thread by its number."""
-        self._default = np.uint32(labels.encode([""])[0])
-        self._codes = {key: np.uint32(labels.encode([text])[0]) for key, text in names.items()}
+        self._default = np.uint32(categories.encode([""])[0])
+        self._codes = {key: np.uint32(categories.encode([shown(text)])[0]) for key, text in names.items()}
         self._process = np.array([NULL if process is None else process for process in processes], np.int64)
 
     def codes(self, number: NDArray[Any], thread: NDArray[np.int32]) -> Codes:
