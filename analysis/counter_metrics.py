@@ -46,7 +46,7 @@ METRICS = (
         "memory_percent",
         "memory",
         "%",
-        (f"gpu__compute_memory_throughput.{ELAPSED}", f"gpu__compute_memory_access_throughput.{ELAPSED}"),
+        (f"gpu__compute_memory_throughput.{ELAPSED}",),
         ("Memory Throughput", "Memory [%]", "SOL Memory"),
         "SpeedOfLight",
     ),

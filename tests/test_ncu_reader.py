@@ -265,13 +265,14 @@ def test_trap_24_what_is_no_number(read: Callable[..., Trace]) -> None:
         "(!) 4.5",
         "158 (0: 79; 1: 79)",
         "1e-05",
+        "12.5%",
     ]
     names = {f"sm__m{number}": "%" for number in range(len(cells))}
     trace = read(ncu_file.wide_table(names, [("k", cells)]))
     found = {row[0]: row[1:] for row in trace.counters.select("metric", "value", "text").rows()}
     assert [found.get(f"sm__m{number}") for number in range(len(cells))] == [
         (None, "nan"), (None, "(!) nan"), (None, "n/a"), (None, "no data"), (None, "inf"), None, (None, "PolicySpread"),
-        (None, "0,1,2"), (4.5, None), (158.0, None), (1e-05, None),
+        (None, "0,1,2"), (4.5, None), (158.0, None), (1e-05, None), (12.5, None),
     ]  # fmt: skip
     assert notes(trace) == {("missing", "metric without a value"): 5}
     assert not trace.counters["value"].is_nan().any()

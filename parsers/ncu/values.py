@@ -29,6 +29,7 @@ _ONLY_GERMAN = r"^[-+]?(?:\d{1,3}(?:\.\d{3}){2,}|[\d.]*\d,(?:\d{1,2}|\d{4,})|\d{
 _SPACED = "[\u00a0\u202f\u2009'\u2019 ]"
 _INSTANCES = r"^([-+0-9.,eE]+)\s*[(\[{;].*$"
 _MARK = r"^\(!\)\s*"
+_PERCENT = r"\s*%$"
 _DIMENSION = re.compile(r"\d+")
 
 
@@ -85,7 +86,7 @@ def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Serie
     numbers, and neither is a list like ``0,1,2``.
     """
     trimmed = cells.str.strip_chars()
-    plain = trimmed.str.replace(_MARK, "").str.replace(_INSTANCES, "$1")
+    plain = trimmed.str.replace(_MARK, "").str.replace(_INSTANCES, "$1").str.replace(_PERCENT, "")
     spaced = rf"^[-+]?\d{{1,3}}(?:{_SPACED}\d{{3}})+(?:[.,]\d+)?$"
     thousands, point = (".", ",") if comma else (",", ".")
     frame = pl.DataFrame({"plain": plain, "raw": trimmed})
