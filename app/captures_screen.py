@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.captures import Capture
     from tracetui.analysis.scope import Scope
-    from tracetui.parsers import Run
+    from tracetui.parsers import Run, Trace
 
 ROLES = (("forward", "fwd"), ("backward", "bwd"), ("optimizer", "opt"), ("softmax", "softmax"), ("matmul", "matmul"))
 COLUMNS = (
@@ -68,6 +69,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         self._ascii = ascii
         self._found: list[Capture] = []
         self._read = 0
+        self._left_alone = threading.Event()
 
     def compose(self) -> ComposeResult:
         """A title, the table, how to leave."""
@@ -93,7 +95,14 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         def done(_: Capture) -> None:
             self._read += 1
 
-        return captures(self._run, self._scope, lambda path: open_path(path, cache=self._use_cache).main, done)
+        def read(path: Path) -> Trace:
+            return open_path(path, cache=self._use_cache, cancel=self._left_alone).main
+
+        return captures(self._run, self._scope, read, done)
+
+    def on_unmount(self) -> None:
+        """Nobody waits for the rest."""
+        self._left_alone.set()
 
     def on_job_done(self, event: jobs.JobDone[list[Capture]]) -> None:
         """Shows the table, or why there is none."""
