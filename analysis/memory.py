@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.allocations import END_STATE
-from tracetui.analysis.memory_peak import peak
+from tracetui.analysis.memory_peak import peaks
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 CPU_TYPE, CUDA_TYPE = 0, 1
+PEAK_COLUMNS = ("device_type", "device", "allocated")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Memory:
 def memory(sel: Selection) -> Memory:
     """Peaks and the curve, as in torch-tb-profiler: the largest totals that any event carries (`get_memory_curve`).
 
-    What a snapshot's history begins with counts too (`memory_peak.peak`); its end state is no event.
+    What a snapshot's history begins with counts too (`memory_peak.peaks`); its end state is no event.
     """
     events = sel.memory.filter(~pl.col("action").is_in([*END_STATE, "oom", "other"]))
     events = events.select("time", "device_type", "device", "allocated", "reserved")
@@ -43,20 +44,22 @@ def memory(sel: Selection) -> Memory:
         chosen = pl.col("device").is_in(list(sel.scope.devices))
         events = events.filter(chosen | (pl.col("device_type") == CPU_TYPE) | pl.col("device_type").is_null())
     known = events.filter(pl.col("allocated").is_not_null() | pl.col("reserved").is_not_null())
-    peaks = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
+    totals = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
     # other accelerators number their own device types
     on_gpu = known.filter(pl.col("device_type") > CPU_TYPE).height > 0
     shown = pl.col("device_type") > CPU_TYPE if on_gpu else pl.col("device_type") == CPU_TYPE
-    of_shown = peaks.filter(shown)
-    allocated = _largest(of_shown["allocated"])
-    if sel.trace.info.kind == "memory_snapshot" and (most := peak(sel)) is not None:
-        allocated = most.allocated
+    if sel.trace.info.kind == "memory_snapshot":
+        known_peaks = [(one.device_type, one.device, one.allocated) for one in peaks(sel)]
+        whole = pl.DataFrame(known_peaks, schema=dict.fromkeys(PEAK_COLUMNS, pl.Int64), orient="row")
+        totals = totals.drop("allocated").join(whole, on=PEAK_COLUMNS[:2], how="left", nulls_equal=True)
+        totals = totals.select(*PEAK_COLUMNS, "reserved").sort(PEAK_COLUMNS[:2])
+    of_shown = totals.filter(shown)
     return Memory(
-        peak_allocated_bytes=allocated,
+        peak_allocated_bytes=_largest(of_shown["allocated"]),
         peak_reserved_bytes=_largest(of_shown["reserved"]),
         on_gpu=on_gpu,
         curve=known.filter(shown).select("time", "device", "allocated", "reserved"),
-        peaks=peaks,
+        peaks=totals,
     )
 
 

@@ -65,50 +65,45 @@ def totals(sel: Selection) -> pl.DataFrame:
     return memory.filter(chosen)
 
 
-def peak(sel: Selection) -> Peak | None:
-    """The largest total of one GPU's memory, of the host's where no GPU's was recorded; null where none is known.
+def peaks(sel: Selection) -> list[Peak]:
+    """The largest total of each memory in scope, the host's first, then GPU by GPU; the first where several are equal.
 
-    What was there before the first event counts where the events tell it: of a snapshot the history's beginning.
+    What was there before the first event counts where the events tell it: at the beginning of a snapshot's history.
     """
     events = totals(sel)
-    if events.filter(pl.col("device_type") > CPU_TYPE).height:
-        events = events.filter(pl.col("device_type") > CPU_TYPE)
-    else:
-        events = events.filter(pl.col("device_type") == CPU_TYPE)
-    if not events.height:
-        return None
-    found = events.row(int(events["allocated"].arg_max() or 0), named=True)
-    best = Peak(*(found[key] for key in ("device_type", "device", "row", "time", "allocated", "reserved")))
-    whole = not sel.by_steps and sel.scope.window is None
-    if sel.trace.info.kind == "memory_snapshot" and whole:
-        for first in events.unique(["device_type", "device"], keep="first", maintain_order=True).iter_rows(named=True):
-            gone = -(first["bytes"] or 0)
-            if (
-                _gives_back(sel, first)
-                and not _unknown_before(sel, first)
-                and first["allocated"] + gone > best.allocated
-            ):
-                best = Peak(
-                    first["device_type"], first["device"], BEFORE, first["time"], first["allocated"] + gone,
-                    first["reserved"],
-                )  # fmt: skip
-    return best
+    found = []
+    for (kind, device), rows in events.group_by("device_type", "device", maintain_order=True):
+        most = rows.row(int(rows["allocated"].arg_max() or 0), named=True)
+        best = Peak(*(most[key] for key in ("device_type", "device", "row", "time", "allocated", "reserved")))
+        first = rows.row(0, named=True)
+        if _begins(sel, rows) and first["allocated"] - first["bytes"] > best.allocated:
+            before = first["allocated"] - first["bytes"]
+            best = Peak(best.device_type, best.device, BEFORE, first["time"], before, first["reserved"])
+        found.append(((kind or 0, -1 if device is None else device), best))
+    return [best for _, best in sorted(found, key=lambda pair: pair[0])]
 
 
-def _gives_back(sel: Selection, first: dict[str, object]) -> bool:
-    """Whether the event lowered the total: a ``free`` does where no request precedes it."""
-    actions = sel.trace.memory["action"]
-    return first["action"] == "free_requested" or (
-        first["action"] == "free" and not (actions == "free_requested").any()
+def peak(sel: Selection) -> Peak | None:
+    """The largest of the `peaks` of the GPUs, of the host where no GPU's memory was recorded; null where none is."""
+    found = peaks(sel)
+    chosen = [one for one in found if one.device_type > CPU_TYPE] or [one for one in found if one.device_type == 0]
+    return max(chosen, key=lambda one: one.allocated, default=None)
+
+
+def _begins(sel: Selection, rows: pl.DataFrame) -> bool:
+    """Whether the first of a memory's events is the first of a snapshot's history and gave something back."""
+    if sel.trace.info.kind != "memory_snapshot" or sel.by_steps or sel.scope.window is not None:
+        return False
+    first = rows.row(0, named=True)
+    # where requests are recorded, what is freed had been given back by its request
+    frees = {"free_requested"} if (rows["action"] == "free_requested").any() else {"free"}
+    if first["action"] not in frees or first["bytes"] is None:
+        return False
+    earlier = sel.trace.memory.head(first["row"])
+    mine = (pl.col("device_type") == first["device_type"]) & pl.col("device").eq_missing(
+        pl.lit(first["device"], dtype=pl.Int64)
     )
-
-
-def _unknown_before(sel: Selection, first: dict[str, object]) -> bool:
-    """Whether an event of the same memory precedes whose total is not known."""
-    before = sel.trace.memory.head(int(first["row"])).filter(  # type: ignore[call-overload]
-        (pl.col("device_type") == first["device_type"]) & pl.col("device").eq_missing(pl.lit(first["device"]))
-    )
-    return before.height > 0
+    return not earlier.filter(mine).height
 
 
 def holders(sel: Selection, by: By, at: Peak | None = None) -> pl.DataFrame:

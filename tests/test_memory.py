@@ -123,6 +123,7 @@ def test_what_the_history_begins_with_may_be_the_peak(tmp_path):
         allocator.free(address)
     sel = of_snapshot(tmp_path, allocator, ring=len(allocator.history) - begin)
     assert peak(sel).allocated == 3 * 5120
+    assert memory(sel).peaks["allocated"].to_list() == [3 * 5120]
     assert holders(sel, "stack").select("name", "bytes", "allocations").rows() == [(EARLIER, 3 * 5120, 3)]
     assert memory(sel).peak_allocated_bytes == 3 * 5120
 
