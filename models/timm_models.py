@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .counted import counted_cost
-from .errors import ModelError, UnknownModel
+from .errors import ModelError, UnknownModel, WrongOption
 from .needs import TIMM, require
 from .tasks import image_task
 
@@ -65,9 +65,12 @@ def _created(timm: Any, name: str, options: dict[str, Any]) -> Any:
     try:
         return timm.create_model(name, pretrained=False, **options)
     except TypeError as error:
-        if "img_size" not in options or "img_size" not in str(error):
-            raise ModelError(f"timm's {name}: {error}") from None
-        return _created(timm, name, {option: value for option, value in options.items() if option != "img_size"})
+        refused = next((option for option in options if repr(option) in str(error)), None)
+        if refused == "img_size":
+            return _created(timm, name, {option: value for option, value in options.items() if option != refused})
+        if refused is not None:
+            raise WrongOption(f"timm's {name} takes no {refused!r}") from None
+        raise ModelError(f"timm's {name}: {error}") from None
     except (AssertionError, RuntimeError, ValueError) as error:
         raise ModelError(f"timm's {name}: {str(error).strip().splitlines()[0]}") from None
 
