@@ -1,0 +1,145 @@
+"""Which files of a folder are one run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsys_file import NsysFile
+
+from tracetui.parsers import open_path
+from tracetui.parsers.detect import Candidate
+from tracetui.parsers.grouping import group
+from tracetui.parsers.kernel_peek import nsys_kernel_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path("/runs")
+GEMM, NORM, SCAN, COPY, SOFT, HALF = "gemm", "norm", "scan", "copy", "softmax", "half_gemm"
+
+
+def file(name: str, kind: str = "chrome", rank: int | None = None, world: int | None = None) -> Candidate:
+    return Candidate(ROOT / name, kind, rank, world)
+
+
+def runs(kernels: Mapping[Candidate, set[str]], *more: Candidate) -> list[list[str]]:
+    found = group([*kernels, *more], lambda candidate: frozenset(kernels[candidate]))
+    return [[str(candidate.path.relative_to(ROOT)) for candidate in run] for run in found]
+
+
+def test_files_of_three_tools_with_the_same_kernels_are_one_run() -> None:
+    chrome, nsys, ncu = file("a.json"), file("a.sqlite", "nsys"), file("a.csv", "ncu")
+    assert runs({chrome: {GEMM, NORM, SCAN}, nsys: {GEMM, NORM, SCAN}, ncu: {SCAN}}) == [
+        ["a.json", "a.sqlite", "a.csv"]
+    ]
+
+
+def test_half_of_the_fewer_kernels_must_match() -> None:
+    chrome, ncu = file("a.json"), file("a.csv", "ncu")
+    assert len(runs({chrome: {GEMM, NORM, SCAN}, ncu: {GEMM, COPY}})) == 1
+    assert len(runs({chrome: {GEMM, NORM, SCAN}, ncu: {GEMM, COPY, SOFT}})) == 2
+    assert len(runs({chrome: {GEMM}, ncu: set()})) == 2
+
+
+def test_files_of_one_tool_stay_several() -> None:
+    first, second = file("a.json"), file("b.json")
+    assert runs({first: {GEMM}, second: {GEMM}}) == [["a.json"], ["b.json"]]
+    ncu = [file("a.csv", "ncu"), file("b.csv", "ncu")]
+    assert runs({first: {GEMM}, ncu[0]: {GEMM}, ncu[1]: {GEMM}}) == [["a.json", "a.csv"], ["b.csv"]]
+
+
+def test_the_best_match_wins_then_the_nearest_name_then_the_newest() -> None:
+    single, half, ncu = file("net_fp32.json"), file("net_fp16.json"), file("net_fp16.csv", "ncu")
+    both = {GEMM, NORM}
+    assert runs({single: both, half: {HALF, NORM}, ncu: both}) == [["net_fp32.json", "net_fp16.csv"], ["net_fp16.json"]]
+    assert runs({single: both, half: both, ncu: both}) == [["net_fp32.json"], ["net_fp16.json", "net_fp16.csv"]]
+    newer, older, other = file("1.json"), file("2.json"), file("counters.csv", "ncu")
+    assert runs({newer: both, older: both, other: both}) == [["1.json", "counters.csv"], ["2.json"]]
+
+
+def test_two_programs_each_with_their_tools() -> None:
+    kernels = {
+        file("x/trace.json"): {GEMM, NORM},
+        file("y/trace.json"): {SCAN, COPY},
+        file("y/rep.sqlite", "nsys"): {SCAN, COPY},
+        file("x/rep.sqlite", "nsys"): {GEMM, NORM},
+    }
+    assert runs(kernels) == [["x/trace.json", "x/rep.sqlite"], ["y/trace.json", "y/rep.sqlite"]]
+
+
+def test_ranks_of_a_world_are_one_run_until_one_repeats() -> None:
+    ranks = [file(f"r{n}.json", rank=n, world=2) for n in (0, 1)]
+    again = [file(f"s{n}.json", rank=n, world=2) for n in (0, 1)]
+    other = file("four.json", rank=0, world=4)
+    alone = file("one.json", rank=0, world=1)
+    found = runs({candidate: {GEMM} for candidate in [*ranks, *again, other, alone]})
+    assert found == [["r0.json", "r1.json"], ["s0.json", "s1.json"], ["four.json"], ["one.json"]]
+    ncu = file("counters.csv", "ncu")
+    assert runs({candidate: {GEMM} for candidate in [*ranks, ncu]}) == [["r0.json", "r1.json", "counters.csv"]]
+
+
+def test_a_memory_snapshot_joins_the_only_run_beside_it() -> None:
+    chrome, snapshot = file("a/t.json"), file("a/mem.pickle", "memory_snapshot")
+    assert runs({chrome: {GEMM}}, snapshot) == [["a/t.json", "a/mem.pickle"]]
+    elsewhere = file("b/t.json")
+    assert runs({elsewhere: {GEMM}, chrome: {NORM}}, snapshot) == [["b/t.json"], ["a/t.json", "a/mem.pickle"]]
+    second = file("a/mem2.pickle", "memory_snapshot")
+    assert runs({chrome: {GEMM}}, snapshot, second) == [["a/t.json", "a/mem.pickle"], ["a/mem2.pickle"]]
+
+
+def test_among_several_runs_the_name_tells_whose_snapshot_it_is() -> None:
+    gpt, vit = file("gpt_small.json"), file("vit_small.json")
+    named = file("vit_memory_snapshot.pickle", "memory_snapshot")
+    assert runs({gpt: {GEMM}, vit: {NORM}}, named) == [
+        ["gpt_small.json"],
+        ["vit_small.json", "vit_memory_snapshot.pickle"],
+    ]
+    nameless = file("snapshot.pickle", "memory_snapshot")
+    assert runs({gpt: {GEMM}, vit: {NORM}}, nameless) == [["gpt_small.json"], ["vit_small.json"], ["snapshot.pickle"]]
+    assert runs({}, nameless) == [["snapshot.pickle"]]
+
+
+def test_kernels_are_only_asked_for_where_several_tools_are() -> None:
+    def never(candidate: Candidate) -> frozenset[str]:
+        raise AssertionError(candidate)
+
+    snapshot = file("mem.pickle", "memory_snapshot")
+    assert len(group([file("a.json"), file("b.json"), snapshot], never)) == 3
+    assert group([], never) == []
+    asked: list[Candidate] = []
+
+    def once(candidate: Candidate) -> frozenset[str]:
+        asked.append(candidate)
+        return frozenset({GEMM})
+
+    candidates = [file("a.json"), file("b.json"), file("a.csv", "ncu"), snapshot]
+    group(candidates, once)
+    assert asked == candidates[:3]
+
+
+def test_kernel_names_of_an_nsys_export(tmp_path: Path) -> None:
+    export = NsysFile()
+    export.launch("void a::f<(int)4>(T1 *)", call=(0, 1), kernel=(2, 3))
+    export.launch("void a::f<(int)4>(T1 *)", call=(4, 5), kernel=(6, 7))
+    export.launch("gemm", call=(8, 9), kernel=(10, 11))
+    assert nsys_kernel_keys(export.write(tmp_path / "a.sqlite")) == {"f<4>", "gemm"}
+    broken = tmp_path / "broken.sqlite"
+    broken.write_bytes((tmp_path / "a.sqlite").read_bytes()[:5000])
+    assert nsys_kernel_keys(broken) in (frozenset(), {"f<4>", "gemm"})
+    (tmp_path / "text.sqlite").write_text("no database")
+    assert nsys_kernel_keys(tmp_path / "text.sqlite") == frozenset()
+    assert nsys_kernel_keys(tmp_path / "absent.sqlite") == frozenset()
+
+
+def test_a_folder_of_recordings_opens_as_one_run(shared_data: Path, tmp_path: Path) -> None:
+    for name in ("ops.trace.json.gz", "ops.sqlite.gz", "ops.ncu.csv.gz"):
+        (tmp_path / name).symlink_to(shared_data / "ops" / name)
+    run = open_path(tmp_path, cache=False)
+    assert [trace.info.kind for trace in run.traces] == ["chrome", "nsys", "ncu"]
+    assert run.main.info.kind == "chrome"
+    assert not run.others
+    shutil.copy(shared_data / "chrome" / "cudagraph_replay.trace.json.gz", tmp_path)
+    run = open_path(tmp_path, cache=False)
+    assert {len(run.traces), *(len(paths) for _, paths in run.others)} == {1, 3}
