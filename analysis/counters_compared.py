@@ -10,13 +10,15 @@ import polars as pl
 
 from tracetui.analysis.counter_metrics import by_column
 from tracetui.analysis.counters import MEANS, launch_counters
+from tracetui.parsers import open_path
+from tracetui.parsers.errors import TraceError
 from tracetui.parsers.kernel_key import key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
 
 COMPARED = ("duration_ns", *MEANS)
 """Columns of `launch_counters` that are compared."""
@@ -85,6 +87,30 @@ def compare(traces: Sequence[Trace]) -> Compared:
         metrics=metrics.with_columns(pl.col("kernel").replace(spelled)),
         same_kernels=bool((kernels["launches"].list.n_unique() == 1).all()),
     )
+
+
+def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tuple[list[Trace], list[str]]:
+    """The reports of Nsight Compute to put side by side, and what kept others from being opened, one line each.
+
+    Those of the run, in its order; where the run is one of a folder of such reports, all of the folder, by path.
+
+    Args:
+        run: what `open_path` returned.
+        open_file: opens a file that is not open yet.
+    """
+    traces, problems = list(run.of_kind("ncu")), list[str]()
+    if not traces or not run.others or run.main.info.kind != "ncu":
+        return traces, problems
+    from tracetui.analysis.captures import comparable_files
+
+    at_hand = {trace.source.path: trace for trace in traces}
+    for path in comparable_files(run):
+        if path not in at_hand:
+            try:
+                at_hand[path] = open_file(path) if open_file else open_path(path).main
+            except TraceError as problem:
+                problems.append(str(problem))
+    return [at_hand[path] for path in sorted(at_hand)], problems
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

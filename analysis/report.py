@@ -66,7 +66,7 @@ def report(
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }
     if "counters" in wanted:
-        body["counters_compared"] = _compared(run, limit)
+        body["counters_compared"] = _compared(run, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = _ranks(run, scope)
     return {"schema": SCHEMA, "run": body}
@@ -156,13 +156,12 @@ def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Pa
     return capture_rows(captures(run, scope, open_file)[:limit])
 
 
-def _compared(run: Run, limit: int | None) -> Json | None:
-    traces = run.of_kind("ncu")
-    if len(traces) < 2:
+def _compared(run: Run, limit: int | None, open_file: Callable[[Path], Trace] | None) -> Json | None:
+    if not run.of_kind("ncu"):
         return None
     from tracetui.analysis.report_counters import compared
 
-    return compared(traces, limit)
+    return compared(run, limit, open_file)
 
 
 def _ranks(run: Run, scope: Scope) -> list[Json]:

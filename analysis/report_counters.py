@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.counters import by_kernel, launch_counters
-from tracetui.analysis.counters_compared import compare
+from tracetui.analysis.counters_compared import compare, reports_of
 from tracetui.analysis.counters_missing import not_collected
 from tracetui.analysis.report_rows import Json, known, rows, us
 from tracetui.analysis.report_sections import COUNTER_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
 
 KERNEL_COLUMNS = (
     "kernel", "short_name", "launches", "total_ns", "duration_ns", "duration_min_ns", "duration_max_ns", "grid",
@@ -52,15 +53,17 @@ class Counters:
         return None if found is None else {"what": list(found.what), "command": found.command}
 
 
-def compared(traces: Sequence[Trace], limit: int | None = None) -> Json | None:
+def compared(run: Run, limit: int | None = None, open_file: Callable[[Path], Trace] | None = None) -> Json | None:
     """Several recordings of Nsight Compute side by side; null for fewer than two.
 
     Every list over files has an item per file, in their order.
 
     Args:
-        traces: the recordings.
+        run: what `open_path` returned; of a folder of reports, all of them are compared.
         limit: at most so many kernels.
+        open_file: opens one of the folder's other files.
     """
+    traces, problems = reports_of(run, open_file)
     if len(traces) < 2:
         return None
     found = compare(traces)
@@ -68,6 +71,7 @@ def compared(traces: Sequence[Trace], limit: int | None = None) -> Json | None:
     metrics = found.metrics.filter(pl.col("kernel").is_null() | pl.col("kernel").is_in(kernels["name"].implode()))
     return {
         "files": rows(found.files, ("label", "path", "launches", "kernels", "total_ns", "common_launches")),
+        "problems": problems,
         "same_kernels": found.same_kernels,
         "kernels": rows(kernels, ("name", "short_name", "launches")),
         "kernel_count": found.kernels.height,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.app.counter_text import caution_text, change_text, gaps_text, profiled_text, value_text
+from tracetui.app.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.formats import UNKNOWN, format_count
 from tracetui.app.text_table import Column
 
@@ -130,7 +130,10 @@ def compared_blocks(found: Json, page: Page, *, short: bool) -> Iterator[Block]:
         "what was profiled",
         (*(("",) if short else ()), "launches", "kernels", "time", "file"),
         rows,
-        after=(caution_text(profiled, same=found["same_kernels"]),),
+        after=(
+            caution_text(profiled, same=found["same_kernels"]),
+            *(f"Not read: {problem}" for problem in found["problems"]),
+        ),
     )
     per_table = FILES_PER_TABLE if short else len(files)
     scopes = [("all", "Mean over every profiled launch")]

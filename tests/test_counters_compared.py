@@ -117,6 +117,20 @@ def test_two_files_have_a_column_for_the_change(five: list[Path], capsys: pytest
     assert ["29.09", "%", "28.85", "%", "-0.24", "pt", "memory"] in [line.split() for line in swapped.splitlines()]
 
 
+def test_a_folder_of_reports_is_compared_whole(five: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    (five[0].parent / "cut.csv").write_text('"ID","Process ID","Kernel Name","Section Name"\n')
+    out = printed(capsys, "report", five[0].parent, "--section", "counters", "--format", "json", "--no-cache")
+    compared = json.loads(out)["run"]["counters_compared"]
+    # a table without rows is a report on nothing
+    assert [file["label"] for file in compared["files"]] == ["cut", *sorted(UTILIZATION)]
+    assert [file["launches"] for file in compared["files"]] == [0, 3, 3, 3, 3, 3]
+    (row,) = (row for row in compared["metrics"] if (row["of"], row["metric"]) == ("all", "sm_percent"))
+    assert row["values"][0] is None
+    assert row["values"][1:] == pytest.approx([UTILIZATION[name][0] for name in sorted(UTILIZATION)])
+    assert row["changes"] == [None] * 6
+    assert compared["problems"] == []
+
+
 def test_one_file_is_compared_with_nothing(five: list[Path]) -> None:
     assert report(open_path(five[0], cache=False), sections=["counters"])["run"]["counters_compared"] is None
 
@@ -241,6 +255,17 @@ def test_the_counters_tab_without_counters(shared_data: Path) -> None:
             assert "ncu --set full --csv --page raw --log-file counters.csv PROGRAM" in screen_text(app)
             await press(pilot, "v", "v")
             assert "No hardware counters here." in screen_text(app)
+
+    screen(drive)
+
+
+def test_a_folder_of_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
+    async def drive() -> None:
+        async with opened(five[0].parent, size=(140, 40)) as (app, pilot):
+            await press(pilot, "escape", "6", "v", "v", "v", "v")
+            text = screen_text(app)
+            assert "Side by side" in text
+            assert all(f"{means[1]:.2f} %" in text for means in UTILIZATION.values())
 
     screen(drive)
 

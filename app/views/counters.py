@@ -8,7 +8,7 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
-from tracetui.analysis.counters_compared import compare, labels
+from tracetui.analysis.counters_compared import compare, labels, reports_of
 from tracetui.analysis.counters_missing import not_collected
 from tracetui.app.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
 from tracetui.app.formats import format_ns
@@ -66,13 +66,24 @@ class CountersView(TableView):
 
     @property
     def _compared(self) -> tuple[Trace, ...]:
-        """The reports of run A, and of B where one is open."""
+        """The reports of run A, and of B where one is open; else those of the folder of reports that A is of."""
         runs = self.session.runs
-        return self._traces + (runs["b"].of_kind("ncu") if "b" in runs else ())
+        if "b" in runs:
+            return self._traces + runs["b"].of_kind("ncu")
+        key = ("counter_reports", runs["a"].path)
+        found, _ = self.session.cached(key, lambda: reports_of(runs["a"]))
+        return tuple(found)
+
+    @property
+    def _several(self) -> bool:
+        """Whether there may be something to compare, without opening files."""
+        runs = self.session.runs
+        others = bool(runs["a"].others) and runs["a"].main.info.kind == "ncu"
+        return others or len(self._traces) + (len(runs["b"].of_kind("ncu")) if "b" in runs else 0) > 1
 
     @property
     def _next_kind(self) -> str:
-        tables = self.TABLES if len(self._compared) > 1 else self.TABLES[:-1]
+        tables = self.TABLES if self._several else self.TABLES[:-1]
         return tables[(tables.index(self.kind) + 1) % len(tables)] if self.kind in tables else tables[0]
 
     # --- pages
