@@ -15,11 +15,11 @@ _NAMES = (
 )
 _OPTION = re.compile(rf"(?:^|[-_.]){_NAMES}(?:$|[-_.](?!file|path|ids?$|len|size|count|num))", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)(=|:)(.+)", re.DOTALL)
-_KNOWN = re.compile(
+KNOWN_SECRETS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|"
     r"xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
-_IN_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -41,5 +41,5 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
             found.append(f"{assigned[1]}{assigned[2]}{MASK}")
             continue
         follows = word.startswith("-") and not assigned and bool(_OPTION.search(word.lstrip("-")))
-        found.append(_KNOWN.sub(MASK, _IN_URL.sub(rf"\g<scheme>{MASK}@", word)))
+        found.append(KNOWN_SECRETS.sub(MASK, URL_LOGIN.sub(rf"\g<scheme>{MASK}@", word)))
     return tuple(found)

@@ -1,0 +1,287 @@
+"""`tracetui scrub`: copies of recordings without what names a person, a machine or a place."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import gzip
+import json
+import re
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
+from tracetui.parsers import detect, run_manifest
+from tracetui.parsers.bytes_source import ByteSource
+from tracetui.parsers.errors import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
+
+PIECE = 4 << 20
+MARK = ".scrubbed"
+MAX_IN_MEMORY = 4 << 30
+"""Snapshots and tables are read whole; a trace is not."""
+_SUFFIXES = re.compile(
+    r"((?:\.pt)?(?:\.trace)?\.(?:json|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
+)
+_PEOPLE = re.compile(rb'/(?:home|Users)/+([^/"\\\s:;,]{1,64})|"(?:host_?name|host)"\s*:\s*"([^"\\]{1,128})"')
+_LIKELY = (b"/home/", b"/Users/", b'host"', b'host_name"', b'hostname"')
+_OVERLAP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Scrubbed:
+    """One copy."""
+
+    source: Path
+    target: Path
+    counts: dict[str, int]
+    """What was taken out, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file of a folder that was not copied."""
+
+    source: Path
+    reason: str
+
+
+def redactor_of_this_machine() -> Redactor:
+    """A redactor that knows whose machine this is: the one that scrubs is often the one that recorded."""
+    users, hosts = [], []
+    with contextlib.suppress(OSError, KeyError, ImportError):  # no entry in the list of users, as in containers
+        users.append(getpass.getuser())
+    with contextlib.suppress(OSError):
+        hosts.append(socket.gethostname())
+    return Redactor(tuple(users), tuple(hosts))
+
+
+def scrub(
+    sources: Sequence[Path],
+    output: Path | None,
+    *,
+    force: bool = False,
+    redactor: Redactor | None = None,
+    done: Callable[[Scrubbed | LeftOut], None] = lambda _: None,
+) -> list[Scrubbed | LeftOut]:
+    """Copies files, and of folders the recordings in them.
+
+    Args:
+        sources: what to copy; folders keep their inner layout.
+        output: the copy of a single file, or a folder; None puts each copy beside its original, `X.scrubbed.json`.
+        force: replace files that are there; the original never is.
+        redactor: what is known of people and machines; a fresh one of this machine otherwise.
+        done: called after each file.
+
+    Raises:
+        TraceError: a file can't be read or copied, or a target is there already.
+    """
+    redactor = redactor or redactor_of_this_machine()
+    found: list[Scrubbed | LeftOut] = []
+    for source, target in _pairs(sources, output):
+        if isinstance(target, str):
+            found.append(LeftOut(source, target))
+        else:
+            found.append(scrub_file(source, target(redactor), redactor, force=force))
+        done(found[-1])
+    return found
+
+
+def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = False) -> Scrubbed:
+    """One file; the copy appears when it is whole.
+
+    Raises:
+        TraceError: it can't be read, is of no kind that can be scrubbed, or the target is there already.
+    """
+    kind = kind_of_file(source)
+    if target.exists():
+        if target.samefile(source):
+            raise TraceError(target, "the copy would replace the original", "give another file with -o")
+        if not force:
+            raise TraceError(target, "is there already", "--force replaces it, -o writes to another file")
+    before = redactor.counts.copy()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))
+    except OSError as error:
+        raise TraceError(target.parent, f"can't be written to: {(error.strerror or str(error)).lower()}") from error
+    try:
+        copy = folder / "copy"
+        _COPIERS[kind](source, copy, redactor)
+        if _is_gzip(source):
+            plain, copy = copy, folder / "copy.gz"
+            _compress(plain, copy)
+        copy.replace(target)
+    except OSError as error:
+        raise TraceError(target, f"could not be written: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    redactor.counts.subtract(before)
+    counts = {kind: count for kind, count in redactor.counts.most_common() if count > 0}
+    redactor.counts = before + redactor.counts
+    return Scrubbed(source, target, counts)
+
+
+def kind_of_file(path: Path) -> str:
+    """What a file is, by its content: a kind of `parsers.detect`, or ``manifest``.
+
+    Raises:
+        TraceError: it is nothing that can be scrubbed.
+    """
+    if _may_be_manifest(path) and run_manifest.load(path) is not None:
+        return "manifest"
+    kind = detect.inspect(path).kind
+    if kind not in _COPIERS:
+        tool = "nsys export --type sqlite" if kind == "nsys_report" else "ncu --csv --page raw --import"
+        raise TraceError(path, "a report that only NVIDIA's tools can write", f"scrub what `{tool}` makes of it")
+    return kind
+
+
+def default_target(source: Path, redactor: Redactor) -> Path:
+    """Beside the original: `X.scrubbed.json` for `X.json`; names that are known are left out of it."""
+    match = _SUFFIXES.search(source.name)
+    stem, suffix = (source.name[: match.start()], match[1]) if match else (source.stem, source.suffix)
+    return source.with_name(f"{redactor.words(stem.removesuffix(MARK))}{MARK}{suffix}")
+
+
+def _pairs(sources: Sequence[Path], output: Path | None) -> Iterator[tuple[Path, Callable[[Redactor], Path] | str]]:
+    """Each file with where its copy goes, or why there is none."""
+    several = len(sources) > 1
+    for source in sources:
+        if not source.exists():
+            raise TraceError(source, "no such file or folder", "check the path")
+        if source.is_dir():
+            name = source.resolve().name
+            base = source.with_name(f"{name}{MARK}") if output is None else output / name if several else output
+            for file in detect.files_below(source):
+                yield file, _why_not(file) or partial(_within, base, str(file.relative_to(source)))
+        elif output is None:
+            yield source, partial(default_target, source)
+        elif several or output.is_dir():
+            yield source, partial(_within, output, source.name)
+        else:
+            yield source, partial(_exactly, output)
+
+
+def _within(folder: Path, name: str, redactor: Redactor) -> Path:
+    return folder / redactor.words(name)
+
+
+def _exactly(path: Path, redactor: Redactor) -> Path:
+    return path
+
+
+def _why_not(file: Path) -> str:
+    """Why a file of a folder is not copied, empty where it is."""
+    try:
+        kind_of_file(file)
+    except TraceError as error:
+        return error.problem
+    return ""
+
+
+def _may_be_manifest(path: Path) -> bool:
+    """Whether the beginning names the schema; that of a trace may, too."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
+    return b'"traceEvents"' not in head and run_manifest.SCHEMA.rpartition("/")[0].encode() in head
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _compress(plain: Path, packed: Path) -> None:
+    with plain.open("rb") as source, packed.open("wb") as raw, _gzip(raw) as target:
+        shutil.copyfileobj(source, target, PIECE)
+
+
+def _gzip(raw: BinaryIO) -> gzip.GzipFile:
+    """Without the file's name and time, which would say more than the content."""
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    buffer = np.empty(PIECE, np.uint8)
+    with ByteSource(path) as source:
+        while count := source.read_into(buffer, 0, PIECE):
+            yield buffer[:count].tobytes()
+
+
+def _whole(path: Path) -> bytes:
+    content = bytearray()
+    for piece in _pieces(path):
+        content += piece
+        if len(content) > MAX_IN_MEMORY:
+            raise TraceError(path, "larger than 4 GiB, too large to be rewritten", "record a shorter run")
+    return bytes(content)
+
+
+def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
+    from tracetui.collectors.scrubbing.json_text import JsonScrubber
+
+    held = b""
+    for piece in _pieces(source):
+        text = held + piece
+        likely = any(part in text for part in _LIKELY)
+        for match in _PEOPLE.finditer(text) if likely else ():
+            redactor.learn((match[1] or match[2]).decode("utf-8", "replace"), USER if match[1] else HOST)
+        held = piece[-_OVERLAP:]
+    with target.open("wb") as file:
+        for piece in JsonScrubber(redactor).scrub(_pieces(source)):
+            file.write(piece)
+
+
+def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
+    from tracetui.collectors.scrubbing.keys import document
+
+    try:
+        value: Any = json.loads(_whole(source))
+    except ValueError as error:
+        raise TraceError(source, f"damaged JSON: {error}") from None
+    host = value.get("identity") or {} if isinstance(value, dict) else {}
+    if isinstance(host, dict) and isinstance(host.get("host"), str):
+        redactor.learn(host["host"], HOST)
+    redactor.learn_from_path(json.dumps(value))
+    target.write_text(json.dumps(document(value, redactor), indent=1) + "\n", encoding="utf-8")
+
+
+def _copy_nsys(source: Path, target: Path, redactor: Redactor) -> None:
+    from tracetui.collectors.scrubbing.nsys import scrub_nsys
+
+    scrub_nsys(source, target, redactor)
+
+
+def _copy_ncu(source: Path, target: Path, redactor: Redactor) -> None:
+    from tracetui.collectors.scrubbing.ncu import scrub_ncu
+
+    with target.open("w", encoding="utf-8", newline="") as file:
+        file.write(scrub_ncu(_whole(source), redactor))
+
+
+def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
+    from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
+
+    target.write_bytes(scrub_snapshot(source, _whole(source), redactor))
+
+
+_COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
+    "chrome": _copy_chrome,
+    "nsys": _copy_nsys,
+    "ncu": _copy_ncu,
+    "memory_snapshot": _copy_snapshot,
+    "manifest": _copy_manifest,
+}

@@ -1,0 +1,218 @@
+"""Rewrites the strings of a JSON file as it streams by: a trace of gigabytes, or a damaged one, in a few megabytes.
+
+Everything outside strings is copied as it stands, so that times and sizes are the same to the last digit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.scrubbing.keys import EMPTIED, KEPT, NAME, VALUE, kind_of, replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tracetui.collectors.scrubbing.redactor import Redactor
+
+LONGEST = 32 << 20
+"""A string that is longer is none: a quote is missing somewhere."""
+LOOK_AHEAD = 256
+"""A string so near the end of a piece may turn out to be a key in the next one."""
+CACHED = 1 << 19
+_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"([ \t\r\n]*:)?', re.DOTALL)
+_NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
+_OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
+_HARMLESS = frozenset({NAME, VALUE, KEPT})
+_METADATA = ("process_name", "thread_name", "process_labels")
+_METADATA_BYTES = tuple(name.encode() for name in _METADATA)
+"""Events that name a process: their argument `name` may be a whole command line."""
+
+
+class JsonScrubber:
+    """Turns the pieces of one file into the pieces of its copy."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._cache: dict[tuple[str, bytes], tuple[bytes, tuple[tuple[str, int], ...]]] = {}
+        self._kind = VALUE
+        """Of the key whose value comes next."""
+        self._key = b""
+        self._named = ""
+        """The last value of a key `name`, where it says that the next one names a process."""
+        self._seen: dict[bytes, bool | None] = {}
+        """Strings: whether they stay as they are under any key; None for a key of something private."""
+        self._depth = 0
+        """How deep within a value that is left out."""
+
+    def scrub(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The copy, piece by piece."""
+        held = b""
+        for piece in pieces:
+            held += piece
+            cut = _end_of_objects(held)
+            quick = self._quickly(held[:cut]) if cut and not self._depth else None
+            if quick is not None:
+                yield quick
+            else:
+                # what ends with an object ends no string, so that it can be judged to its end
+                out, cut = self._some(held[:cut] if cut else held, final=bool(cut))
+                yield from out
+            held = held[cut:]
+            if len(held) > LONGEST:
+                yield self._outside(held)
+                held = b""
+        out, used = self._some(held, final=True)
+        yield from out
+        yield self._outside(held[used:])
+
+    def _quickly(self, text: bytes) -> bytes | None:
+        """The copy of whole objects, of which only the strings that change are looked at one by one.
+
+        None where that takes more than splitting at the quotes: escaped quotes, damage, keys of private values.
+        """
+        parts = text.split(b'"')
+        if b'\\"' in text or len(parts) % 2 == 0 or b"/" in b"".join(parts[::2]):
+            return None
+        strings = set(parts[1::2])
+        for inner in strings - self._seen.keys():
+            if len(self._seen) >= CACHED:
+                self._seen.clear()
+            whole = b'"' + inner + b'"'
+            is_clean = self._judged(VALUE, inner, whole)[0] == whole
+            self._seen[inner] = None if kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS else is_clean
+        seen = self._seen
+        changing = {inner for inner in strings if not seen.get(inner)}
+        if any(seen.get(inner, False) is None for inner in changing):
+            return None
+        for n in [n for n in range(1, len(parts), 2) if parts[n] in changing] if changing else ():
+            kind = self._kind_at(parts, n)
+            parts[n] = self._rewritten(kind, parts[n], b'"' + parts[n] + b'"')[1:-1]
+        self._key, self._kind, self._named = b"", VALUE, ""
+        return b'"'.join(parts) if changing else text
+
+    def _kind_at(self, parts: list[bytes], n: int) -> str:
+        """The kind of a string between quotes, by the key before it."""
+        if parts[n + 1].lstrip().startswith(b":"):
+            return NAME  # a key itself
+        at = n - 2
+        while at > 0 and b":" not in parts[at + 1]:  # an element of a list
+            at -= 2
+        kind = kind_of(parts[at].decode("utf-8", "replace")) if at > 0 else VALUE
+        if parts[max(at, 0)] == b"name" and any(
+            part in _METADATA_BYTES for part in parts[max(at % 2, at - 16) : at : 2]
+        ):
+            return VALUE
+        return kind
+
+    def _some(self, text: bytes, *, final: bool) -> tuple[list[bytes], int]:
+        """What can be said of the beginning of a text, and how long that beginning is."""
+        out: list[bytes] = []
+        position = 0
+        limit = len(text) if final else len(text) - LOOK_AHEAD
+        while True:
+            if self._depth:
+                position = self._leave(text, position)
+                if self._depth:
+                    return out, position
+            found = _TOKEN.search(text, position)
+            if found is None or (found.end() > limit and not final):
+                break
+            out.append(self._outside(text[position : found.start()]))
+            position = found.end()
+            if found[2] is not None:
+                out.append(self._rewritten("name", found[1], found[0][: -len(found[2])]) + found[2])
+                self._key, self._kind = found[1], kind_of(found[1].decode("utf-8", "replace"))
+                opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
+                if opening:
+                    out.append(b" {}" if opening[1] == b"{" else b" []")
+                    self._redactor.count(self._kind)
+                    self._kind = VALUE
+                    position, self._depth = opening.end(), 1
+            else:
+                out.append(self._value(found[1], found[0]))
+        rest = text.find(b'"', position)
+        end = len(text) if rest < 0 else rest
+        out.append(self._outside(text[position:end]))
+        return out, end
+
+    def _leave(self, text: bytes, position: int) -> int:
+        """Where the value that is left out ends, or how far it has been followed."""
+        for match in _NESTING.finditer(text, position):
+            mark = match[0]
+            if mark in (b"{", b"["):
+                self._depth += 1
+            elif mark in (b"}", b"]"):
+                self._depth -= 1
+                if not self._depth:
+                    return match.end()
+            position = match.end()
+        return position
+
+    def _value(self, inner: bytes, whole: bytes) -> bytes:
+        kind = self._kind
+        if self._key == b"name":
+            if self._named in _METADATA and kind == "name":
+                kind = VALUE
+            self._named = inner.decode("ascii", "replace") if len(inner) < 20 else ""
+        return self._rewritten(kind, inner, whole)
+
+    def _rewritten(self, kind: str, inner: bytes, whole: bytes) -> bytes:
+        """A string as it may be shown, in quotes."""
+        known = self._cache.get((kind, inner))
+        if known is None:
+            known = self._judged(kind, inner, whole)
+            if len(self._cache) >= CACHED:
+                self._cache.clear()
+            self._cache[kind, inner] = known
+        for what, times in known[1]:
+            self._redactor.count(what, times)
+        return known[0]
+
+    def _judged(self, kind: str, inner: bytes, whole: bytes) -> tuple[bytes, tuple[tuple[str, int], ...]]:
+        """The string as it may be shown, and what was taken out of it."""
+        counts, self._redactor.counts = self._redactor.counts, Counter()
+        text = _decoded(inner)
+        result = replaced(self._redactor, kind, text)
+        found, self._redactor.counts = tuple((+self._redactor.counts).items()), counts
+        return b"null" if result is None else whole if result == text else _encoded(result), found
+
+    def _outside(self, text: bytes) -> bytes:
+        """What stands between strings: numbers and brackets, but in a damaged file anything."""
+        if b"/" not in text and b"\\" not in text:
+            return text
+        shown = text.decode("utf-8", "surrogateescape")
+        return self._redactor.name(shown).encode("utf-8", "surrogateescape")
+
+
+def _decoded(inner: bytes) -> str:
+    """The text of a string; where its escapes are damaged, as it stands."""
+    text = inner.decode("utf-8", "surrogateescape")
+    if "\\" not in text:
+        return text
+    try:
+        decoded = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        return text
+    return decoded if isinstance(decoded, str) else text
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, escaped in the original
+        return json.dumps(text).encode("ascii")
+
+
+def _end_of_objects(text: bytes) -> int:
+    """Where the last object in a text ends, 0 where that can't be said from its quotes alone."""
+    end = len(text)
+    for _ in range(4):
+        end = text.rfind(b"}", 0, end)
+        if end <= 0:
+            return 0
+        if text.count(b'"', 0, end) % 2 == 0:
+            return end + 1
+    return 0

@@ -1,0 +1,80 @@
+"""What a key says of its value, in any JSON that a profiler or tracetui writes."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, PLACE, REDACTED, USER, UUID, Redactor
+
+NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
+FOLDER = "folder"
+EMPTIED = (COMMAND, ENVIRONMENT, UUID)
+"""Kinds whose value, whatever it is, is replaced by an empty one."""
+
+_KINDS = {
+    HOST: "host hostname host_name nodename node_name machine_name computer_name master_addr fqdn",
+    USER: "user username user_name login logname author email",
+    COMMAND: "command commands cmd cmdline cmd_line command_line commandline argv git_branch",
+    ENVIRONMENT: "env envs environ environment environment_variables env_vars envvars",
+    UUID: "uuid gpu_uuid serial serial_number board_serial machine_id boot_id mac mac_address",
+    FOLDER: "cwd pwd working_directory working_dir workdir home home_dir",
+    NAME: "name cat hlo_op hlo_module tf_op hlo_category long_name input_type operation scope event collective_name "
+    "process_group_name kernel_name model backend",
+    KEPT: "ph s bp ts dur displaytimeunit schemaversion schema status trace_id traceid",
+    OWN: "tracetui",
+}
+_BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
+
+
+@lru_cache(maxsize=1 << 14)
+def kind_of(key: str) -> str:
+    """What kind of value a key has."""
+    plain = key.strip().lower().replace(" ", "_").replace("-", "_")
+    if "version" in plain:  # four numbers of a version look like a network address
+        return NAME
+    return _BY_KEY.get(plain, VALUE)
+
+
+def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
+    """What stands for a text under a key of this kind; None for nothing."""
+    if kind == KEPT or not text:
+        return text
+    if kind == NAME:
+        return redactor.name(text)
+    if kind in (HOST, USER):
+        redactor.learn(text, kind)
+        redactor.count(kind, text != REDACTED)
+        return REDACTED
+    if kind in EMPTIED:
+        redactor.count(kind)
+        return None
+    if kind == FOLDER:
+        redactor.learn_from_path(text)
+        redactor.count("path", text != PLACE)
+        return PLACE
+    if kind == OWN and text.lstrip().startswith("{"):
+        try:
+            return json.dumps(document(json.loads(text), redactor))
+        except (ValueError, RecursionError):
+            pass
+    return redactor.value(text)
+
+
+def document(value: Any, redactor: Redactor, kind: str = VALUE) -> Any:
+    """A decoded JSON document without what is private in it; numbers are the same."""
+    if isinstance(value, dict):
+        if kind in EMPTIED:
+            redactor.count(kind, len(value))
+            return {}
+        return {
+            redactor.name(key) if isinstance(key, str) else key: document(item, redactor, kind_of(str(key)))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        if kind in EMPTIED:
+            redactor.count(kind, bool(value))
+            return []
+        return [document(item, redactor, kind) for item in value]
+    return replaced(redactor, kind, value) if isinstance(value, str) else value

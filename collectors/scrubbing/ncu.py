@@ -1,0 +1,116 @@
+"""A copy of Nsight Compute's CSV: the columns that name the machine and the program are blanked, paths are shortened.
+
+Lines are told apart as the reader tells them (`parsers/ncu/tables.py`), so that the copy gives the same rows and notes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.scrubbing.redactor import HOST, OUTPUT, REDACTED
+from tracetui.parsers.ncu.sniff import decode, header_start
+from tracetui.parsers.ncu.tables import LONGEST_RECORD
+
+if TYPE_CHECKING:
+    from tracetui.collectors.scrubbing.redactor import Redactor
+
+HOST_COLUMN, PROCESS_COLUMN = "Host Name", "Process Name"
+SAID_BY_PROGRAM = "[program output]"
+_TOOL_LINE = re.compile(r"\s*==(?:PROF|WARNING|ERROR)==")
+_GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
+_TELLING = ("ERR_NVGPUCTRPERM", '"Address","Source"', '"#","Source"')
+"""What the reader looks for in other lines."""
+
+
+def scrub_ncu(content: bytes, redactor: Redactor) -> str:
+    """The text of the copy. What the program itself printed between the tool's lines is left out, its lines stay."""
+    text = decode(content).replace("\0", "")
+    ending = "\r\n" if "\r\n" in text else "\n"
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    return ending.join(_Copy(redactor).lines(lines))
+
+
+class _Copy:
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._columns: list[str] = []
+
+    def lines(self, lines: list[str]) -> list[str]:
+        out = []
+        position = 0
+        while position < len(lines):
+            line = lines[position]
+            position += 1
+            if line.startswith('"') and not line.startswith('"ID"') and self._columns:
+                if line.count('"') % 2:
+                    line, position, is_whole = _joined(lines, line, position)
+                    out.append(self._row(line) if is_whole else self._row(line)[:-1])
+                else:
+                    out.append(self._row(line))
+            elif (start := header_start(line)) >= 0:
+                self._columns = [name.strip() for name in _fields(line[start:])]
+                self._redactor.count(OUTPUT, bool(start))
+                out.append(line[start:])
+            elif _TOOL_LINE.match(line) or any(part in line for part in _TELLING):
+                out.append(self._redactor.value(line))
+            else:
+                out.append(self._other(line))
+        return out
+
+    def _other(self, line: str) -> str:
+        """A line of the program, behind which a row may stand; or a row of a table saved without quotes."""
+        if self._columns and "," in line:
+            glued = _GLUED.search(line)
+            if glued is not None and line.count('"', glued.start()) % 2 == 0:
+                self._redactor.count(OUTPUT)
+                return SAID_BY_PROGRAM + self._row(line[glued.start() :])
+            if line[:1].isdigit() or line.startswith(","):
+                return self._row(line)
+        if not line.strip():
+            return line
+        self._redactor.count(OUTPUT)
+        return SAID_BY_PROGRAM
+
+    def _row(self, line: str) -> str:
+        """A row with what it says of the machine and the program blanked; as it stands where it says nothing."""
+        row = _fields(line)
+        new = [self._cell(name, cell) for name, cell in zip(self._columns, row, strict=False)] + row[
+            len(self._columns) :
+        ]
+        if new == row and line.count('"') % 2 == 0:
+            return line
+        text = io.StringIO()
+        csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="").writerow(new)
+        return text.getvalue()
+
+    def _cell(self, column: str, cell: str) -> str:
+        if column == HOST_COLUMN and cell:
+            self._redactor.learn(cell, HOST)
+            self._redactor.count(HOST, cell != REDACTED)
+            return REDACTED
+        if column == PROCESS_COLUMN:
+            return self._redactor.words(self._redactor.name(cell))
+        return self._redactor.name(cell) if "/" in cell or "\\" in cell or "-" in cell else cell
+
+
+def _fields(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], skipinitialspace=True), [])
+    except csv.Error:
+        return []
+
+
+def _joined(lines: list[str], line: str, position: int) -> tuple[str, int, bool]:
+    """A record whose quotes close on a later line, where the next one begins, and whether they do close."""
+    parts = [line]
+    for after in range(position, min(position + LONGEST_RECORD, len(lines))):
+        following = lines[after]
+        if _GLUED.match(following) or _TOOL_LINE.match(following):
+            break
+        parts.append(following)
+        if following.count('"') % 2:
+            return "\n".join(parts), after + 1, True
+    return line, position, False

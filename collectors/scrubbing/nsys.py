@@ -1,0 +1,230 @@
+"""A copy of an Nsight Systems export without what its tables say of the machine and the profiled program.
+
+The copy is written by VACUUM INTO, so that no page of it holds what was there before. Triggers of the file are dropped
+before anything is changed: nothing that the file holds is executed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, OUTPUT, REDACTED, USER, UUID
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.nsys.database import open_database, quoted
+from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
+from tracetui.parsers.nsys.privacy import is_environment
+from tracetui.parsers.progress import Watch
+from tracetui.parsers.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tracetui.collectors.scrubbing.redactor import Redactor
+
+SETTINGS = ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")
+"""Of these tables only the few properties stay that tracetui itself shows."""
+EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+CONTENTS = (("ANALYSIS_FILE", "contentId"), ("ProcessStreams", "contentId"))
+"""Whole files and what the program printed, as strings."""
+NETWORK = ("NIC", "NETWORK", "NET_", "IB_")
+"""Tables whose name holds one of these list addresses of the machine."""
+_HIDDEN_COLUMNS = {"uuid": UUID, "hostname": HOST, "username": USER, "commandline": COMMAND, "devstatename": HOST}
+_TEXT_TYPES = ("TEXT", "CHAR", "CLOB", "BLOB")
+
+
+def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
+    """Writes the copy.
+
+    Raises:
+        TraceError: the file can't be read, or is too damaged to be copied.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))
+    try:
+        work = folder / "work.sqlite"
+        tally = Tally()
+        with open_database(path, tally, Watch()) as database:
+            source = sqlite3.connect(database.uri, uri=True)
+            with sqlite3.connect(work) as into:  # takes what stands in a write-ahead log along
+                source.backup(into)
+            source.close()
+            into.close()
+        connection = sqlite3.connect(work, isolation_level=None)
+        try:
+            _Scrub(connection, redactor).all()
+            target.unlink(missing_ok=True)
+            connection.execute("VACUUM INTO ?", (str(target),))
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise TraceError(path, f"too damaged to be copied: {error}", "export the report anew") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Scrub:
+    """One working copy."""
+
+    def __init__(self, connection: sqlite3.Connection, redactor: Redactor) -> None:
+        self._connection = connection
+        self._redactor = redactor
+        connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        for pragma in ("trusted_schema=OFF", "secure_delete=ON", "journal_mode=MEMORY", "foreign_keys=OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+        self._drop("trigger")
+        self._columns = {
+            name: self._columns_of(name) for name in self._names("table") if not name.startswith("sqlite_")
+        }
+
+    def all(self) -> None:
+        """Takes out everything; users' and machines' names are learned first."""
+        self._connection.execute("BEGIN")
+        self._learn()
+        for table in self._columns:
+            upper = table.upper()
+            if upper in SETTINGS:
+                self._settings(table)
+            elif upper in EXPORTS:
+                self._exports(table)
+            elif any(part in upper for part in NETWORK):
+                self._empty(table, "network address")
+        self._contents()
+        for table, columns in self._columns.items():
+            for column, declared in columns.items():
+                hidden = _HIDDEN_COLUMNS.get(column.lower())
+                if hidden is not None:
+                    self._change(table, column, partial(self._hidden, hidden))
+                elif not declared or any(kind in declared for kind in _TEXT_TYPES):
+                    self._change(table, column, self._redactor.value if table != "StringIds" else self._string)
+        self._connection.execute("COMMIT")
+
+    def _names(self, kind: str) -> list[str]:
+        rows = self._connection.execute("SELECT name FROM sqlite_master WHERE type=?", (kind,)).fetchall()
+        return [name for (name,) in rows]
+
+    def _drop(self, kind: str) -> None:
+        for name in self._names(kind):
+            self._connection.execute(f"DROP {kind.upper()} {quoted(name)}")
+
+    def _columns_of(self, table: str) -> dict[str, str]:
+        """The table's own columns, generated ones left out, and their declared types."""
+        rows = self._connection.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
+        return {row[1]: (row[2] or "").upper() for row in rows}
+
+    def _learn(self) -> None:
+        for table in SETTINGS:
+            if {"name", "value"} <= set(self._columns.get(table, {})):
+                for name, value in self._connection.execute(f"SELECT name, value FROM {quoted(table)}"):
+                    plain = str(name).upper().replace("_", "")
+                    if isinstance(value, str) and plain.endswith(("USERNAME", "HOSTNAME")):
+                        self._redactor.learn(value, USER if plain.endswith("USERNAME") else HOST)
+        if "value" in self._columns.get("StringIds", {}):
+            likely = "SELECT value FROM StringIds WHERE value LIKE '%=%' OR value LIKE '%/home/%'"
+            for (text,) in self._connection.execute(likely):
+                if isinstance(text, str):
+                    if is_environment(text):
+                        self._redactor.learn_from_environment(text)
+                    else:
+                        self._redactor.learn_from_path(text)
+
+    def _settings(self, table: str) -> None:
+        """Only what tracetui shows of them stays."""
+        columns = self._columns[table]
+        if not {"name", "value"} <= set(columns):
+            self._empty(table, ENVIRONMENT)
+            return
+        for name, value in self._connection.execute(f"SELECT DISTINCT name, value FROM {quoted(table)}").fetchall():
+            known = isinstance(name, str) and (name in SHOWN_SETTINGS or name.partition(":")[2] in SHOWN_SETTINGS)
+            harmless = isinstance(value, str) and len(value) <= VALUE_LENGTH and value.isprintable()
+            if known and harmless and self._quietly(value) == value:
+                continue
+            where = f"DELETE FROM {quoted(table)} WHERE name IS ? AND value IS ?"
+            gone = self._connection.execute(where, (name, value)).rowcount
+            kind = COMMAND if "COMMAND" in str(name) or "ARGUMENT" in str(name) else ENVIRONMENT
+            self._redactor.count(kind if value else "setting", gone)
+
+    def _quietly(self, text: str) -> str:
+        """What would be left of a text, without counting."""
+        counts = self._redactor.counts.copy()
+        left = self._redactor.value(text)
+        self._redactor.counts = counts
+        return left
+
+    def _exports(self, table: str) -> None:
+        if {"name", "value"} <= set(self._columns[table]):
+            done = self._connection.execute(
+                f"UPDATE {quoted(table)} SET value='' WHERE name IN ('EXPORT_USER','EXPORT_HOST') AND value<>''"
+            )
+            self._redactor.count(USER, done.rowcount)
+
+    def _empty(self, table: str, kind: str) -> None:
+        self._redactor.count(kind, self._connection.execute(f"DELETE FROM {quoted(table)}").rowcount)
+
+    def _contents(self) -> None:
+        """Empties the strings that hold whole files, but for those that also name an event."""
+        if not {"id", "value"} <= set(self._columns.get("StringIds", {})):
+            return
+        found = {n for table, column in CONTENTS for n in self._integers(table, (column,))}
+        if not found:
+            return
+        names: set[int] = set()
+        for table, columns in self._columns.items():
+            ids = [c for c in columns if (c.endswith("Id") or c.endswith("Name")) and (table, c) not in CONTENTS]
+            if table.startswith(("CUPTI", "NVTX", "OSRT", "ThreadNames", "CUDNN", "CUBLAS")):
+                names |= found & self._integers(
+                    table, [c for c in ids if c.lower().endswith(("nameid", "textid", "name"))]
+                )
+        for number in found - names:
+            changed = "UPDATE StringIds SET value='' WHERE id=? AND value<>''"
+            self._redactor.count(OUTPUT, self._connection.execute(changed, (number,)).rowcount)
+
+    def _integers(self, table: str, columns: Iterable[str]) -> set[int]:
+        found: set[int] = set()
+        for column in columns:
+            if column in self._columns.get(table, {}):
+                rows = self._connection.execute(f"SELECT DISTINCT {quoted(column)} FROM {quoted(table)}")
+                found |= {value for (value,) in rows if isinstance(value, int)}
+        return found
+
+    def _string(self, text: str) -> str:
+        """A string that may name a kernel, a range or a function, or be anything else."""
+        return self._redactor.value(text) if is_environment(text) else self._redactor.name(text)
+
+    def _hidden(self, kind: str, text: str) -> str:
+        if kind in (HOST, USER):
+            self._redactor.learn(text, kind)
+        if text and text != REDACTED:
+            self._redactor.count(kind)
+        return REDACTED if text else text
+
+    def _change(self, table: str, column: str, change: Callable[[str], str]) -> None:
+        """Each different text of a column as `change` gives it; bytes that hold a path or an assignment are emptied."""
+        name, place = quoted(column), quoted(table)
+        query = f"SELECT DISTINCT {name} FROM {place} WHERE typeof({name}) IN ('text', 'blob')"
+        new: list[tuple[str | bytes, str | bytes]] = []
+        for (value,) in self._connection.execute(query).fetchall():
+            if isinstance(value, bytes):
+                text = value.decode("utf-8", "surrogateescape")
+                left = self._quietly(text)
+                if left != text:
+                    self._redactor.count(ENVIRONMENT)
+                    new.append((b"", value))
+                continue
+            if (left := change(value)) != value:
+                new.append((left, value))
+        for after, before in new:
+            if isinstance(before, str) and isinstance(after, str):
+                # bound as bytes, because a text that is no UTF-8 can't be bound as one
+                where = (
+                    f"UPDATE {place} SET {name}=CAST(? AS TEXT) WHERE {name}=CAST(? AS TEXT) AND typeof({name})='text'"
+                )
+                values = after.encode("utf-8", "surrogateescape"), before.encode("utf-8", "surrogateescape")
+                self._connection.execute(where, values)
+            else:
+                self._connection.execute(
+                    f"UPDATE {place} SET {name}=? WHERE {name}=? AND typeof({name})='blob'", (after, before)
+                )

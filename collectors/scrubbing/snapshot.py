@@ -1,0 +1,95 @@
+"""A copy of a CUDA memory snapshot: the same history and segments, stacks without private folders.
+
+Only plain containers are loaded, by the reader that executes nothing, and written again.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.memory_pieces import recovered
+from tracetui.parsers.pickle_scan import Refused, load_plain, no_collecting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.collectors.scrubbing.redactor import Redactor
+
+PROTOCOL = 4
+PATH_KEYS = frozenset({"filename", "file"})
+
+
+def scrub_snapshot(path: Path, content: bytes, redactor: Redactor) -> bytes:
+    """The pickle of the copy; of a damaged one, what could be read of it.
+
+    Raises:
+        TraceError: it is no memory snapshot, or holds more than plain containers.
+    """
+    with no_collecting():
+        try:
+            loaded = load_plain(content)
+        except Refused as refused:
+            raise TraceError(path, str(refused), "give what torch.cuda.memory._dump_snapshot wrote") from None
+        value = recovered(loaded.pieces) if loaded.damage else loaded.value
+        if value is None or not isinstance(value, (dict, list)):
+            raise TraceError(path, "no memory snapshot that could be read", "record it again")
+        return pickle.dumps(_Walk(redactor).cleaned(value), PROTOCOL)
+
+
+class _Walk:
+    """Rebuilds nested containers; what is one object in the original is one object in the copy."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._done: dict[int, Any] = {}
+        self._texts: dict[tuple[str, str], str | None] = {}
+
+    def cleaned(self, root: Any) -> Any:
+        """The value without what is private; deep nesting needs no deep stack."""
+        top: list[Any] = [None]
+        waiting: list[tuple[Any, Any, Any, str]] = [(top, 0, root, "value")]
+        while waiting:
+            owner, place, value, key = waiting.pop()
+            owner[place] = self._one(value, key, waiting)
+        return top[0]
+
+    def _one(self, value: Any, key: str, waiting: list[tuple[Any, Any, Any, str]]) -> Any:
+        if isinstance(value, str):
+            return self._text(value, key)
+        if isinstance(value, bytes):
+            text = value.decode("utf-8", "surrogateescape")
+            return value if self._text(text, key) == text else b""
+        if isinstance(value, (dict, list)):
+            known = self._done.get(id(value))
+            if known is not None:
+                return known
+            if isinstance(value, dict):
+                if kind_of(key) in EMPTIED or (key.isupper() and "_" in key):
+                    self._redactor.count("environment", len(value))
+                    return {}
+                copy: Any = dict.fromkeys(value)
+                waiting.extend((copy, k, item, k if isinstance(k, str) else key) for k, item in value.items())
+            else:
+                copy = [None] * len(value)
+                waiting.extend((copy, n, item, key) for n, item in enumerate(value))
+            self._done[id(value)] = copy
+            return copy
+        if isinstance(value, (tuple, set)):
+            return type(value)(self._one(item, key, waiting) if isinstance(item, str) else item for item in value)
+        return value
+
+    def _text(self, text: str, key: str) -> str | None:
+        if (key, text) not in self._texts:
+            self._texts[key, text] = self._judged(text, key)
+        return self._texts[key, text]
+
+    def _judged(self, text: str, key: str) -> str | None:
+        if key in PATH_KEYS:
+            return self._redactor.path(text)
+        if key.isupper() and "_" in key and text:  # the allocator's settings carry the variable that they came from
+            self._redactor.count("environment")
+            return ""
+        return replaced(self._redactor, kind_of(key), text)
