@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.steps import StepSlots
 
-CALLS = ("operator", "module", "python", "runtime", "driver", "overhead")
+CALLS = ("operator", "module", "python", "runtime", "driver", "overhead", "os")
 """Host events that are calls. Annotations and waits for the data loader stand beside them, not among them."""
 
 
@@ -82,6 +82,9 @@ _WAITS = re.compile(
     r"|(threading|queue|selectors|multiprocessing/(connection|queues|popen_fork)|concurrent/futures/_base)\.py\(\d+\): "
     r"(wait|_wait\w*|get|select|join|acquire|_?recv\w*|_?poll|result)"
     r"|^(cuda|hip|cu)\w*Synchronize|^cudaStreamWaitEvent$|^hsa_signal_wait"
+    r"|^(p?poll|p?select|epoll_p?wait2?|sem_(timed|clock)?wait|sigwait\w*|pause|(clock_)?nanosleep|u?sleep|futex|flock"
+    r"|pthread_(join|barrier_wait|cond_(timed|clock)?wait|mutex_(timed)?lock|rwlock_(timed)?(rd|wr)lock)"
+    r"|accept4?|recv(from|m?msg)?|wait(pid|id|[34])?)$"
 )
 
 

@@ -263,6 +263,7 @@ def _projected(sel: Selection) -> pl.DataFrame:
 
 def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
     """Ranges with the one that encloses each most closely (parent_id, null for none), level and children."""
+    ranges = ranges.sort("lane", "start", -pl.col("duration"), "range_id")
     start = ranges["start"].to_numpy()
     parent = enclosing(ranges["lane"].to_numpy(), start, start + ranges["duration"].to_numpy())
     level = np.zeros(parent.size, np.int64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.calltree import NONE, row_ids
-from tracetui.parsers.nesting import LaneClock, nearest, nest, tightest
+from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,34 +86,31 @@ def projected_ns(found: Projection) -> Ints:
 
 
 def innermost(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Ints:
-    """The host row of the range that began last of those around each device row's launch, or -1.
+    """The host row of the shortest range around each device row's launch, or -1.
 
     Args:
         host: the whole host frame (`schema.HOST`).
-        ranges: host rows, ascending.
-        device: ``launch`` and ``range`` of each activity (`schema.DEVICE`).
+        ranges: host rows.
+        device: ``launch``, ``range``, ``start`` and ``duration`` of each activity (`schema.DEVICE`); its ranges are
+            those that nest, and others only where none of those is around.
     """
-    style = host["style"]
-    if style.null_count() == host.height or not (style == "start_end").any():
-        return row_ids(device["range"])
-    launch = row_ids(device["launch"])
-    calls = np.unique(launch[launch >= 0])
-    flags = np.zeros(host.height, np.int8)
-    flags[calls] = 1
-    flags[ranges] = 2
-    rows = np.flatnonzero(flags)
-    is_range = flags[rows] == 2
+    found = row_ids(device["range"])
+    loose = ranges[(host["style"] == "start_end").fill_null(value=False).to_numpy()[ranges]]
+    if not loose.size:
+        return found
+    spent = np.append(host["duration"].to_numpy(), EVER)  # no range, -1, reads the spare entry at the end
+    around = project(host, loose, device)
+    shortest = np.full(found.size, NONE, np.int64)
+    for number in np.argsort(-spent[loose], kind="stable").tolist():  # the shorter ones overwrite the longer ones
+        shortest[around.work[around.begin[number] : around.end[number]]] = loose[number]
+    return np.where(spent[shortest] < spent[found], shortest, found)
+
+
+def walk(host: pl.DataFrame, rows: Ints) -> Ints:
+    """Host rows by thread, start, then the longer first; a frame has calls and ranges of a thread one after another."""
     lane = lanes_of(host)[rows]
-    start = host["start"].to_numpy()[rows]
-    end = start + host["duration"].to_numpy()[rows]
-    lanes = int(lane[-1]) + 1 if lane.size else 0
-    parent = tightest(lane, start, end, LaneClock(lanes, start, end)).parent
-    around = nearest(parent, is_range, np.searchsorted(rows, calls))
-    of_call = np.where(around >= 0, rows[around] if rows.size else NONE, NONE)
-    if not calls.size:
-        return np.full(launch.shape, NONE, np.int64)
-    at = np.minimum(np.searchsorted(calls, launch), calls.size - 1)
-    return np.where(launch >= 0, of_call[at], NONE)
+    start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+    return rows[np.lexsort((-duration, start, lane))]
 
 
 def over_slices(ufunc: np.ufunc, values: Ints, begin: Ints, end: Ints, nothing: int) -> Ints:

@@ -12,9 +12,9 @@ from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, add_up, count
 from tracetui.analysis.kernels import kernel_rows, summarize
 from tracetui.analysis.operator_tree import device_work, scope_mask
-from tracetui.analysis.projection import innermost, lanes_of, project, projected_ns
+from tracetui.analysis.projection import enclosing, innermost, lanes_of, project, projected_ns, walk
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE, containing_rows, label_ranges
-from tracetui.parsers.nesting import LaneClock, tightest
+from tracetui.parsers.links import lookup
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
@@ -43,7 +43,7 @@ class RangePaths:
     """Every range that can contain others, and every distinct path among them."""
 
     rows: Ints
-    """The host row of each range, ascending."""
+    """The host row of each range, by thread, start, then the longer first."""
     path: Ints
     """The path number of each range."""
     inside_ns: Ints
@@ -55,10 +55,8 @@ class RangePaths:
 
     def number_of(self, host_rows: Ints) -> Ints:
         """The path number of each range's row; -1 for none."""
-        if not self.rows.size:
-            return np.full(host_rows.shape, NONE, np.int64)
-        at = np.minimum(np.searchsorted(self.rows, host_rows), self.rows.size - 1)
-        return np.where(self.rows[at] == host_rows, self.path[at], NONE)
+        at = lookup(self.rows, host_rows)
+        return np.where(at >= 0, self.path[at], NONE) if self.path.size else at
 
     def texts(self) -> list[str]:
         """``train_step/forward_pass/NCCL:all_reduce`` of each path."""
@@ -72,16 +70,14 @@ class RangePaths:
 def range_paths(trace: Trace) -> RangePaths:
     """Gives ranges with the same ranges around them the same path.
 
-    The range around another is the one that begins last before it and contains all of it. Ranges that overlap without
-    one containing the other stand beside each other. Instants and ranges across threads have no place in a tree.
+    The range around another is the shortest one of its thread that contains all of it. Ranges that overlap without one
+    containing the other stand beside each other. Instants and ranges across threads have no place in a tree.
     """
     host = trace.host
-    rows = containing_rows(host)
+    rows = walk(host, containing_rows(host))
     label, spelled, domains = label_ranges(host, rows)
-    lane = lanes_of(host)[rows]
     start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
-    lanes = int(lane[-1]) + 1 if lane.size else 0
-    above = tightest(lane, start, start + duration, LaneClock(lanes, start, start + duration)).parent
+    above = enclosing(lanes_of(host)[rows], start, start + duration)
     path = np.full(rows.size, NONE, np.int64)
     parents: list[Ints] = [np.empty(0, np.int64)]
     labels: list[tuple[str, str]] = []

@@ -48,7 +48,7 @@ def range_tree(trace: Json, page: Page) -> list[str]:
     nodes = merged_ranges(rows)
     shown = largest(nodes, page.limit)
     columns = [
-        Column("GPU total"), Column("GPU self"), Column("host total"), Column("GPU ops"), Column("calls"),
+        Column("GPU total"), Column("GPU self"), Column("host total"), Column("calls"),
         Column("range", right=False, share=1),
     ]  # fmt: skip
     cells = [
@@ -56,7 +56,6 @@ def range_tree(trace: Json, page: Page) -> list[str]:
             page.time(node.device_total_us),
             page.time(node.device_self_us),
             page.time(node.host_total_us) if node.calls else UNKNOWN,
-            format_count(node.gpu_ops),
             format_count(node.calls) if node.calls else UNKNOWN,
             "  " * node.depth + node.label,
         ]

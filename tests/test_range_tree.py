@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
+from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
 from tracetui.analysis.selection import Scope, select
+from tracetui.app import cli
+from tracetui.app.range_tree import largest, merged_ranges
+from tracetui.app.words import nothing
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Recording = Callable[[str], Trace]
 
 GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 DDP = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"
+VIM = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 NSYS_GPT = "nsys/gpt_small_ctx256.sqlite.gz"
 NSYS_VIM = "nsys/vim_tiny_fp32_bs4.sqlite.gz"
 
@@ -166,3 +173,130 @@ def test_a_scope_restricts_the_tree(recording: Recording) -> None:
         .drop("number")
         .equals(whole.filter(pl.col("name") == "batch_1").drop("number"))
     )
+
+
+def test_the_shorter_of_two_overlapping_ranges_is_the_inner_one() -> None:
+    trace = nvtx_trace(
+        ("range", "step", 0, 80),
+        ("range", "save", 20, 200, {"style": "start_end"}),
+        ("range", "log", 30, 40, {"style": "start_end"}),
+        ("range", "reduce", 50, 60),
+        ("call", "cudaLaunchKernel", 32, 34),
+        ("call", "cudaLaunchKernel", 52, 54),
+        ("call", "cudaLaunchKernel", 70, 72),
+        ("call", "cudaLaunchKernel", 120, 122),
+        *(("kernel", f"k{at}", at + 300, at + 300 + at, {"launch": at}) for at in (32, 52, 70, 120)),
+    )
+    found = range_tree(select(trace))
+    assert found.select("path", "device_self_ns", "device_total_ns").rows() == [
+        ("step", 70, 154),
+        ("step/log", 32, 32),
+        ("step/reduce", 52, 52),
+        ("save", 120, 120),
+    ]
+
+
+# --- the screen and the text report
+
+
+async def test_the_modules_tab_shows_ranges_where_there_are_no_modules(shared_data: Path) -> None:
+    async with opened(shared_data / NSYS_GPT, tab="modules", size=(100, 24)) as (app, pilot):
+        text = screen_text(app)
+        assert "NVTX ranges (no nn.Module in this trace)" in text
+        assert "▾ train_step" in text
+        assert "(not in any range)" in text
+        await press(pilot, "v")
+        assert "This trace has one tree" in screen_text(app)
+        await press(pilot, "h")
+        assert "▸ train_step" in screen_text(app)
+        assert "forward_pass" not in screen_text(app)
+        await press(pilot, "l", "j", "enter")
+        text = screen_text(app)
+        assert "› forward_pass" in text
+        assert "18.71 ms of kernel time" in text
+        await press(pilot, "enter")
+        assert "1/108" in screen_text(app)
+        assert "train_step/forward_pass" in screen_text(app)
+        await press(pilot, "escape", "m")
+        text = screen_text(app)
+        assert "ranges" in text
+        assert "train_step/forward_pass" in text
+        await press(pilot, "enter")
+        assert "1/18" in screen_text(app)
+
+
+async def test_v_switches_between_modules_and_ranges() -> None:
+    async with opened(VIM, tab="modules") as (app, pilot):
+        assert "VisionMamba_0" in screen_text(app)
+        assert "v ranges" in screen_text(app)
+        await press(pilot, "v")
+        assert "Ranges as a tree" in screen_text(app)
+        assert "ProfilerStep" in screen_text(app)
+        await press(pilot, "v")
+        assert "VisionMamba_0" in screen_text(app)
+
+
+async def test_the_host_tab_of_an_nsys_export(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.push_pop("step", 0, 900, domain=4)
+    file.domain("trainer", 4)
+    file.launch("gemm", (10, 60), (100, 300))
+    file.os_call("open64", 400, 450)
+    file.os_call("pthread_cond_wait", 0, 800, tid=7)
+    async with opened(file.write(tmp_path / "a.sqlite"), tab="host", size=(100, 24)) as (app, pilot):
+        rows = [line for line in screen_text(app).splitlines() if " os " in line]
+        assert ["open64" in line for line in rows] == [True, False]  # the one that only waits comes last
+        assert rows[1].rstrip().endswith("yes")
+        await press(pilot, "v")
+        assert "cudaLaunchKernel" in screen_text(app)
+        await press(pilot, "v", "v")
+        assert "trainer" in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("nsys", "nsys profile --trace"), ("chrome", "ProfilerActivity.CUDA"), ("jax", "jax"), ("ncu", "Nsight Compute")],
+)
+def test_empty_tables_speak_of_the_tool_that_recorded(kind: str, words: str) -> None:
+    texts = [nothing(what, kind) for what in ("kernels", "operators", "host", "api", "ranges", "modules")]
+    assert all(text.startswith("No ") and "in this trace.\n\n" in text for text in texts)
+    assert any(words in text for text in texts)
+    if kind != "chrome":
+        assert not any("ProfilerActivity" in text or "with_stack" in text for text in texts)
+
+
+async def test_no_tab_of_an_nsys_export_asks_for_the_profiler_of_pytorch(shared_data: Path) -> None:
+    async with opened(shared_data / "nsys" / "graph_whole.sqlite.gz") as (app, pilot):
+        for key in ("1", "2", "3", "4", "5"):
+            await press(pilot, key)
+            assert "ProfilerActivity" not in screen_text(app)
+            assert "with_stack" not in screen_text(app)
+
+
+def test_the_text_report_shows_the_tree_where_there_are_no_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["report", "--sample", "gpt_small", "--section", "modules", "range_tree"])
+    out = capsys.readouterr().out
+    assert "Ranges as a tree" in out
+    assert "    scaled dot product attention" in out
+    cli.main(["report", "--sample", "--section", "modules", "range_tree"])
+    assert "Ranges as a tree" not in capsys.readouterr().out
+
+
+def test_numbered_ranges_are_one_line_of_the_text_report() -> None:
+    def row(depth: int, name: str, device: float) -> dict[str, object]:
+        times = {"host_total_us": 2.0, "device_self_us": device, "device_total_us": device}
+        return {"depth": depth, "name": name, "domain": "", "calls": 1, "gpu_ops": 1, **times}
+
+    rows = [
+        row(0, "step 1", 9), row(1, "forward", 5), row(0, "step 2", 8), row(1, "forward", 4), row(1, "log", 1),
+        row(0, "conv1", 1), row(0, "conv2", 1),
+    ]  # fmt: skip
+    nodes = merged_ranges(rows)
+    assert [(node.depth, node.label, node.calls, node.device_total_us) for node in nodes] == [
+        (0, "step ×2", 2, 17),
+        (1, "forward", 2, 9),
+        (1, "log", 1, 1),
+        (0, "conv1", 1, 1),
+        (0, "conv2", 1, 1),
+    ]
+    assert [node.label for node in largest(nodes, 2)] == ["step ×2", "forward"]
