@@ -66,14 +66,16 @@ def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
 def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None) -> Measured | None:
     """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; null without any.
 
+    Of a recording by Nsight Compute they are its own.
+
     Args:
         run: the run.
-        trace: one of its recordings, by another tool.
+        trace: one of its recordings.
         known: what `joined` gives for the two, where that is known already.
     """
     from tracetui.analysis.counters import by_kernel, launch_counters
 
-    tables = []
+    tables = [launch_counters(trace).with_columns(kernel="name")] if trace.info.kind == "ncu" else []
     for found in joined(run, trace, "ncu") if known is None else known:
         if found.other.info.kind != "ncu":
             continue

@@ -9,7 +9,8 @@ from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.range_tree import largest, merged_ranges, spelled
-from tracetui.app.text_diff import SIGNS, calls, signed_time, verdict
+from tracetui.app.text_diff import calls, change, signed_time, verdict
+from tracetui.app.text_joins import sentences as sentences_of_join
 from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_ranges import shown_ranges, tree_is_shown
 from tracetui.app.text_sections import launched_by, launches, most_per_step, unknowns
@@ -36,6 +37,7 @@ def report_markdown(found: Json, *, limit: int | None = None) -> str:
         lines += _ranks(run["ranks"], page)
     for trace in run["traces"]:
         lines += _trace(trace, page, alone=len(run["traces"]) == 1)
+    lines += [f"- {plain(' '.join(sentences_of_join(found)))}" for found in run.get("joins", [])]
     if run.get("counters_compared"):
         for block in counter_blocks.compared_blocks(run["counters_compared"], page, short=False):
             lines += counter_blocks.markdown_block(block, plain, code)
@@ -63,7 +65,7 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
                 page.time(row["a_us"]),
                 page.time(row["b_us"]),
                 calls(row),
-                f"{SIGNS[row['status']]} {row['status']}",
+                change(row),
                 code(row.get("short_name") or row["name"]),
             ]
             for row in changed[: page.limit]
@@ -102,7 +104,7 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         f"- base: {plain(trace['base'])}",
         "",
     ]
-    if "overview" in trace:
+    if trace.get("overview"):
         lines += _overview(trace["overview"], page)
     if trace.get("kernels"):
         lines += _kernels(trace["kernels"], page)
@@ -123,9 +125,9 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         lines += _ranges(trace["ranges"], page)
     if tree_is_shown(trace):
         lines += _range_tree(trace["range_tree"], page)
-    if "launches" in trace:
+    if trace.get("launches"):
         lines += [" ".join(launches(trace, page)), ""]
-    if "memory" in trace:
+    if trace.get("memory"):
         lines += _memory(trace["memory"], page)
     for kind in ("skipped", "repaired", "missing"):
         lines += [f"- {kind}: {format_count(note['count'])} × {plain(note['reason'])}" for note in source[kind]]

@@ -94,7 +94,7 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
             page.time(row["a_us"]),
             page.time(row["b_us"]),
             calls(row),
-            _change(row),
+            change(row),
             row.get("short_name") or row["name"],
         ]
         for row in shown
@@ -105,7 +105,7 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
     return lines
 
 
-def _change(row: Json) -> str:
+def change(row: Json) -> str:
     """What became of a row, by sign and word."""
     word = "types" if row.get("paired_by") == "types" else row["status"]
     return f"{SIGNS[row['status']]} {word}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import fit, format_count, format_percent
+from tracetui.app.formats import format_count, format_percent
 from tracetui.parsers.kernel_names import short_name
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tracetui.app.text_table import Page
 
 NAMES_SHOWN = 5
-NAME_WIDTH = 60
 TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording", "ncu": "ncu"}
 
 
@@ -21,13 +20,19 @@ def join_lines(joins: list[Json], page: Page) -> list[str]:
     """A paragraph per recording: what it covers, and the names of what did not match."""
     lines: list[str] = []
     for found in joins:
-        lines += page.paragraph(coverage(found))
-        for text in _missing(found, page):
+        first, *more = sentences(found)
+        lines += page.paragraph(first)
+        for text in more:
             lines += page.paragraph(text, indent="  ")
     return lines
 
 
-def coverage(found: Json) -> str:
+def sentences(found: Json) -> list[str]:
+    """What a recording covers, and what of it matches nothing."""
+    return [_coverage(found), *_missing(found)]
+
+
+def _coverage(found: Json) -> str:
     """How much of the GPU time a recording covers."""
     name = Path(found["trace"]).name
     share = format_percent(found["gpu_time_percent"])
@@ -40,15 +45,14 @@ def coverage(found: Json) -> str:
     return f"{TOOLS.get(found['kind'], found['kind'])} {name}: {share} of the kernel time is of kernels that match."
 
 
-def _missing(found: Json, page: Page) -> list[str]:
+def _missing(found: Json) -> list[str]:
     texts = []
     if found["ambiguous"]:
         texts.append(f"{_launches(found['ambiguous'])} could be of several kernels.")
     names = found["unmatched"]
     if names:
         listed = ", ".join(
-            f"{fit(short_name(row['name']), NAME_WIDTH, ascii=page.ascii)}"
-            + (f" ×{row['launches']}" if row["launches"] > 1 else "")
+            short_name(row["name"]) + (f" ×{row['launches']}" if row["launches"] > 1 else "")
             for row in names[:NAMES_SHOWN]
         )
         more = f" and {len(names) - NAMES_SHOWN} more kernels" if len(names) > NAMES_SHOWN else ""

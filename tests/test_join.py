@@ -18,6 +18,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.report import report
 from tracetui.analysis.run_join import kernel_counters_of, with_counters
 from tracetui.analysis.selection import select
+from tracetui.app.markdown_report import report_markdown
 from tracetui.app.text_report import report_text
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema
 
@@ -365,3 +366,16 @@ def test_pairs_of_names() -> None:
     assert pairs(["void a::norm<float, 4>(int)", "void b::norm<float, 4>(int)"], [nsys]) == {
         nsys: ("void a::norm<float, 4>(int)", "key")
     }
+
+
+def test_markdown_says_it_too(vim: Run) -> None:
+    text = report_markdown(report(vim, limit=3), limit=3)
+    assert "Counters of vim\\_full\\_raw.csv.gz: 44 of 44 launches found their kernel" in text
+    assert "1 launch is not in vim\\_tiny\\_fp32\\_bs4.pt.trace.json.gz: random: normal." in text
+
+
+def test_an_ncu_recording_alone_shows_its_own_counters(recording: Recording) -> None:
+    trace = recording(OPS["ncu_name"])
+    rows = report(Run(Path("ops"), (trace,)), sections=("kernels",))["run"]["traces"][0]["kernels"]
+    assert {row["tensor_cores_from"] for row in rows} == {"counters"}
+    assert rows[0]["counters"]["launches"] == 1

@@ -38,10 +38,10 @@ def beside(
 ) -> tuple[pl.DataFrame, tuple[Column, ...], list[str]]:
     """A table of kernels with what other tools measured, its columns, and how much of the GPU time they cover.
 
-    Run A with one tool's recordings gets its table back as it is.
+    Where no other tool knows more, the table comes back as it is.
     """
     run, trace = session.runs["a"], session.trace()
-    if len({other.info.kind for other in run.traces}) < 2:
+    if trace.info.kind != "ncu" and len({other.info.kind for other in run.traces}) < 2:
         return table, columns, []
     found = session.cached("joined", lambda: joined(run, trace))
     measured = session.cached("measured", lambda: kernel_counters_of(run, trace, found))
@@ -52,7 +52,8 @@ def beside(
     remark = f"ncu: {format_count(measured.launches)} launches, {format_percent(measured.gpu_time_percent)} of GPU time"
     table = with_counters(table, measured)
     collected = [column for column in MEASURED if not table.height or table[column.name].count()]
-    return table, (*columns[:place], *collected, *rest), [remark, *_matches(found)]
+    remarks = [] if trace.info.kind == "ncu" else [remark]
+    return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(found)]
 
 
 def _by_counters(column: Column) -> Column:
