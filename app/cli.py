@@ -166,6 +166,32 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     models.set_defaults(run=_models)
 
+    share = commands.add_parser(
+        "scrub",
+        help="copy a recording without host names, paths, commands and environments",
+        description="Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a "
+        "folder of them. Names of kernels, operators and ranges, times and sizes stay; what was removed is counted.",
+    )
+    share.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="a recording, or a folder of them")
+    share.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
+    )
+    share.add_argument("--force", action="store_true", help="replace copies that are there")
+    _add_plain(share)
+    share.set_defaults(run=_scrub)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check terminal, torch, profilers, permissions and the machine's state",
+        description="Check what `tracetui` and `tracetui profile` need, and say what mends what is missing. Exit code 1 "
+        "where something must be mended.",
+    )
+    doctor.add_argument("--python", metavar="PATH", help="the Python that runs the workload (default: this one)")
+    doctor.add_argument("--output", type=Path, metavar="DIR", help="where runs are to be written (default: here)")
+    doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    _add_plain(doctor)
+    doctor.set_defaults(run=_doctor)
+
     cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     cache.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -197,6 +223,11 @@ def _common_options() -> argparse.ArgumentParser:
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback where something goes wrong"
     )
     return common
+
+
+def _add_plain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _scope_options() -> argparse.ArgumentParser:
@@ -334,6 +365,18 @@ def _models(arguments: argparse.Namespace) -> int:
     from tracetui.app.models_list import print_models
 
     return print_models(arguments.name, format=arguments.format, python=arguments.python, ascii=arguments.ascii)
+
+
+def _scrub(arguments: argparse.Namespace) -> int:
+    from tracetui.app.scrub import scrub_command
+
+    return scrub_command(arguments.paths, arguments.output, force=arguments.force, ascii=arguments.ascii)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from tracetui.app.doctor import doctor_command
+
+    return doctor_command(arguments.python, arguments.output, format=arguments.format, ascii=arguments.ascii)
 
 
 def _cache(arguments: argparse.Namespace) -> int:
