@@ -166,8 +166,9 @@ class CountersView(TableView):
 
     def _missing(self) -> str:
         found = []
-        for trace in self._traces:
-            gaps = not_collected(trace, launch_counters(trace))
+        launches = self._launches()
+        for number, trace in enumerate(self._traces):
+            gaps = not_collected(trace, launches.filter(pl.col("file_number") == number))
             if gaps is not None:
                 found.append(gaps)
         if not found:
