@@ -117,46 +117,32 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
     ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
     kernels = sel.device.filter(pl.col("kind") == "kernel")
     found = project(sel.trace.host, ranges["row"].to_numpy(), kernels)
+    alone = np.flatnonzero(~_covered(found, kernels.height))
+    threads = sel.trace.host.select("process", "thread")[kernels["launch"].gather(alone)]
+    outside = threads.select(pl.lit(None, pl.String).alias("label"), pl.lit(None, pl.String).alias("style"), pl.all())
+    of_range = pl.concat([ranges.select(outside.columns), outside]).with_columns(
+        place=pl.struct(pl.all()).rank("dense").cast(pl.UInt32)
+    )
+    places = of_range.unique("place")
+    # a row per range and kernel inside it, in numbers, since there may be many; then the kernels outside any
     length = found.end - found.begin
-    owner = np.repeat(np.arange(length.size), length)
-    # the positions of each slice, one slice after the other
+    owner = np.repeat(np.arange(length.size, dtype=np.uint32), length)
     ahead = np.concatenate(([0], np.cumsum(length)))[:-1]
     position = np.arange(owner.size) - np.repeat(ahead - found.begin, length)
-    host = sel.trace.host
-    inside = pl.DataFrame(
-        {
-            "label": ranges["label"].gather(owner),
-            "style": ranges["style"].gather(owner),
-            "process": ranges["process"].gather(owner),
-            "thread": ranges["thread"].gather(owner),
-            "range": owner,
-            "kernel": found.work[position] if owner.size else owner,
-        }
-    )
-    alone = np.flatnonzero(~_covered(found, kernels.height))
-    launch = kernels["launch"].gather(alone)
-    outside = pl.DataFrame(
-        {
-            "label": pl.Series([None] * alone.size, dtype=pl.String),
-            "style": pl.Series([None] * alone.size, dtype=ranges["style"].dtype),
-            "process": host["process"].gather(launch),
-            "thread": host["thread"].gather(launch),
-            "range": pl.Series([None] * alone.size, dtype=pl.Int64),
-            "kernel": alone,
-        },
-        schema=inside.schema,
-    )
-    pairs = pl.concat([outside, inside])
+    kernel = np.concatenate((found.work[position] if owner.size else owner, alone)).astype(np.uint32)
+    row = np.concatenate((owner, np.arange(ranges.height, of_range.height, dtype=np.uint32)))
+    pairs = pl.DataFrame({"place": of_range["place"].gather(row), "range": row, "kernel": kernel})
     groups = (
         pairs.with_columns(
             duration=kernels["duration"].gather(pairs["kernel"]), name=kernels["name"].gather(pairs["kernel"])
         )
-        .group_by("label", "style", "process", "thread", "name")
+        .group_by("place", "name")
         .agg(
             *statistics("duration"),
-            instances=pl.col("range").drop_nulls().n_unique(),
+            instances=pl.col("range").filter(pl.col("range") < ranges.height).n_unique(),
             kernels=pl.col("kernel").n_unique(),
         )
+        .join(places, on="place")
         .with_columns(pl.col("name").cast(pl.String), pl.col("style").cast(pl.String).replace(_STYLES))
         .sort(
             "label", "process", "thread", "total", "style", "name",
