@@ -171,7 +171,7 @@ def grouped(
         name = ROUNDING if sel.trace.info.kind == "memory_snapshot" else EARLIER
         # what was never given back was in no event, so of all that is older only the sum is known
         older = table.filter(pl.col("name") == name)["bytes"].sum()
-        extra = pl.DataFrame({"name": [name], "bytes": [whole - total + int(older)]})
+        extra = pl.DataFrame({"name": [name], "bytes": pl.Series([whole - total + int(older)], dtype=pl.Int64)})
         table = pl.concat([table.filter(pl.col("name") != name), extra], how="diagonal")
     base = whole if whole is not None else total
     share = pl.col("bytes") * 100 / base if base else pl.lit(None, dtype=pl.Float64)

@@ -40,6 +40,11 @@ _NEGATIVE = (FREE, REQUESTED, *_RELEASES)
 IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
 _KEYS = ("filename", "line", "name")
 _NO_FILE = frozenset({"", "??", "none", None})
+MAX_SIZE = 1 << 50
+"""Bytes: more than a request that fails for a mistake in its shape, and sums of these stay within 64 bits."""
+MAX_TIME = 1 << 53
+"""µs, so that ns fit 64 bits."""
+MAX_ADDRESS = (1 << 63) - 1
 MAX_STACK = 1 << 16
 """Characters of one stack: what a profiler writes stays far below."""
 
@@ -115,17 +120,21 @@ def _frame_text(filename: Any, line: Any, name: Any) -> str:
     return encodable(f"{where} {function}".strip().replace(";", ",")[:MAX_STACK]) or "?"
 
 
-def ints(values: Sequence[Any], tally: Tally, what: str) -> pl.Series:
-    """Whole numbers of 64 bits; anything else is null and counted."""
-    try:
-        # strict: a number in place of a text must not pass
-        return pl.Series(values, dtype=pl.Int64, strict=True)
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        good = [v if type(v) is int and -(1 << 63) <= v < 1 << 63 else None for v in values]
-        tally.repaired(
-            f"{what} that is no number", sum(v is not None for v in values) - sum(v is not None for v in good)
-        )
-        return pl.Series(good, dtype=pl.Int64)
+def ints(values: Sequence[Any], tally: Tally, what: str, most: int = MAX_ADDRESS) -> pl.Series:
+    """Whole numbers from 0 to `most`; anything else is null and counted.
+
+    Polars is only shown what it can hold: it has crashed on lists with numbers beyond 64 bits.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {int, type(None)}:
+        known = [0 if value is None else value for value in values] if type(None) in kinds else values
+        if not known or (min(known) >= 0 and max(known) <= most):
+            series = pl.Series(np.array(known, dtype=np.int64))
+            unknown = pl.Series([value is None for value in values], dtype=pl.Boolean)
+            return series if len(kinds) < 2 and int in kinds else pl.select(pl.when(~unknown).then(series)).to_series()
+    good = [value if type(value) is int and 0 <= value <= most else None for value in values]
+    tally.repaired(f"{what} that is no number", sum(a is not b for a, b in zip(values, good, strict=True)))
+    return pl.Series(good, dtype=pl.Int64)
 
 
 def trace_rows(entries: Any, device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:
@@ -136,10 +145,10 @@ def trace_rows(entries: Any, device: int, device_type: int, stacks: Stacks, tall
     unknown = [name for name in names if name not in ACTIONS]
     tally.repaired("unknown action of the allocator, kept as 'other'", len(unknown), unknown[0] if unknown else "")
     action = np.array([_CODE[ACTIONS.get(name, "other")] for name in names], dtype=np.int64)
-    size = ints([entry.get("size") for entry in rows], tally, "size")
+    size = ints([entry.get("size") for entry in rows], tally, "size", MAX_SIZE)
     sign = np.where(np.isin(action, _NEGATIVE), -1, 1)
-    free = ints([entry.get("device_free") for entry in rows], tally, "free memory")
-    time = ints([entry.get("time_us") for entry in rows], tally, "time")
+    free = ints([entry.get("device_free") for entry in rows], tally, "free memory", MAX_SIZE)
+    time = ints([entry.get("time_us") for entry in rows], tally, "time", MAX_TIME)
     return _frame(
         {
             "action": pl.Series(action.astype(np.uint8)),
@@ -199,7 +208,8 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
                 segment=base, requested=requested if in_use else None)  # fmt: skip
             at = address + _size(block) if type(address) is int else None
     numbers = ("address", "bytes", "allocated", "stream", "segment", "requested")
-    filled: dict[str, Any] = {key: ints(columns[key], tally, key) for key in numbers}
+    limits = dict.fromkeys(("bytes", "allocated", "requested"), MAX_SIZE)
+    filled: dict[str, Any] = {key: ints(columns[key], tally, key, limits.get(key, MAX_ADDRESS)) for key in numbers}
     filled["action"] = pl.Series(columns["action"], dtype=pl.UInt8)
     filled["stack"] = columns["stack"]
     return _frame(filled, device, device_type)
@@ -211,7 +221,7 @@ def _list(value: Any) -> list[Any]:
 
 def _size(block: dict[Any, Any]) -> int:
     size = block.get("size")
-    return size if type(size) is int and abs(size) < 1 << 62 else 0
+    return size if type(size) is int and 0 <= size <= MAX_SIZE else 0
 
 
 def _frame(columns: dict[str, Any], device: int, device_type: int) -> pl.DataFrame:

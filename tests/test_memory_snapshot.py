@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import copy
 import gzip
+import json
 import os
 import pickle
+import random
 import struct
 import threading
 import time
@@ -15,11 +18,14 @@ import polars as pl
 import pytest
 from snapshot_file import START, Allocator, churn, snapshot, write
 
+from tracetui.analysis.report import report
+from tracetui.app.text_report import report_text
 from tracetui.parsers import schema
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.memory_snapshot import read_memory_snapshot
 from tracetui.parsers.pickle_scan import Refused, load_plain
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.trace import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,7 +271,7 @@ def test_a_history_that_does_not_lead_to_the_end_has_no_totals(tmp_path):
 
 def test_totals_before_an_event_that_does_not_add_up_are_unknown(tmp_path):
     found = snapshot(churn(Allocator(), 40, 3))
-    lost = {"action": "alloc", "addr": 1 << 40, "size": 1 << 50, "stream": 0, "time_us": 1, "frames": []}
+    lost = {"action": "alloc", "addr": 1 << 40, "size": 1 << 45, "stream": 0, "time_us": 1, "frames": []}
     gone = {"action": "free_requested", "addr": 1 << 40, "size": 1, "stream": 0, "time_us": 1, "frames": []}
     entries = found["device_traces"][0]
     trace = read(write(tmp_path / "s.pickle", {**found, "device_traces": [[*entries[:20], lost, gone, *entries[20:]]]}))
@@ -341,6 +347,7 @@ def test_what_is_odd_is_counted_and_the_rest_read(tmp_path):
         7,
         {"action": "user_defined", "size": 1, "time_us": START, "stream": 0},
         {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "time_us": START, "frames": [], "new_key": {"a": 1}},
+        {"action": "free", "addr": 1, "size": 1 << 64, "time_us": 1 << 60, "stream": -1, "frames": None},
         {"action": ["alloc"], "addr": 1 << 80, "size": "big", "time_us": 1.5, "frames": ["x", {"name": "g"}]},
     ]
     found["external_annotations"] = [
@@ -349,13 +356,14 @@ def test_what_is_odd_is_counted_and_the_rest_read(tmp_path):
         {"stage": "?", "name": "x", "time_us": 1},
     ]
     trace = read(write(tmp_path / "s.pickle", found))
-    assert trace.source.events_parsed == 33
-    assert trace.source.events_total == 36
+    assert trace.source.events_parsed == 34
+    assert trace.source.events_total == 37
     told = reasons(trace)
     assert told["entry of the history that is no record"] == told["segment that is no record"] == 1
     assert told["unknown action of the allocator, kept as 'other'"] == 2
     assert told["annotation that began before the recording"] == told["annotation still open at the snapshot"] == 1
     assert trace.memory.filter(pl.col("action") == "other").height == 3
+    assert told["size that is no number"] == told["time that is no number"] == 2
     assert trace.host["name"].cast(pl.String).to_list() == ["open"]
 
 
@@ -481,3 +489,40 @@ def test_many_entries_with_stacks_of_their_own_are_read_in_seconds(tmp_path):
     trace = read(path)
     assert time.perf_counter() - begin < 10
     assert trace.memory["stack"].n_unique() == 50
+
+
+ODD = [None, True, -1, 1 << 62, 1 << 63, 1 << 80, -(1 << 63), 1.5, float("nan"), "x", b"y", [], {}, (), [1], "\ud800"]
+
+
+def spoil(value: Any, chance: random.Random, share: float) -> None:
+    """Puts odd values into the places of a container, or takes places away."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        if chance.random() >= share:
+            spoil(value[key], chance, share)
+        elif isinstance(value, dict) and chance.random() < 0.3:
+            del value[key]
+        else:
+            value[key] = chance.choice(ODD)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_value_and_no_byte_stops_it(tmp_path, seed):
+    chance = random.Random(seed)
+    # entries share their frames, which other tests use too
+    found = copy.deepcopy(snapshot(churn(Allocator(0), 40, 1), churn(Allocator(1), 30, 2)))
+    spoil(found, chance, [0.0, 0.002, 0.02, 0.1][seed % 4])
+    data = bytearray(pickle.dumps(found, seed % 6))
+    for _ in range(0 if seed % 4 else 3):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    path = tmp_path / "s.pickle"
+    path.write_bytes(data)
+    lines: list[str] = []
+    trace = opened_or_said(path, lines)
+    if trace is None:
+        assert "\n" not in lines[0]
+        return
+    skipped = sum(note.count for note in trace.notes if note.kind == "skipped")
+    assert trace.source.events_parsed + skipped == trace.source.events_total
+    section = report(Run(path, (trace,)), sections=["memory"])
+    json.dumps(section, allow_nan=False)
+    assert report_text(section)

@@ -154,6 +154,21 @@ async def test_every_memory_is_named_and_the_fullest_is_drawn(tmp_path):
     assert [(row["device"], row["allocated_bytes"]) for row in peaks] == list(enumerate(most))
 
 
+async def test_a_snapshot_without_times_is_drawn_by_events(tmp_path):
+    allocator = churn(Allocator(), 120, 5)
+    found = snapshot(allocator)
+    for entry in found["device_traces"][0]:
+        del entry["time_us"]
+    most = max(held for held, _ in allocator.held)
+    async with opened(write(tmp_path / "s.pickle", found), tab="memory") as (app, pilot):
+        text = screen_text(app)
+        assert f"peak {format_bytes(most)} allocated" in text
+        assert "first event" in text
+        assert "event 120" in text
+        await press(pilot, "enter", "d")
+        assert "freeing.py" not in screen_text(app)
+
+
 async def test_without_memory_it_says_how_to_record_it(shared_data):
     async with opened(shared_data / "chrome/cudagraph_replay.trace.json.gz", tab="memory") as (app, pilot):
         text = screen_text(app)
