@@ -81,6 +81,10 @@ _WAITS = re.compile(
     r"<built-in method (acquire|poll|select|epoll|wait\w*|sleep|recv\w*|read|join|run_backward|_wait\w*)\b"
     r"|(threading|queue|selectors|multiprocessing/(connection|queues|popen_fork)|concurrent/futures/_base)\.py\(\d+\): "
     r"(wait|_wait\w*|get|select|join|acquire|_?recv\w*|_?poll|result)"
+    # the same as JAX's profiler names them
+    r"|^\$(<unknown> acquire|time sleep|(api|array)\.py:\d+ block_until_ready"
+    r"|(threading|queue|selectors|connection|queues|popen_fork|_base)\.py:\d+ "
+    r"(wait|_wait\w*|get|select|join|acquire|_?recv\w*|_?poll|result))$|\(wait for completion\)$|BlockHostUntil"
     r"|^(cuda|hip|cu)\w*Synchronize|^cudaStreamWaitEvent$|^hsa_signal_wait"
     r"|^(p?poll|p?select|epoll_p?wait2?|sem_(timed|clock)?wait|sigwait\w*|pause|(clock_)?nanosleep|u?sleep|futex|flock"
     r"|pthread_(join|barrier_wait|cond_(timed|clock)?wait|mutex_(timed)?lock|rwlock_(timed)?(rd|wr)lock)"

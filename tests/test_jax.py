@@ -9,11 +9,13 @@ import json_reader
 import polars as pl
 import pytest
 
+from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
+from tracetui.analysis.ranges import ranges
 from tracetui.analysis.scope_tree import split_scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import open_path
@@ -227,11 +229,20 @@ class TestHost:
         assert kinds == {
             "$train.py:10 main": "python", "train": "annotation", "my forward": "annotation",
             "PjitFunction(step)": "operator", "Handle it": "operator", "fusion.1": "operator",
-            "cuLaunchKernel": "driver", "cudaMalloc": "runtime", "dot.4": "operator", "end: dot.4": "annotation",
+            "cuLaunchKernel": "driver", "cudaMalloc": "runtime", "dot.4": "operator", "end: dot.4": "overhead",
             "run work": "operator", "<UNKNOWN>": "driver",
         }  # fmt: skip
         assert trace.host["name"].cast(str).gather(trace.device["range"]).to_list() == ["my forward"]
         assert not trace.notes
+
+    def test_calls_that_only_wait_come_last(self, jax):
+        waits = ["$<unknown> acquire", "$time sleep", "$api.py:2479 block_until_ready", "$threading.py:611 wait",
+                 "ThunkExecutor::Execute (wait for completion)"]  # fmt: skip
+        work = ["$<unknown> join", "$queue.py:10 put", "$api.py:100 jit", "ThunkExecutor::Execute"]
+        trace = jax(*PROCESSES, PYTHON, *(event(name, 10 * at, 5) for at, name in enumerate([*waits, *work])))
+        rows = host_functions(select(trace))
+        assert set(rows.filter("waits")["name"]) == set(waits)
+        assert set(rows.filter(~pl.col("waits"))["name"]) == set(work)
 
     def test_operations_on_the_cpu(self, jax):
         trace = jax(
@@ -243,6 +254,7 @@ class TestHost:
         )  # fmt: skip
         rows = {row["name"]: row["host_self_ns"] for row in operators(select(trace)).iter_rows(named=True)}
         assert rows == {"TfrtCpuExecutable::Execute": 40_000, "dot.1": 9_000, "tanh.2": 4_000}
+        assert ranges(select(trace))["name"].to_list() == ["train"]
         assert trace.device.height == 0
         assert overview(select(trace)).steps == 1
 

@@ -157,8 +157,8 @@ def _host_kind(name: str) -> str | None:
     """What the name alone says."""
     if name.startswith("$"):
         return "python"
-    if name.startswith("end: "):  # where an asynchronous operation ends
-        return "annotation"
+    if name.startswith("end: "):  # the profiler's own mark of where an operation ends
+        return "overhead"
     if re.match(r"(cuda|hip)[A-Z]", name):
         return "runtime"
     return "driver" if re.match(r"cu[A-Z]", name) else None
