@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_NESTED_TUPLES = 1000
 """Tuples of other things than two small numbers; hashing one inside another recurses in C."""
+MAX_LARGE_NUMBERS = 1000
+"""Numbers beyond 64 bits; as keys of a dict, many can be made to have one hash, and each is compared with all."""
 MAX_PROTOCOL = 5
 _NAME_LENGTH = 80
 
@@ -64,6 +66,7 @@ _SIZED = {
     0x8D: 8, 0x8E: 8,
 }  # fmt: skip
 """Bytes of the length that precedes the content of an opcode."""
+_NUMBERS = frozenset(b"\x8a\x8b")
 _LINES = frozenset(b"IFSVLg")
 _TUPLES = frozenset(b"t\x85\x86\x87")
 _CALLS = {
@@ -157,7 +160,7 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
     Returns:
         What is wrong ("" for nothing), where the intact opcodes end, and where the frame begins that reaches beyond.
     """
-    size, position, tuples, rounds = len(data), 0, 0, 0
+    size, position, tuples, large, rounds = len(data), 0, 0, 0, 0
     frame: int | None = None
     frame_end = 0
     run = _RUN.match
@@ -176,6 +179,7 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
         elif op in _SIZED:
             start = position + 1 + _SIZED[op]
             end = start + int.from_bytes(data[position + 1 : start], "little")
+            large += op in _NUMBERS and end - start > 9
         elif op == 0x95:
             end = position + 9
             frame_end = end + int.from_bytes(data[position + 1 : end], "little")
@@ -194,6 +198,7 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
                 _check_memo(_number(data[position + 1 : end - 1]), position)
             if op in b"IL" and end - position > 4096:
                 raise Refused("a pickle of a number with thousands of digits")
+            large += op in b"IL" and end - position > 24
         elif op == 0x80:
             end = position + 2
             if end <= size and data[position + 1] > MAX_PROTOCOL:
@@ -206,6 +211,8 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
             raise Refused(f"a pickle with {_STRANGE[op]}")
         else:
             return f"damaged at byte {position:,}", position, frame if frame_end > position else None
+        if large > MAX_LARGE_NUMBERS:
+            raise Refused("a pickle of numbers beyond 64 bits")
         if end > size:
             break
         position = end

@@ -398,7 +398,14 @@ def tuples(depth: int) -> bytes:
     return b"\x80\x04})" + b"\x85" * depth + b"K\x01s."
 
 
+def same_hash(count: int) -> bytes:
+    """A dict of so many keys that all have the hash 0."""
+    keys = ((n * ((1 << 61) - 1)).to_bytes(12, "little") for n in range(1, count))
+    return b"\x80\x04}(" + b"".join(b"\x8a\x0c" + key + b"N" for key in keys) + b"u."
+
+
 HOSTILE = {
+    "keys of one hash": (same_hash(200_000), "beyond 64 bits"),
     "a call": (pickle.dumps(Evil()), "mkdir"),
     "a call within": (pickle.dumps({"segments": [], "device_traces": [[{"action": Evil()}]]}), "mkdir"),
     "a call, protocol 0": (pickle.dumps(Evil(), 0), "mkdir"),
