@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import json_reader
 import polars as pl
@@ -139,6 +140,36 @@ class TestRecording:
         assert found.steps == 3
         assert found.average["percent"].sum() == pytest.approx(100)
         assert 0 < found.average.filter(pl.col("category") == "cpu_exec")["percent"][0] < 60  # not the step mark itself
+
+
+class TestCpuRecording:
+    PATH = Path(__file__).parent / "data" / "jax_cpu.trace.json.gz"
+
+    @pytest.fixture
+    def trace(self):
+        return open_path(self.PATH, cache=False).main
+
+    def test_both_readers_see_the_same(self, trace):
+        judge = json_reader.read_trace(self.PATH)
+        for frame in ("steps", "host", "device"):
+            seen, plain = getattr(trace, frame), getattr(judge, frame)
+            assert seen.drop("offset", strict=False).equals(plain.drop("offset", strict=False))
+        assert trace.source.events_total == judge.source.events_total
+        assert not trace.notes
+
+    def test_steps_are_those_of_the_thread_with_most(self, trace):
+        assert trace.steps.select("index", "name").rows() == [(0, "train"), (1, "train"), (2, "train")]
+        assert overview(select(trace)).steps == 3
+
+    def test_operations_are_operators_and_what_the_program_named_are_ranges(self, trace):
+        table = operators(select(trace))
+        calls = dict(table.select("name", "calls").rows())
+        assert {name: calls[name] for name in ("dot_general.3", "wrapped_tanh", "ynn_fusion")} == {
+            "dot_general.3": 5, "wrapped_tanh": 5, "ynn_fusion": 5,
+        }  # fmt: skip
+        assert calls["PjitFunction(step)"] == 10  # it calls itself
+        assert not [name for name in calls if name.startswith(("end: ", "$"))]
+        assert sorted(ranges(select(trace))["name"]) == ["forward", "side", "train"]
 
 
 class TestDevices:
