@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from tracetui.analysis.conventions import Conventions
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.report_counters import Counters
+    from tracetui.analysis.run_join import Measured
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -134,7 +136,19 @@ class Sections:
     def _overview(self) -> Overview:
         from tracetui.analysis.overview import overview
 
-        return overview(self.sel)
+        return overview(self.sel, self._conventions)
+
+    @cached_property
+    def _measured(self) -> Measured | None:
+        from tracetui.analysis.run_join import kernel_counters_of
+
+        return None if self.run is None else kernel_counters_of(self.run, self.sel.trace)
+
+    @cached_property
+    def _conventions(self) -> Conventions:
+        from tracetui.analysis.run_join import conventions_of
+
+        return conventions_of(self._measured)
 
     def overview(self) -> Section:
         """Step time by category, GPU metrics, idle time, and what the run waits for."""
@@ -173,9 +187,9 @@ class Sections:
     def kernels(self) -> Section:
         """One row per kernel name."""
         from tracetui.analysis.kernels import kernels
-        from tracetui.analysis.run_join import COUNTERS, kernel_counters_of, with_counters
+        from tracetui.analysis.run_join import COUNTERS, with_counters
 
-        measured = None if self.run is None else kernel_counters_of(self.run, self.sel.trace)
+        measured = self._measured
         counters: dict[str, Json] = {}
         if measured is not None:
             counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
@@ -195,7 +209,7 @@ class Sections:
         """One row per framework operator."""
         from tracetui.analysis.operators import operators
 
-        return self._table(operators(self.sel), OPERATOR_COLUMNS)
+        return self._table(operators(self.sel, conventions=self._conventions), OPERATOR_COLUMNS)
 
     def modules(self) -> Section:
         """The nn.Module tree, depth first."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.analysis.join import KernelJoin, join_kernels
+from tracetui.parsers import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
@@ -102,6 +104,20 @@ def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFram
         tensor_cores=pl.coalesce(told, "tensor_cores"),
         tensor_cores_from=pl.when(told.is_not_null()).then(pl.lit("counters")).otherwise(pl.lit("name")),
     )
+
+
+def conventions_of(measured: Measured | None) -> Conventions:
+    """Our conventions, but of kernels whose counters tell whether they used tensor cores, these decide."""
+    if measured is None:
+        return TRACETUI
+    told: dict[str, bool] = dict(measured.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
+    if not told:
+        return TRACETUI
+
+    def uses_tensor_cores(name: str) -> bool:
+        return told.get(name, kernel_names.uses_tensor_cores(name))
+
+    return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores)
 
 
 def run_joins(run: Run) -> list[Joined]:

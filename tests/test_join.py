@@ -379,3 +379,19 @@ def test_an_ncu_recording_alone_shows_its_own_counters(recording: Recording) -> 
     rows = report(Run(Path("ops"), (trace,)), sections=("kernels",))["run"]["traces"][0]["kernels"]
     assert {row["tensor_cores_from"] for row in rows} == {"counters"}
     assert rows[0]["counters"]["launches"] == 1
+
+
+def test_the_overview_counts_tensor_cores_as_the_counters_tell(recording: Recording) -> None:
+    ours, measured = recording(OPS["kineto_name"]), recording(OPS["ncu_name"])
+    gemm = "nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_NNT"
+
+    def renamed(trace: Trace) -> Trace:
+        names = pl.col("name").cast(str).replace(gemm, "my_kernel").cast(pl.Categorical)
+        return replace(trace, device=trace.device.with_columns(names))
+
+    def share(*traces: Trace) -> float:
+        body = report(Run(Path("ops"), traces), sections=("overview",))["run"]["traces"][0]
+        return float(body["overview"]["gpu"][0]["tensor_core_percent"])
+
+    assert share(renamed(ours)) < share(ours) - 2
+    assert share(renamed(ours), renamed(measured)) == pytest.approx(share(ours))

@@ -9,6 +9,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.measured import conventions
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
@@ -47,7 +48,9 @@ class OperatorsView(TableView):
         """All operators in scope, or each with each of its input shapes."""
         selection = self.session.selection()
         by_shape = self.kind == "by shape"
-        frame = self.session.cached(("operators", by_shape), lambda: operators(selection, by_shape=by_shape))
+        frame = self.session.cached(
+            ("operators", by_shape), lambda: operators(selection, by_shape, conventions(self.session))
+        )
         if (frame["name"] == NOT_ATTRIBUTED).all():
             frame = frame.clear()  # this tool does not know operators
         on_gpu = bool(frame["device_self_ns"].sum())

@@ -16,6 +16,7 @@ from tracetui.analysis.ranks import rank_table
 from tracetui.app import commands
 from tracetui.app.views.base import View
 from tracetui.app.views.host import ranked
+from tracetui.app.views.measured import conventions
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class OverviewView(View):
         selection = self.session.selection()
         trace = selection.trace
         return OverviewData(
-            overview=self.session.cached("overview", lambda: overview(selection)),
+            overview=self.session.cached("overview", lambda: overview(selection, conventions(self.session))),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
