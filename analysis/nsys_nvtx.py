@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
     from tracetui.analysis.selection import Selection
 
+_FOLDED = {"sequence": "seq", "external_id": "op_id", "input_shapes": "sizes"}
+"""Columns of what stood in a range's name, and what it is called there, in PyTorch's order."""
 _STYLES = {"push_pop": "PushPop", "start_end": "StartEnd", "cross_thread": "StartEnd"}
 
 
@@ -198,7 +200,7 @@ def _ranges(sel: Selection) -> pl.DataFrame:
     host = sel.trace.host
     kept = (host["kind"] == "annotation").to_numpy() & scope_mask(sel)
     rows = np.flatnonzero(kept)
-    frame = host.select("name", "domain", "start", "duration", "process", "thread", "style")[rows]
+    frame = host.select("name", "domain", "start", "duration", "process", "thread", "style", *_FOLDED)[rows]
     name, codes = dense(codes_of(frame["name"]))
     # a domain's code + 1, 0 for none: few pairs, however many ranges
     domain = frame["domain"].to_physical().cast(pl.Int64).fill_null(NONE).to_numpy() + 1
@@ -210,7 +212,7 @@ def _ranges(sel: Selection) -> pl.DataFrame:
     ]
     return frame.select(
         pl.Series("row", rows, dtype=pl.Int64),
-        pl.Series("label", spelled, dtype=pl.String).gather(number).alias("label"),
+        _unfolded(pl.Series("label", spelled, dtype=pl.String).gather(number), frame, sel),
         "start",
         "duration",
         "process",
@@ -219,6 +221,17 @@ def _ranges(sel: Selection) -> pl.DataFrame:
         pl.Series("range_id", _ids(frame["start"].to_numpy())),
         pl.Series("lane", lanes_of(host)[rows]),
     )
+
+
+def _unfolded(label: pl.Series, frame: pl.DataFrame, sel: Selection) -> pl.Series:
+    """Labels with what PyTorch's emit_nvtx writes behind an operator's name, which the reader holds apart."""
+    if sel.trace.info.kind != "nsys" or all(frame[column].null_count() == frame.height for column in _FOLDED):
+        return label
+    parts = [
+        pl.when(pl.col(column).is_not_null()).then(pl.format(f", {word} = {{}}", column)).otherwise(pl.lit(""))
+        for column, word in _FOLDED.items()
+    ]
+    return frame.select(pl.concat_str(label, *parts).alias("label"))["label"]
 
 
 def _text(code: int) -> str:

@@ -22,6 +22,7 @@ from nvtx_trace import nvtx_trace
 from tracetui.analysis.nsys_stats import REPORTS, nsys_report
 from tracetui.analysis.nsys_values import rounded
 from tracetui.analysis.projection import enclosing, project
+from tracetui.analysis.ranges import ranges
 from tracetui.analysis.selection import Selection, select
 from tracetui.app import cli
 from tracetui.app.exit_codes import DONE, USAGE
@@ -279,6 +280,19 @@ def test_equal_totals_keep_the_order_of_first_appearance() -> None:
     assert [name[13:-1] for name in nsys_report(sel, "cuda_gpu_mem_time_sum").rows["Operation"]] == [
         "Device-to-Host", "Host-to-Device",
     ]  # fmt: skip
+
+
+def test_labels_of_emit_nvtx_are_as_in_the_file(tmp_path: Path) -> None:
+    texts = [
+        "aten::mm, seq = 3, op_id = 5, sizes = [[2, 3], [3, 4]]", "aten::mm, op_id = 6", "MmBackward0, seq = 3",
+        "aten::mm, seq = 4, op_id = 7", "plain",
+    ]  # fmt: skip
+    file = NsysFile()
+    for number, text in enumerate(texts):
+        file.push_pop(text, 100 * number, 100 * number + 50 - number)
+    sel = select(open_path(file.write(tmp_path / "a.sqlite"), cache=False).traces[0])
+    assert nsys_report(sel, "nvtx_sum").rows["Range"].to_list() == [f":{text}" for text in texts]
+    assert set(ranges(sel)["name"]) == {"aten::mm", "MmBackward0", "plain"}
 
 
 def test_a_graph_recorded_whole_is_left_out_and_said_so() -> None:
