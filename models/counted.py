@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ def counted_cost(
 ) -> Cost | None:
     """The work of a step with this batch, by ``FlopCounterMode`` (matrix products, convolutions, attention).
 
-    Parameters and batch are stood in for by meta tensors: nothing is computed and no memory is used.
+    It runs on a copy whose parameters and batch are meta tensors: nothing is computed, no memory is used, and the model
+    itself keeps nothing of it.
 
     Args:
         model: the nn.Module; it is not changed.
@@ -29,16 +31,12 @@ def counted_cost(
         Null where the model can't run on meta tensors, or this torch has no counter (2.1 and later have).
     """
     try:
-        from torch.func import functional_call
         from torch.utils.flop_counter import FlopCounterMode
 
-        stand_ins = {
-            name: tensor.detach().to("meta").requires_grad_(tensor.requires_grad)
-            for name, tensor in [*model.named_parameters(), *model.named_buffers()]
-        }
+        copied = copy.deepcopy(model, {id(tensor): _stand_in(tensor) for tensor in _numbers_of(model)})
         batch = mapped(batch, lambda tensor: tensor.to("meta"))
         with FlopCounterMode(display=False) as counter, torch.set_grad_enabled(train):
-            output = forward(lambda *given, **named: functional_call(model, stand_ins, given, named), batch)
+            output = forward(copied, batch)
             if train:
                 loss(output, batch).backward()
     except Exception:  # a user's model may do anything; what can't be counted is unknown
@@ -51,6 +49,17 @@ def counted_cost(
         train=train,
     )
     return Cost(flops, 0, moved)
+
+
+def _numbers_of(model: Any) -> list[Any]:
+    return [*model.parameters(), *model.buffers()]
+
+
+def _stand_in(tensor: Any) -> Any:
+    empty = tensor.detach().to("meta")
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(empty, requires_grad=tensor.requires_grad)
+    return empty
 
 
 def _input_bytes(batch: Any) -> int:

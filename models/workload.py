@@ -61,7 +61,7 @@ class Workload:
         import torch
 
         self.entry_name, self.options, self.backend = name, options, parts.backend
-        self.notes = list(parts.notes)
+        self.notes = parts.notes
         self.device = torch.device(options["device"])
         self.train: bool = options["train"]
         self._parts = parts
