@@ -22,9 +22,9 @@ NESTED = ("segments", "modules", "operators", "counters", "by_category", "rules"
 def report_csv(found: Json, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
     if section == "captures":
-        from tracetui.app.captures_csv import flat
+        from tracetui.app.captures_csv import PLAIN, flat
 
-        return _csv(flat(found["run"]["captures"]))
+        return _csv(flat(found["run"]["captures"]), ("name", *PLAIN))
     if section == "ranks":
         return _csv(found["run"].get("ranks", []))
     traces = found["run"]["traces"]

@@ -42,6 +42,8 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
 
         lines += capture_lines(run["captures"], page)
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
+    elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
+        lines += [*page.paragraph("No captures to compare: give a folder with several files of one kind."), ""]
     if run.get("ranks"):
         lines += [*rank_lines(run["ranks"], page), ""]
         traces = [_slowest(run)]

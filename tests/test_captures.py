@@ -266,8 +266,11 @@ def test_chrome_traces_are_compared_when_asked(tmp_path):
 
 
 def test_one_file_has_no_table(tmp_path):
-    path = training(tmp_path / "a.sqlite", 1)
-    assert report(open_path(path, cache=False))["run"]["captures"] == []
+    run = open_path(training(tmp_path / "a.sqlite", 1), cache=False)
+    assert report(run)["run"]["captures"] == []
+    asked = report(run, sections=["captures"])
+    assert "No captures to compare" in report_text(asked)
+    assert report_csv(asked, "captures").startswith("name,path,kind,")
 
 
 class TestRendering:
