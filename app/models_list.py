@@ -75,10 +75,17 @@ def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         if python is None:
             return platform.python_version(), {need.name: None for need in PACKAGES}
-        said = getattr(error, "stderr", None) or getattr(error, "strerror", None) or str(error)
-        last = str(said).strip().splitlines()[-1] if str(said).strip() else type(error).__name__
-        raise UsageError(f"{python} is no Python 3.8 or later that could say what it has: {fit(last, 100)}") from None
+        raise UsageError(f"{python} is no Python 3.8 or later that could say what it has: {_why(error)}") from None
     return version, found
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        said = error.stderr.strip().splitlines()
+        return fit(said[-1], 100) if said else f"exit code {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer in {PROBE_SECONDS} s"
+    return (isinstance(error, OSError) and error.strerror) or "it does not answer as Python does"
 
 
 def _as_json(chosen: list[Entry], python: str | None, version: str, installed: dict[str, str | None]) -> dict[str, Any]:
