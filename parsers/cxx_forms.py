@@ -89,8 +89,11 @@ class Name:
         return _BACK_REFERENCE.sub(argument, text)
 
 
-def function(items: list[str | Group], *, spaces: bool) -> Name | None:
-    """The function that a whole text names: the last name before its parameters; null where the text is no C++."""
+def function(items: list[str | Group], *, spaces: bool, kernel: bool = True) -> Name | None:
+    """The function that a whole text names: the last name before its parameters; null where the text is no C++.
+
+    Kernels return nothing, or a type computed from template arguments: a plain word before a kernel's name is none.
+    """
     name: Name | None = None
     at = 0
     while at < len(items):
@@ -101,8 +104,8 @@ def function(items: list[str | Group], *, spaces: bool) -> Name | None:
             found, at = _name(items, at, spaces=spaces)
             if not found.parts or found.text() in _FUNDAMENTAL or found.text() == "auto":
                 continue
-            if name is not None and name.parts[0].plain and len(name.parts) == 1:
-                return None  # kernels return nothing, or a type computed from template arguments
+            if kernel and name is not None and name.parts[0].plain and len(name.parts) == 1:
+                return None
             name = found
         elif name is not None and isinstance(item, Group) and item.kind == "(":
             name.parameters = item
@@ -331,7 +334,7 @@ class _Form:
             self.mark(f"{group.kind}{inside}{_CLOSING[group.kind]}")
         elif self.prefix.endswith("&"):
             if not self.base:  # &(f(int)), the address of a function
-                address = function(group.items, spaces=spaces)
+                address = function(group.items, spaces=spaces, kernel=False)
                 self.base = address.text() if address is not None else inside
         elif not self.base or (self.tail and self.tail[-1] in _BINARY):
             self.operand(inside)
@@ -362,8 +365,8 @@ def _fundamental(words: list[str]) -> str:
         return "long double" if longs else "double"
     if "short" in words:
         kind = "short"
-    elif longs or "__int64" in words:
-        kind = "long" if longs == 1 else "long long"
+    elif longs or "__int64" in words:  # nvprof's word for long
+        kind = "long long" if longs > 1 else "long"
     else:
         kind = kinds[0] if kinds else "int"
     return f"unsigned {kind}" if "unsigned" in words else kind

@@ -102,6 +102,20 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "void k_bin_bcast<&(op_add(float, float)), float, float, float>(float const*, float*)",
         "void k_bin_bcast<op_add, float, float, float>(const T2 *, T4 *)",
     ),
+    "the function's type given, FlashInfer": (
+        "void flashinfer::activation::act_and_mul_kernel<__half, &(__half silu<__half>(__half const&))>(__half*, int)",
+        "void flashinfer::activation::act_and_mul_kernel<__half, &silu<__half>>(T1 *, int)",
+        "void activation::act_and_mul_kernel<__half, &silu<__half>>(T1 *, int)",
+    ),
+    "an enumeration in a namespace without a name": (
+        "void (anonymous namespace)::act<__half, ((anonymous namespace)::Kind)2>(int)",
+        "void <unnamed>::act<__half, (<unnamed>::Kind)2>(int)",
+        "void <unnamed>::act<__half, 2>(int)",
+    ),
+    "nvprof's long": (
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<long, unsigned long, 4> >(long)",
+        "void at::native::reduce_kernel<int=512, int=1, at::native::ReduceOp<__int64, unsigned __int64, int=4>>(int)",
+    ),
     "cuDNN": (
         "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(int)",
         "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, (bool)0, (bool)1, (cudnnKernelDataType_t)0>(int)",
