@@ -26,6 +26,9 @@ _LIBRARY = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages)/|/lib/python\d|^<(?:frozen|__array_function__)"
     r"|(?:^|/)torch/(?:nn|optim|utils|autograd|distributed|ao|amp|cuda|jit|fx|profiler|export|_\w+|\w+\.py)"
 )
+_OPERATOR = re.compile(r"at::_ops::(\w+)::")
+_NODE = re.compile(r"autograd::generated::(\w+)::apply\(")
+_MACHINERY = re.compile(r"unwind::|CapturedTraceback|gather_with_cpp|CachingAllocator|^c10::|at::detail::|^at::empty")
 
 
 def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
@@ -118,10 +121,11 @@ def _ranges(trace: Trace, rows: Ints) -> pl.Series:
 def _stacks(texts: pl.Series, frees: pl.Series) -> pl.DataFrame:
     texts = texts.alias("stack")
     distinct = texts.unique()
-    frames = [(text, *own_and_library(text)) for text in distinct.to_list() if text is not None]
-    known = pl.DataFrame(frames, schema={"stack": pl.String, "own": pl.String, "library": pl.String}, orient="row")
+    frames = [(text, *own_and_library(text), compiled(text)) for text in distinct.to_list() if text is not None]
+    layout = dict.fromkeys(("stack", "own", "library", "compiled"), pl.String)
+    known = pl.DataFrame(frames, schema=layout, orient="row")
     frame = texts.to_frame().join(known, on="stack", how="left", maintain_order="left")
-    name = pl.coalesce("own", "library", pl.col("stack").str.split(";").list.first(), pl.lit(NO_STACK))
+    name = pl.coalesce("own", "library", "compiled", pl.lit(NO_STACK))
     name = pl.when(frees).then(pl.lit(EARLIER)).otherwise(name)
     return frame.select(name.alias("name"), "own", "library", "stack")
 
@@ -145,3 +149,17 @@ def own_and_library(stack: str) -> tuple[str | None, str | None]:
             own = frame
             break
     return own, library
+
+
+def compiled(stack: str) -> str:
+    """What tells a stack without Python frames: ``mul_Tensor in SoftmaxBackward0``, operator and autograd node.
+
+    Where there is neither, its first frame that is not of the recording or the allocator.
+    """
+    operator, node = _OPERATOR.search(stack), _NODE.search(stack)
+    if operator and node:
+        return f"{operator[1]} in {node[1]}"
+    if operator or node:
+        return (operator or node)[1]  # type: ignore[index]
+    frames = stack.split(";")
+    return next((frame for frame in frames if not _MACHINERY.search(frame)), frames[0])

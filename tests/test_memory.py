@@ -16,7 +16,7 @@ from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, wr
 from tracetui.analysis.memory import memory
 from tracetui.analysis.memory_curve import columns, curve, curve_points
 from tracetui.analysis.memory_lifetime import growth, long_lived, outliving
-from tracetui.analysis.memory_owners import EARLIER, NO_STACK, own_and_library
+from tracetui.analysis.memory_owners import EARLIER, NO_STACK, compiled, own_and_library
 from tracetui.analysis.memory_peak import holders, holding, peak
 from tracetui.analysis.memory_segments import blocks, end_state, ooms, segments
 from tracetui.analysis.selection import Scope, select
@@ -365,6 +365,18 @@ def test_nothing_recorded_is_nothing_known(recording):
 )  # fmt: skip
 def test_own_code_and_libraries(stack, own, library):
     assert own_and_library(stack) == (own, library)
+
+
+def test_stacks_without_python_are_told_by_operator_and_node(recording):
+    named = holders(select(recording(GPT)), "stack").filter(pl.col("own").is_null() & pl.col("stack").is_not_null())
+    assert named.height == 3
+    for row in named.iter_rows(named=True):
+        operator, _, node = row["name"].partition(" in ")
+        assert f"at::_ops::{operator}::" in row["stack"]
+        assert f"generated::{node}::apply" in row["stack"]
+        assert "Backward" in node
+    assert compiled("torch::unwind::unwind();c10::alloc();cublasCreate;__clone") == "cublasCreate"
+    assert compiled("c10::alloc()") == "c10::alloc()"
 
 
 def test_times_are_of_the_snapshot(tmp_path):
