@@ -1,0 +1,1 @@
+"""What `tracetui doctor` looks at, a module per subject."""

@@ -1,0 +1,98 @@
+"""One thing looked at, and what everything is looked at with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.nvidia_tools import version_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tracetui.collectors.probe import Probe
+    from tracetui.parsers.run_manifest import Device, PowerState
+
+OK, WARN, FAIL, SKIPPED = "ok", "warn", "fail", "skipped"
+STATUSES = (OK, WARN, FAIL, SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found."""
+
+    group: str
+    name: str
+    status: str
+    """`ok`; `warn` (it works, but worse or with less); `fail` (something asked for can't work); `skipped`."""
+    message: str
+    """One line: what is there, or what is wrong."""
+    remedy: str = ""
+    """The command or setting that mends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What the output is connected to."""
+
+    is_terminal: bool
+    columns: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPython:
+    """What the Python that runs workloads says of itself; null where it does not say."""
+
+    path: str
+    answered: bool
+    error: str = ""
+    """Why it did not answer."""
+    version: str | None = None
+    torch: str | None = None
+    torch_error: str = ""
+    cuda_runtime: str | None = None
+    cuda_available: bool | None = None
+    cuda_error: str = ""
+    cudnn: str | None = None
+    compute_capability: str | None = None
+    sm_count: int | None = None
+    architectures: tuple[str, ...] = ()
+    """What this torch has kernels for: `sm_90`."""
+    cupti: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the packages that models need, by name; ``error: …`` where one is there but can't be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that the checks look at; made once."""
+
+    probe: Probe
+    environment: Mapping[str, str]
+    terminal: Terminal
+    output: Path
+    is_root: bool
+    is_jetson: bool
+    devices: tuple[Device, ...]
+    power: PowerState
+    driver: str | None
+    cuda_of_driver: str | None
+    l4t: str | None
+    jetpack: str | None
+    python: TargetPython
+
+    @property
+    def has_gpu(self) -> bool:
+        """An NVIDIA GPU that answers."""
+        return bool(self.devices)
+
+    @property
+    def cuda_major(self) -> int | None:
+        """Of the CUDA that traces would be recorded with: that of torch, else of the driver, else of the JetPack."""
+        for version in (self.python.cuda_runtime, self.cuda_of_driver):
+            if numbers := version_numbers(version):
+                return numbers[0]
+        release = version_numbers(self.l4t)
+        return (13 if release[0] >= 38 else 12 if release[0] >= 36 else 11) if release else None

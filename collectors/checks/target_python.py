@@ -1,0 +1,99 @@
+"""Asks the Python that runs workloads what it has, in a process of its own: nothing of it is imported here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors.checks.check import TargetPython
+
+if TYPE_CHECKING:
+    from tracetui.collectors.probe import Probe
+
+SECONDS = 180.0
+"""Importing torch from a board's memory card takes its time."""
+MARK = "tracetui-doctor:"
+_ASK = """
+import json, sys
+found = {"version": ".".join(str(n) for n in sys.version_info[:3]), "packages": {}}
+def say(error):
+    return (type(error).__name__ + ": " + str(error)).splitlines()[0][:300]
+try:
+    import importlib.metadata as metadata
+except ImportError:
+    metadata = None
+def version(*names):
+    for name in names:
+        try:
+            return metadata.version(name)
+        except Exception:
+            pass
+    return None
+try:
+    import torch
+    found["torch"] = torch.__version__
+    found["cuda_runtime"] = torch.version.cuda
+    try:
+        found["cuda_available"] = torch.cuda.is_available()
+        if found["cuda_available"]:
+            torch.cuda.init()
+            facts = torch.cuda.get_device_properties(0)
+            found["compute_capability"] = "%d.%d" % (facts.major, facts.minor)
+            found["sm_count"] = facts.multi_processor_count
+        elif torch.version.cuda:
+            torch.cuda.init()
+    except Exception as error:
+        found["cuda_error"] = say(error)
+    try:
+        found["architectures"] = list(torch.cuda.get_arch_list())
+        found["cudnn"] = str(torch.backends.cudnn.version() or "") or None
+    except Exception:
+        pass
+except ImportError as error:
+    if getattr(error, "name", None) != "torch":
+        found["torch_error"] = say(error)
+except Exception as error:
+    found["torch_error"] = say(error)
+found["cupti"] = version(*("nvidia-cuda-cupti" + end for end in ("", "-cu13", "-cu12", "-cu11")))
+for name, modules in (
+    ("mamba_ssm", ("selective_scan_cuda",)), ("causal_conv1d", ("causal_conv1d_cuda",)), ("timm", ("timm",)),
+    ("triton", ("triton",)), ("PIL", ("PIL",)),
+):
+    try:
+        for module in modules:
+            __import__(module)
+        known = version(name, name.replace("_", "-"), "pillow" if name == "PIL" else name)
+        found["packages"][name] = known or "unknown version"
+    except ImportError as error:
+        if getattr(error, "name", None) not in (name,) + modules:
+            found["packages"][name] = "error: " + say(error)
+    except Exception as error:
+        found["packages"][name] = "error: " + say(error)
+print("tracetui-doctor:" + json.dumps(found))
+"""
+
+
+def ask(probe: Probe, python: str | None) -> TargetPython:
+    """What the Python at a path, or this one, has."""
+    path = python or sys.executable
+    ran = probe.run(path, "-c", _ASK, timeout_s=SECONDS)
+    line = next((line for line in reversed(ran.out.splitlines()) if line.startswith(MARK)), None)
+    if line is None:
+        return TargetPython(path, answered=False, error=_why(ran.code, ran.err))
+    try:
+        said: dict[str, Any] = json.loads(line.removeprefix(MARK))
+    except ValueError:
+        return TargetPython(path, answered=False, error="its answer could not be read")
+    said["architectures"] = tuple(said.get("architectures") or ())
+    known = {key: value for key, value in said.items() if key in TargetPython.__dataclass_fields__}
+    return TargetPython(path, answered=True, **known)
+
+
+def _why(code: int | None, said: str) -> str:
+    last = said.strip().splitlines()[-1] if said.strip() else ""
+    if code is None:
+        return last or "it could not be started"
+    if code < 0:
+        return f"signal {-code} ended it while torch was imported"
+    return last or f"it ended with exit code {code}"

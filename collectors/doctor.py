@@ -1,0 +1,115 @@
+"""`tracetui doctor`: looks at everything that opening and profiling need, and says what mends what is missing.
+
+Nothing is changed, nothing heavy is imported here, and no check can stop the others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors import machine as machines
+from tracetui.collectors import machine_host, machine_jetson, machine_smi
+from tracetui.collectors.checks import permissions, software, state, target_python, terminal
+from tracetui.collectors.checks.check import SKIPPED, STATUSES, Check, Machine, Terminal
+from tracetui.collectors.probe import ROOT, Probe, Runner, run_command
+from tracetui.parsers.run_manifest import Device, PowerState, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+SCHEMA = "tracetui.doctor/1"
+SUBJECTS = (terminal, software, permissions, state)
+
+
+def examine(
+    python: str | None = None,
+    output: Path | None = None,
+    *,
+    root: Path = ROOT,
+    runner: Runner = run_command,
+    environment: Mapping[str, str] | None = None,
+    screen: Terminal | None = None,
+    is_root: bool | None = None,
+) -> list[Check]:
+    """Every check, in the order in which they are shown.
+
+    Args:
+        python: the Python that runs workloads; this one if null.
+        output: where runs are to be written; here if null.
+        root: where the machine's files are.
+        runner: runs the machine's tools.
+        environment: variables; this process's if null.
+        screen: what the output is connected to; looked at if null.
+        is_root: whether this user is root; looked at if null.
+    """
+    probe = Probe(root, runner)
+    jetson = machine_jetson.is_jetson(probe)
+    release = machine_jetson.l4t_release(probe) if jetson else None
+    devices, power = _manifest(root, runner)
+    machine = Machine(
+        probe=probe,
+        environment=os.environ if environment is None else environment,
+        terminal=screen or this_terminal(),
+        output=output or Path.cwd(),
+        is_root=os.geteuid() == 0 if is_root is None else is_root,
+        is_jetson=jetson,
+        devices=devices,
+        power=power,
+        driver=machine_host.driver_version(probe),
+        cuda_of_driver=None if jetson else machine_smi.cuda_of_driver(probe),
+        l4t=release,
+        jetpack=machine_jetson.jetpack(release),
+        python=target_python.ask(probe, python),
+    )
+    found: list[Check] = []
+    for subject in SUBJECTS:
+        try:
+            found += subject.checks(machine)
+        except Exception as error:  # one subject that fails must not hide the others
+            name = subject.__name__.rpartition(".")[2].replace("_", " ")
+            found.append(
+                Check(name.capitalize(), name, SKIPPED, f"could not be looked at: {type(error).__name__}: {error}")
+            )
+    return found
+
+
+def document(found: list[Check]) -> dict[str, Any]:
+    """The checks for scripts."""
+    counts = Counter(check.status for check in found)
+    return {
+        "schema": SCHEMA,
+        "summary": {status: counts.get(status, 0) for status in STATUSES},
+        "checks": [{**asdict(check), "remedy": check.remedy or None} for check in found],
+    }
+
+
+def this_terminal() -> Terminal:
+    """What standard output is connected to."""
+    size = shutil.get_terminal_size()
+    return Terminal(sys.stdout is not None and sys.stdout.isatty(), size.columns, size.lines)
+
+
+def _looked_at(subject: ModuleType, machine: Machine) -> list[Check]:
+    """The checks of one subject; where it fails, it must not hide the others."""
+    try:
+        checks: list[Check] = subject.checks(machine)
+    except Exception as error:
+        name = subject.__name__.rpartition(".")[2].replace("_", " ")
+        said = f"could not be looked at: {type(error).__name__}: {error}"
+        return [Check(name.capitalize(), name, SKIPPED, said)]
+    return checks
+
+
+def _manifest(root: Path, runner: Runner) -> tuple[tuple[Device, ...], PowerState]:
+    """GPUs and state, as run.json would have them."""
+    now = machines.power_state(root=root, runner=runner)
+    said = {"schema": "tracetui.run/1", "device": machines.devices(root=root, runner=runner), "power": {"before": now}}
+    read = parse(said)
+    return (read.device, read.power.before or PowerState()) if read else ((), PowerState())
