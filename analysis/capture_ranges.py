@@ -25,7 +25,7 @@ ROLES = {
     "matmul": re.compile(r"matmul|gemm|\bbmm\b|einsum|\bqk\b|\bscores?\b"),
     "attention": re.compile(r"attention|\battn\b"),
     "backward": re.compile(r"backward|\bbwd\b"),
-    "optimizer": re.compile(r"optim(izer)?\b(?!.*zero)"),
+    "optimizer": re.compile(r"\b(optim(izer)?|opt)\b(?!.*zero)"),
     "loss": re.compile(r"\bloss\b|criterion"),
     "evaluation": re.compile(r"\beval(uation)?\b|\bvalid(ation)?\b"),
     "warmup": re.compile(r"\bwarm ?up\b"),

@@ -19,8 +19,9 @@ GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax"
 SHOWN_CATEGORIES = 5
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
-EACH = (("host_mean_us", "host"), ("launched_span_mean_us", "GPU span"), ("launched_mean_us", "GPU work"))
+EACH = (("host_mean_us", "host"), ("launched_span_mean_us", "GPU proj."), ("launched_mean_us", "GPU work"))
 """Means of one range: how long it was open, from first start to last end of what it launched, and that work's sum."""
+EACH_BASE = "mean of one range; GPU: of the work launched meanwhile, from first start to last end, and its sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _grid(grid: Grid, role: str, page: Page) -> Table:
         Column(grid.down, right=False), Column("", right=False),
         *(Column(_value(grid.across, other)) for other in grid.columns),
     )  # fmt: skip
-    return Table(role.capitalize(), f"mean of one; ranges: {_names(grid.captures.values(), role)}", columns, cells)
+    return Table(role.capitalize(), f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}", columns, cells)
 
 
 def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], page: Page) -> Table:
@@ -135,7 +136,7 @@ def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], page: Page)
         for key, what in EACH
     ]
     columns = (Column("capture", right=False, share=1), Column("", right=False), *(Column(role) for role in roles))
-    return Table("Ranges", "mean of one", columns, cells, len(shown), whole)
+    return Table("Ranges", EACH_BASE, columns, cells, len(shown), whole)
 
 
 def _steps(shown: Sequence[Json], whole: int, page: Page) -> Table:
