@@ -168,12 +168,14 @@ def _styles(label: Ints, style: Ints, size: int) -> pl.Series:
 
 def _categories(device: pl.DataFrame) -> tuple[list[str], Ints]:
     """The kinds of work there are, and the number of each row's kind."""
-    kind, name = device["kind"].cast(pl.String), device["name"].cast(pl.String)
-    told = {text: kernel_names.category(text) for text in name.unique().drop_nulls().to_list()}
-    by_name = name.replace_strict(told, default="other", return_dtype=pl.String)
-    category = pl.select(pl.when(kind.is_in(["kernel", "graph"])).then(by_name).otherwise(kind)).to_series()
-    texts, number = np.unique(category.to_numpy(), return_inverse=True)
-    return texts.tolist(), number.astype(np.int64)
+    name, codes = dense(codes_of(device["name"]))
+    kind = device["kind"].to_physical().to_numpy()
+    told = [kernel_names.category(text) for text in _texts(codes)]
+    texts = sorted({*told, *schema.DEVICE_KINDS})
+    of_name = np.array([texts.index(text) for text in told], np.int64)
+    of_kind = np.array([texts.index(text) for text in schema.DEVICE_KINDS], np.int64)
+    named = np.isin(kind, [schema.DEVICE_KINDS.index(text) for text in ("kernel", "graph")])
+    return texts, np.where(named, of_name[name] if of_name.size else 0, of_kind[kind])
 
 
 def _by_category(inside: _Inside, device: pl.DataFrame, work: Ints, size: int) -> pl.Series:
@@ -184,6 +186,8 @@ def _by_category(inside: _Inside, device: pl.DataFrame, work: Ints, size: int) -
     lists: list[list[dict[str, object]]] = [[] for _ in range(size)]
     for column, text in enumerate(texts):
         chosen = number == column
+        if not chosen.any():
+            continue
         calls = inside.sums(np.append(0, np.cumsum(chosen)), size)
         time = inside.sums(np.append(0, np.cumsum(np.where(chosen, spent, 0))), size)
         for label in np.flatnonzero(calls).tolist():
