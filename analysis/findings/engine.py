@@ -1,0 +1,98 @@
+"""Runs the rules: those on the measurement first, then the others, less what rests on what was refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.findings.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.analysis.findings.rule import Limits, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.facts import Subject
+
+LEAST_GAIN_PERCENT = 2.0
+"""Advice that could not gain more of the step is left out (rule K14)."""
+
+
+def find(subject: Subject, config: Config | None = None, rules: Mapping[str, Rule] | None = None) -> Findings:
+    """What the rules say.
+
+    Args:
+        subject: `facts.Facts` of a run, `facts.Pair` of two, `facts.Sweep` of many.
+        config: the user's thresholds and what they silenced.
+        rules: instead of all.
+    """
+    known = all_rules() if rules is None else rules
+    found: list[tuple[Rule, Finding]] = []
+    abstained: list[Abstention] = []
+    checked: list[str] = []
+    for declared in sorted(known.values(), key=lambda r: not _is_validity(r)):
+        if declared.subject != subject.kind:
+            continue
+        if missing := subject.missing(declared.needs):
+            abstained.append(Abstention(declared.id, missing))
+            continue
+        said = declared.look(subject, limits_of(declared, config))
+        answers = _listed(said)
+        silent = [answer for answer in answers if isinstance(answer, Abstention)]
+        abstained += silent
+        if not silent:
+            checked.append(declared.id)
+        found += [(declared, answer) for answer in answers if isinstance(answer, Finding)]
+    return _sifted(found, abstained, checked, config)
+
+
+def all_rules() -> Mapping[str, Rule]:
+    """Every rule there is, by id."""
+    from tracetui.analysis.findings import catalogue
+
+    return catalogue.load()
+
+
+def limits_of(declared: Rule, config: Config | None = None) -> Limits:
+    """The rule's thresholds, the user's own where given."""
+    own = config.thresholds if config else {}
+    return Limits({name: own.get(f"{declared.id}.{name}", limit.value) for name, limit in declared.thresholds.items()})
+
+
+def _is_validity(declared: Rule) -> bool:
+    return declared.id.startswith("V")
+
+
+def _listed(said: Any) -> list[Finding | Abstention]:
+    if said is None:
+        return []
+    return list(said) if isinstance(said, Iterable) else [said]
+
+
+def _sifted(
+    found: list[tuple[Rule, Finding]], abstained: list[Abstention], checked: list[str], config: Config | None
+) -> Findings:
+    """Takes out what was silenced and what rests on a refuted base; adds remarks to what rests on a doubted one."""
+    silence = config.silenced if config else {}
+    silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
+    heard = [(rule, finding) for rule, finding in found if rule.id not in silence]
+    refuted = {base: rule.id for rule, _ in heard for base in rule.refutes}
+    doubts = {base: f"{rule.id}: {rule.remark}" for rule, _ in heard if rule.remark for base in rule.doubts}
+    kept: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    for rule, finding in heard:
+        by = next((refuted[base] for base in rule.rests_on if base in refuted), None)
+        if by is not None and not _is_validity(rule):
+            suppressed.append(Suppressed(finding, by))
+        elif finding.ceiling_percent is not None and finding.ceiling_percent < LEAST_GAIN_PERCENT:
+            suppressed.append(Suppressed(finding, "K14"))
+        else:
+            remarks = [doubts[base] for base in rule.rests_on if base in doubts and not _is_validity(rule)]
+            kept.append(replace(finding, remarks=(*finding.remarks, *dict.fromkeys(remarks))))
+    kept.sort(key=_rank)
+    return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
+
+
+def _rank(finding: Finding) -> tuple[bool, float, int, str]:
+    return (finding.severity != "invalid", -(finding.impact_ns or 0.0), SEVERITIES.index(finding.severity), finding.id)

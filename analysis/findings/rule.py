@@ -1,0 +1,108 @@
+"""How a rule is declared: what it needs, what it rests on, its thresholds; and the list of them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    pass
+
+SUBJECTS = ("run", "pair", "sweep")
+"""What a rule looks at: `facts.Facts`, `facts.Pair` or `facts.Sweep`."""
+BASES = {
+    "gpu": "what ran on the GPU",
+    "host": "times of the host under the profiler",
+    "shares": "shares of a whole",
+    "whole": "the recording from beginning to end",
+    "steps": "steps that all do the same work",
+    "counters": "Nsight Compute's counters",
+    "clock": "one clock speed during the run",
+}
+"""What findings rest on, and validity rules refute or doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A number that a rule compares with; users override it as ``[thresholds]`` ``"S2.idle_percent" = 40``."""
+
+    value: float
+    unit: str
+    about: str
+    own: bool = False
+    """Our own choice; else as a tool or a vendor has it."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule and how to call it."""
+
+    id: str
+    title: str
+    """What it looks for, in a few words."""
+    subject: str
+    needs: tuple[str, ...]
+    """Names that `Facts.missing` knows: without them the rule abstains."""
+    rests_on: tuple[str, ...]
+    """Keys of `BASES`."""
+    thresholds: dict[str, Threshold]
+    advice: str
+    look: Callable[..., Any]
+    """``look(facts, limits) -> Finding, findings, Abstention or None``; ``limits.NAME`` is a threshold's value."""
+    refutes: tuple[str, ...] = ()
+    """Of a validity rule that suppresses: the bases it refutes."""
+    doubts: tuple[str, ...] = ()
+    """Of a validity rule that annotates: the bases it doubts."""
+    remark: str = ""
+    """What it adds to findings that rest on a base it doubts."""
+    source: str = ""
+    """Who else has the rule, or where its numbers come from."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A rule's thresholds as attributes, the user's own where given."""
+
+    values: dict[str, float] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> float:
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+REGISTRY: dict[str, Rule] = {}
+"""Every rule by its id, in the order of their declaration."""
+
+
+def rule(
+    id: str,
+    title: str,
+    *,
+    needs: tuple[str, ...] = (),
+    rests_on: tuple[str, ...] = (),
+    thresholds: dict[str, Threshold] | None = None,
+    advice: str = "",
+    subject: str = "run",
+    refutes: tuple[str, ...] = (),
+    doubts: tuple[str, ...] = (),
+    remark: str = "",
+    source: str = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declares a rule; the function's docstring is its explanation in docs/rules.md."""
+    unknown = (set(rests_on) | set(refutes) | set(doubts)) - set(BASES)
+    if unknown or subject not in SUBJECTS:
+        raise ValueError(f"rule {id}: {unknown or subject} is not known")
+
+    def declare(look: Callable[..., Any]) -> Callable[..., Any]:
+        if id in REGISTRY:
+            raise ValueError(f"rule {id} is declared twice")
+        REGISTRY[id] = Rule(
+            id, title, subject, needs, rests_on, thresholds or {}, advice, look, refutes, doubts, remark, source
+        )
+        return look
+
+    return declare
