@@ -68,16 +68,7 @@ def examine(
         jetpack=machine_jetson.jetpack(release),
         python=target_python.ask(probe, python),
     )
-    found: list[Check] = []
-    for subject in SUBJECTS:
-        try:
-            found += subject.checks(machine)
-        except Exception as error:  # one subject that fails must not hide the others
-            name = subject.__name__.rpartition(".")[2].replace("_", " ")
-            found.append(
-                Check(name.capitalize(), name, SKIPPED, f"could not be looked at: {type(error).__name__}: {error}")
-            )
-    return found
+    return [check for subject in SUBJECTS for check in _looked_at(subject, machine)]
 
 
 def document(found: list[Check]) -> dict[str, Any]:
