@@ -1,0 +1,1 @@
+"""What the framework was made to do: types, fusion, attention, optimizer, layout."""

@@ -1,0 +1,1 @@
+"""Single kernels: what bounds them, occupancy, grids, caches, and what they could gain at most."""

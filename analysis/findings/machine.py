@@ -1,0 +1,1 @@
+"""The machine during the run: heat, clocks, power mode, memory."""

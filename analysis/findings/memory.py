@@ -1,0 +1,1 @@
+"""The GPU's memory: how near the limit, and how much room there is."""

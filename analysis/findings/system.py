@@ -1,0 +1,1 @@
+"""Bottlenecks of the whole system: launches, the host, data, copies, synchronisation."""

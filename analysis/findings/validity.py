@@ -1,0 +1,1 @@
+"""Is the measurement valid: what the numbers of a recording say about each other."""

@@ -1,0 +1,1 @@
+"""Is the measurement valid: what run.json says beside the recording."""
