@@ -44,13 +44,21 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "cute::SM90_64x128x16_F32F16F16_SS<0, 1>>, void>>(T1::Params)",
     ),
     "FlashAttention 2": (
-        "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::half_t, "
-        "Flash_kernel_traits<64, 128, 128, 4, cutlass::half_t> >, false, true, false>(Flash_fwd_params)",
-        "void flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64, (int)128, (int)128, (int)4, (bool)0, (bool)0, "
+        "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::half_t, "
+        "Flash_kernel_traits<64, 128, 128, 4, cutlass::half_t> >, false, true, false>(flash::Flash_fwd_params)",
+        "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64, (int)128, (int)128, (int)4, (bool)0, (bool)0, "
         "cutlass::half_t, Flash_kernel_traits<(int)64, (int)128, (int)128, (int)4, cutlass::half_t>>, (bool)0, "
-        "(bool)1, (bool)0>(Flash_fwd_params)",
-        "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, 0, 0, cutlass::half_t, Flash_kernel_traits<64, "
-        "128, 128, 4, cutlass::half_t>>, 0, 1, 0>(Flash_fwd_params)",
+        "(bool)1, (bool)0>(flash::Flash_fwd_params)",
+        "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, 0, 0, half_t, Flash_kernel_traits<64, 128, 128, "
+        "4, half_t>>, 0, 1, 0>(Flash_fwd_params)",
+    ),
+    "FlashAttention 3, mangled as Kineto leaves long names": (
+        "_ZN7cutlass13device_kernelIN5flash20enable_sm90_or_laterINS1_12SingleTileTwIN4cute5tupleIJNS4_1CILi128EEES7_"
+        "EEENS_6half_tELb1EEEEEEEvNT_6ParamsE",
+        "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::SingleTileTw<cute::tuple<cute::C<(int)128>, "
+        "cute::C<(int)128>>, cutlass::half_t, (bool)1>>>(T1::Params)",
+        "void device_kernel<enable_sm90_or_later<SingleTileTw<cute::tuple<cute::C<128>, cute::C<128>>, half_t, 1>>>("
+        "T1::Params)",
     ),
     "CUB with its versioned namespace": (
         "void cub::CUB_200200_700_NS::DeviceRadixSortOnesweepKernel<cub::CUB_200200_700_NS::DeviceRadixSortPolicy<"
