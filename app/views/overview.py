@@ -134,6 +134,8 @@ class OverviewView(View):
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}
         if len(self.session.runs["a"].ranks) > 1:
             labels["run.rank"] = "next rank"
+        if self.session.runs["a"].others:
+            labels["run.captures"] = "captures"
         page = self.query_one("#page")
         if page.max_scroll_y:
             labels["page.down"] = "scroll"
