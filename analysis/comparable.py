@@ -29,7 +29,9 @@ def comparable(a: Trace, b: Trace) -> Json:
     compare("world_size", a.info.world_size, b.info.world_size, matters=True)
     compare("gpu", _gpus(a), _gpus(b), matters=True)
     left, right = dict(a.info.captured), dict(b.info.captured)
-    for field in sorted((left.keys() | right.keys()) - NEVER_EQUAL):
+    # what one tool's files never record says nothing about the other's run
+    fields = left.keys() | right.keys() if a.info.tool == b.info.tool else left.keys() & right.keys()
+    for field in sorted(fields - NEVER_EQUAL):
         compare(field, left.get(field), right.get(field), matters=False)
     verdict = "not_comparable" if any(row["matters"] for row in differences) else "comparable"
     return {"verdict": verdict, "differences": differences}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from tracetui.analysis.comparable import comparable
 from tracetui.analysis.diff import diff
 from tracetui.analysis.join import join_kernels
 from tracetui.analysis.kernel_pairs import pairs
@@ -395,3 +396,10 @@ def test_the_overview_counts_tensor_cores_as_the_counters_tell(recording: Record
 
     assert share(renamed(ours)) < share(ours) - 2
     assert share(renamed(ours), renamed(measured)) == pytest.approx(share(ours))
+
+
+def test_settings_that_only_one_tool_records_are_no_difference(recording: Recording) -> None:
+    fields = [row["field"] for row in comparable(recording(VIM), recording(VIM_NSYS))["differences"]]
+    assert fields == ["tool"]
+    same_tool = comparable(recording(VIM), recording("chrome/gpt_small_ctx256.trace.json.gz"))["differences"]
+    assert [row["field"] for row in same_tool] != []

@@ -49,8 +49,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64, (int)128, (int)128, (int)4, (bool)0, (bool)0, "
         "cutlass::half_t, Flash_kernel_traits<(int)64, (int)128, (int)128, (int)4, cutlass::half_t>>, (bool)0, "
         "(bool)1, (bool)0>(flash::Flash_fwd_params)",
-        "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, 0, 0, half_t, Flash_kernel_traits<64, 128, 128, "
-        "4, half_t>>, 0, 1, 0>(Flash_fwd_params)",
+        "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, 0, 0, half_t, Flash_kernel_traits<64, 128, "
+        "128, 4, half_t>>, 0, 1, 0>(Flash_fwd_params)",
     ),
     "FlashAttention 3, mangled as Kineto leaves long names": (
         "_ZN7cutlass13device_kernelIN5flash20enable_sm90_or_laterINS1_12SingleTileTwIN4cute5tupleIJNS4_1CILi128EEES7_"
