@@ -146,7 +146,7 @@ def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
     rows = rows.with_columns(
         size=pl.when(moved).then(pl.col("bytes") / _PER_MB),
         rate=pl.when(moved & (pl.col("duration") > 0)).then(
-            pl.col("bytes") * (1_000_000_000 // pl.col("duration")) / _PER_MB
+            pl.col("bytes").cast(pl.Float64) * (1_000_000_000 // pl.col("duration")) / _PER_MB
         ),
         places=pl.col("memory_kinds").cast(pl.String).str.split(" -> "),
         spelled=_spelled(rows),

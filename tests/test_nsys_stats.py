@@ -11,7 +11,6 @@ import random
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -27,10 +26,7 @@ from tracetui.analysis.selection import Selection, select
 from tracetui.app import cli
 from tracetui.app.exit_codes import DONE, USAGE
 from tracetui.app.nsys_report import render
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
+from tracetui.parsers import Source, Trace, TraceInfo, open_path
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "nsys.md"
@@ -306,6 +302,22 @@ def test_a_graph_recorded_whole_is_left_out_and_said_so() -> None:
     assert any("--cuda-graph-trace=node" in note for note in notes)
     _, notes = render(select(trace), ("nvtx_sum",), "csv", None, ascii=False)
     assert notes == []
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_little_or_nothing_to_report(report: str, tmp_path: Path) -> None:
+    nothing = nsys_report(select(Trace.empty(TraceInfo("nsys", "made"), Source(tmp_path, 0))), report)
+    assert nothing.rows.is_empty()
+    bare = nvtx_trace(
+        ("kernel", "of an unknown GPU", 0, 10),
+        ("memset", "[CUDA memset]", 20, 20),  # takes no time
+        ("os", "poll", 0, 5),
+        ("range", "r", 0, 0),
+    )
+    few = nsys_report(select(bare), report)
+    assert few.rows.columns == nothing.rows.columns
+    assert few.rows.dtypes == nothing.rows.dtypes
+    assert as_csv(select(bare), report).count("\n") == few.rows.height + 1
 
 
 # --- the projection against a plain search
