@@ -47,8 +47,8 @@ def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -
     if run.get("ranks"):
         lines += [*rank_lines(run["ranks"], page), ""]
         traces = [_slowest(run)]
-        others = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
-        lines += [*page.paragraph(f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({others})."), ""]
+        ranks = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
+        lines += [*page.paragraph(f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks})."), ""]
     shown, others = _by_tool(traces, run["main"])
     for trace in shown:
         for block in (_head(trace, page), *text_sections.blocks(trace, page)):
@@ -153,7 +153,7 @@ def _devices(devices: list[Json]) -> str:
             format_bytes(device["memory_bytes"]) if device["memory_bytes"] else "",
         ]
         detail = ", ".join(fact for fact in facts if fact)
-        name = device["name"] or "unnamed"
+        name = device["name"] or "not named in the file"
         kind = f"{name} ({detail})" if detail else name
         kinds[kind] = kinds.get(kind, 0) + 1
     described = (f"{count} × {kind}" if count > 1 else kind for kind, count in kinds.items())
