@@ -120,8 +120,7 @@ class CausalSelfAttention(nn.Module):
             with within("computing softmax"):
                 weights = scores.softmax(-1)
             with within("final matmul"):
-                # softmax is fp32 under autocast; the product takes its operands in one type
-                return weights.to(value.dtype) @ value
+                return weights @ value
 
 
 def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

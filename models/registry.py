@@ -69,6 +69,14 @@ class Entry:
     cost: Cost | None = field(default=None, repr=False)
     """The work of an inference step at the defaults, by arithmetic; null where only building tells."""
 
+    def check(self, options: dict[str, Any]) -> dict[str, Any]:
+        """All options of a build, checked as far as can be done without torch, with the defaults filled in.
+
+        Raises:
+            WrongOption: an option that it does not take, or a wrong value.
+        """
+        return known_options.resolve(self.name, self.options, self.defaults, options)
+
     def build(self, options: dict[str, Any]) -> Workload:
         """Builds the model on its device, ready to run steps. Imports torch.
 
@@ -81,7 +89,7 @@ class Entry:
             UserModelError: the user's own module or factory failed.
             ModelError: it can't be built here: no such device, no such folder of images, ….
         """
-        chosen = known_options.resolve(self.name, self.options, self.defaults, options)
+        chosen = self.check(options)
         require(TORCH, self.name)
         import torch
 

@@ -26,9 +26,10 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .counted import counted_cost
-from .data import RandomImages, samples, shapes, tensors
+from .data import RandomImages, samples, shapes, stacked, tensors
 from .errors import ModelError, UserModelError
 from .workload import Parts, Workload
 
@@ -204,6 +205,7 @@ def _parts(model: Any, make_batch: Any, options: dict[str, Any]) -> Parts:
         whole_batch=None if make_batch is None else _Batches(make_batch),
         notes=notes,
     )
+    _settle(model, parts)
     known: dict[int, Cost | None] = {}
 
     def cost(count: int, train: bool, each: int) -> Cost | None:
@@ -216,6 +218,17 @@ def _parts(model: Any, make_batch: Any, options: dict[str, Any]) -> Parts:
 
     parts.cost = cost
     return parts
+
+
+def _settle(model: Any, parts: Parts) -> None:
+    """Lazy layers learn their sizes from a first batch: of one sample, before anything is counted."""
+    if not any(is_lazy(tensor) for tensor in [*model.parameters(), *model.buffers()]):
+        return
+    batch = parts.whole_batch(1) if parts.whole_batch else stacked([parts.sample(0)])
+    training = model.training
+    with torch.no_grad():
+        _forward(model.eval(), batch)
+    model.train(training)
 
 
 class _Image:

@@ -65,6 +65,8 @@ class Workload:
         self.device = torch.device(options["device"])
         self.train: bool = options["train"]
         self._parts = parts
+        if self.device.index is not None:
+            torch.cuda.set_device(self.device)  # kernels of triton are launched on the current device
         _set_tf32(options["dtype"], self.device.type, self.notes)
         self.ranges = Ranges(nvtx=self.device.type == "cuda", inside=not options["compile"])
         self.model = parts.model.to(self.device).train(self.train)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.models import registry
 from tracetui.models.flops import Cost, compulsory_bytes, deit_cost, gpt_cost, mlp_cost, vim_cost
 from tracetui.models.options import WORDS
 from tracetui.models.registry import ModelError, UnknownModel, WrongOption, entries, find
@@ -154,13 +153,13 @@ def test_wrong_options_are_one_line(name: str, options: dict[str, object], words
     assert isinstance(caught.value, ModelError)
 
 
-def test_all_that_is_asked_is_checked_before_torch_is_missed() -> None:
-    assert registry.known_options.resolve("x", ("batch", "keep"), {"batch": 4, "keep": 0.5}, {"batch": None}) == {
-        "batch": 4,
-        "keep": 0.5,
-    }
-    blocks = registry.known_options.resolve("x", ("reduction_loc",), {}, {"reduction_loc": "9, 3,3"})
-    assert blocks == {"reduction_loc": (3, 9)}
+def test_options_over_the_defaults() -> None:
+    entry = find("topk_deit_tiny")
+    assert entry.check({"batch": None}) == entry.defaults
+    chosen = entry.check({"batch": "8", "keep": "0.5", "reduction_loc": "9, 3,3", "train": True})
+    assert {name: value for name, value in chosen.items() if entry.defaults[name] != value} == {
+        "batch": 8, "keep": 0.5, "reduction_loc": (3, 9), "train": True,
+    }  # fmt: skip
 
 
 def test_a_cost_adds_up() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,8 @@ from tracetui.models.registry import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -133,6 +135,23 @@ def test_what_cannot_be_counted_is_unknown(module: Callable[[str], str]) -> None
     work = find(f"{name}:make").build({})
     work.step(work.make_batch())
     assert (work.flops_per_step(), work.compulsory_bytes_per_step()) == (None, None)
+
+
+def test_the_examples_of_the_documentation(module: Callable[[str], str]) -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    name = module(page.split("```python\n")[1].split("```")[0])
+    for factory, parameters, flops in (
+        ("image_model", 10 * (3 * 64 + 1), 4 * 2 * 10 * 192),
+        ("with_batches", 4160, 32768),
+    ):
+        for train in (False, True):
+            work = find(f"{name}:{factory}").build({"img_size": 8, "train": train})
+            work.step(work.make_batch())
+            assert work.parameters == parameters
+        assert find(f"{name}:{factory}").build({"img_size": 8}).flops_per_step() == flops
+    work = find(f"{name}:OwnSteps").build({})
+    work.step(next(work.batches()))
+    assert (work.samples_per_step, work.parameters, work.flops_per_step()) == (8, None, None)
 
 
 def test_counting_leaves_nothing_in_the_model(module: Callable[[str], str]) -> None:

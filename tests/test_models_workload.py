@@ -256,6 +256,7 @@ def test_with_workers_a_data_loader_brings_them(name: str) -> None:
     assert any(name.startswith("enumerate(DataLoader)#") for name in seen)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_workers_are_processes() -> None:
     work = build("mlp", workers=1)
     batches = work.batches()
