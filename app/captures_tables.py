@@ -105,7 +105,7 @@ def _overview(found: Sequence[Json], page: Page) -> Table:
                 page.time(row["gpu_us"]),
                 _tight(row["busy_percent"]),
                 format_count(row["kernels"]),
-                row["problem"] or (top["short_name"] if top else UNKNOWN),
+                "not read" if row["problem"] else top["short_name"] if top else UNKNOWN,
             ]
         )
     columns = (

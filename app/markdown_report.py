@@ -299,6 +299,8 @@ def _captures(found: list[Json], page: Page) -> list[str]:
         rows = [[plain(cell) for cell in row] for row in table.cells]
         shown = f" ({table.shown} of {table.whole})" if table.shown < table.whole else ""
         lines += [f"## {plain(table.title)}{shown}", "", plain(table.base), "", *_table(titles, rows, align), ""]
+    for row in found:
+        lines += [f"Not read: {plain(row['problem'])}", ""] if row["problem"] is not None else []
     return lines
 
 

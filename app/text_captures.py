@@ -19,4 +19,7 @@ def capture_lines(found: Sequence[Json], page: Page) -> list[str]:
     for table in tables(found, page):
         lines += [page.heading(table.title, "", table.shown, table.whole), *page.paragraph(table.base, indent="  ")]
         lines += [*page.table(table.columns, table.cells), ""]
+    for row in found:
+        if row["problem"] is not None:
+            lines += [*page.paragraph(f"Not read: {row['problem']}"), ""]
     return lines
