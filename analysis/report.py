@@ -80,7 +80,7 @@ def trace_report(
     found: Json = {
         "source": report_sections.source(trace),
         "device": report_sections.devices(trace),
-        "base": sel.describe(),
+        "base": sel.describe() if trace.has_timeline or sel.by_steps else "whole recording",
     }
     counts: dict[str, int] = {}
     filled = report_sections.Sections(sel, limit, run)
