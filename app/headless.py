@@ -125,8 +125,14 @@ def _only_source(run: Run, kind: str) -> Run:
 
 
 def _only_rank(run: Run, rank: int) -> Run:
-    traces = tuple(trace for trace in run.traces if trace.info.rank == rank)
-    if not traces:
+    """The traces of one rank, and those of other tools that belong to no rank."""
+    kinds = {trace.info.kind for trace in run.traces if trace.info.rank == rank}
+    traces = tuple(
+        trace
+        for trace in run.traces
+        if trace.info.rank == rank or (trace.info.rank is None and trace.info.kind not in kinds)
+    )
+    if not kinds:
         there = f"has ranks {_listed(run.ranks)}" if run.ranks else "has no ranks"
         raise UsageError(f"--rank {rank}: {run.path} {there}")
     return replace(run, traces=traces)

@@ -52,7 +52,8 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
             file that may share a run with one of another tool, and never where all are of one tool.
 
     Two files of one tool are never one run, unless they are ranks of one world. Of several that match a file of
-    another tool, it goes to the one that matches best, then to the one whose name is nearest, then to the newest.
+    another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
+    nearest, then to the newest.
     """
     units = _worlds([c for c in candidates if _tool(c) != "memory_snapshot"], candidates)
     if len({tool for unit in units for tool in unit.tools}) > 1:
@@ -92,18 +93,20 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
 
 
 def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[_Unit]:
-    """Units of different tools joined where their kernels match, the best matches first."""
+    """Units of different tools joined where their kernels match: those of one folder, then the best matches first."""
     kernels = {id(unit): kernels_of(unit.first) for unit in units}
-    pairs: list[tuple[float, float, int, _Unit, _Unit]] = []
+    pairs: list[tuple[bool, float, float, int, _Unit, _Unit]] = []
     for left, right in combinations(units, 2):
         fewer = min(len(kernels[id(left)]), len(kernels[id(right)]))
         if left.tools == right.tools or not fewer:
             continue
         shared = len(kernels[id(left)] & kernels[id(right)]) / fewer
         if shared >= LEAST_SHARED:
-            pairs.append((-shared, -_likeness(left.first, right.first), left.place + right.place, left, right))
+            apart = left.first.path.parent != right.first.path.parent
+            likeness = _likeness(left.first, right.first)
+            pairs.append((apart, -shared, -likeness, left.place + right.place, left, right))
     run_of = {id(unit): unit for unit in units}
-    for *_, left, right in sorted(pairs, key=lambda pair: pair[:3]):
+    for *_, left, right in sorted(pairs, key=lambda pair: pair[:4]):
         home, guest = sorted((run_of[id(left)], run_of[id(right)]), key=lambda unit: unit.place)
         if home.tools & guest.tools:
             continue
@@ -138,6 +141,5 @@ def _words(candidate: Candidate) -> set[str]:
 
 
 def _likeness(left: Candidate, right: Candidate) -> float:
-    """How alike two names are, 0 to 1; files of one folder come before those of others."""
-    same_folder = left.path.parent == right.path.parent
-    return (same_folder + SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()) / 2
+    """How alike two names are, 0 to 1."""
+    return SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()

@@ -69,6 +69,16 @@ def test_two_programs_each_with_their_tools() -> None:
     assert runs(kernels) == [["x/trace.json", "x/rep.sqlite"], ["y/trace.json", "y/rep.sqlite"]]
 
 
+def test_files_of_one_folder_come_first() -> None:
+    kernels = {
+        file("bs4/trace.json"): {GEMM, NORM, SCAN},
+        file("bs8/trace.json"): {GEMM, NORM, COPY},
+        file("bs4/counters.csv", "ncu"): {GEMM, COPY},
+        file("bs8/counters.csv", "ncu"): {GEMM, SCAN},
+    }
+    assert runs(kernels) == [["bs4/trace.json", "bs4/counters.csv"], ["bs8/trace.json", "bs8/counters.csv"]]
+
+
 def test_ranks_of_a_world_are_one_run_until_one_repeats() -> None:
     ranks = [file(f"r{n}.json", rank=n, world=2) for n in (0, 1)]
     again = [file(f"s{n}.json", rank=n, world=2) for n in (0, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.report import report
 from tracetui.analysis.run_join import kernel_counters_of, with_counters
 from tracetui.analysis.selection import select
+from tracetui.app.cli import main
 from tracetui.app.markdown_report import report_markdown
 from tracetui.app.text_report import report_text
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema
@@ -403,3 +405,13 @@ def test_settings_that_only_one_tool_records_are_no_difference(recording: Record
     assert fields == ["tool"]
     same_tool = comparable(recording(VIM), recording("chrome/gpt_small_ctx256.trace.json.gz"))["differences"]
     assert [row["field"] for row in same_tool] != []
+
+
+def test_counters_stay_with_a_rank(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ranks = shared_data / "chrome" / "ddp_vit_small_2ranks"
+    counters = shared_data / "ncu" / "vim_basic_stdout_details.csv.gz"
+    paths = [*map(str, sorted(ranks.iterdir())), str(counters)]
+    assert main(["report", *paths, "--rank", "1", "--format", "json", "--section", "kernels", "--limit", "1"]) == 0
+    body = json.loads(capsys.readouterr().out)["run"]
+    assert [trace["source"]["rank"] for trace in body["traces"]] == [1, None]
+    assert [(Path(row["with"]).name, row["matched"]) for row in body["joins"]] == [("rank1.pt.trace.json.gz", 1)]
