@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracetui.app.formats import UNKNOWN, format_count, format_percent
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
-SHOWN_CATEGORIES = 5
+SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
+ACROSS, TOPS_ACROSS = 5, 4
+"""Columns of a grid that a line has room for; more make another table."""
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
 EACH = (("host_mean_us", "host"), ("launched_span_mean_us", "GPU proj."), ("launched_mean_us", "GPU work"))
@@ -47,6 +49,11 @@ class Grid:
     columns: tuple[object, ...]
     captures: dict[tuple[object, object], Json]
 
+    def parts(self, width: int) -> Iterator[Grid]:
+        """Grids of at most so many columns each."""
+        for first in range(0, len(self.columns), width):
+            yield replace(self, columns=self.columns[first : first + width])
+
 
 def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
     """The tables that these captures can fill, the overview first."""
@@ -57,14 +64,14 @@ def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
     if grid is not None:
         for role in GRID_ROLES:
             if any(role in row["phases"] for row in read):
-                yield _grid(grid, role, page)
+                yield from (_grid(part, role, page) for part in grid.parts(ACROSS))
     elif roles := [role for role in GRID_ROLES if any(role in row["phases"] for row in shown)]:
-        yield _ranges(shown, len(read), roles, page)
+        yield _ranges(shown, len(read), roles[:SHOWN_ROLES], page)
     if steps := [row for row in shown if row["in_steps"]]:
         yield _steps(steps, len(read), page)
     yield _categories(shown, len(read), page)
     if grid is not None:
-        yield _top_grid(grid, page)
+        yield from (_top_grid(part, page) for part in grid.parts(TOPS_ACROSS))
     yield _top(shown, len(read), page)
     if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
         yield _attention(shown, len(read), page)
@@ -123,7 +130,7 @@ def _grid(grid: Grid, role: str, page: Page) -> Table:
             times = [_phase(grid.captures.get((value, other)), role, key) for other in grid.columns]
             cells.append([_value(grid.down, value), what, *(page.time(time) for time in times)])
     columns = (
-        Column(grid.down, right=False), Column("", right=False),
+        Column(grid.down, right=False, share=1), Column("", right=False),
         *(Column(_value(grid.across, other)) for other in grid.columns),
     )  # fmt: skip
     return Table(role.capitalize(), f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}", columns, cells)
@@ -187,13 +194,13 @@ def _categories(shown: Sequence[Json], whole: int, page: Page) -> Table:
 def _top_grid(grid: Grid, page: Page) -> Table:
     def cell(row: Json | None) -> str:
         top = row["top_kernel"] if row else None
-        return f"{top['category']} {page.time(top['total_us'])}" if top else UNKNOWN
+        return f"{SHORT.get(top['category'], top['category'])} {page.time(top['total_us'])}" if top else UNKNOWN
 
     cells = [
         [_value(grid.down, value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
         for value in grid.rows
     ]
-    columns = (Column(grid.down, right=False), *(Column(_value(grid.across, other)) for other in grid.columns))
+    columns = (Column(grid.down, right=False, share=1), *(Column(_value(grid.across, other)) for other in grid.columns))
     return Table("Kind of the top kernel", "with its time", columns, cells)
 
 

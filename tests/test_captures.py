@@ -315,6 +315,17 @@ class TestRendering:
         assert ["small", "host", "56.67", "µs", "56.67", "µs"] in grid
         assert ["xl", "host", "40.00", "µs", "-"] in [line.split() for line in lines[lines.index("Backward") :]]
 
+    @pytest.mark.parametrize("contexts", [1, 3, 7])
+    def test_no_line_is_too_long(self, tmp_path, contexts):
+        for model in ("a_model_whose_name_is_longer_than_the_rest", "b_model_whose_name_is_longer_than_the_rest"):
+            for power in range(contexts):
+                training(tmp_path / f"{model}_ctx{128 << power}.sqlite", 100_000)
+        found = report(open_path(tmp_path, cache=False), sections=["captures"])
+        text = report_text(found)
+        assert all(cell_width(line) <= 80 for line in text.splitlines() if "sqlite" not in line)
+        if contexts > 1:
+            assert all(text.count(f"ctx{128 << power}") > 4 for power in range(contexts))
+
     def test_ascii(self, found):
         assert report_text(found, ascii=True).isascii()
 
