@@ -95,7 +95,10 @@ HOST: dict[str, pl.DataType] = {
     "style": RangeStyle,  # of an NVTX range
     "offset": pl.Int64(),  # where the event begins in the uncompressed file
 }
-"""One host event a row, ordered by process, thread, start, then the longer first: a parent precedes its children."""
+"""One host event a row, by thread; of a thread its calls, then its ranges, each by start, then the longer first.
+
+So a parent precedes its children.
+"""
 
 DEVICE: dict[str, pl.DataType] = {
     "kind": DeviceKind,
