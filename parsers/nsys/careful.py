@@ -60,9 +60,10 @@ def _batches(
         try:
             cursor = connection.execute(query.sql(at, end, numbered=True))
             while found := cursor.fetchmany(BATCH):
+                _check_numbers(found, at)
                 yield found
                 at = found[-1][0] + 1
-        except (sqlite3.Error, OverflowError) as error:  # noqa: PERF203  once per damaged place
+        except (sqlite3.Error, OverflowError, _Disorder) as error:  # noqa: PERF203  once per damaged place
             # fetchmany loses the rows that it had fetched before the error
             if found := _up_to_damage(connection, query, at, end):
                 yield found
@@ -74,6 +75,18 @@ def _batches(
             at = behind
         else:
             return
+
+
+class _Disorder(Exception):  # noqa: N818  a kind of damage that SQLite doesn't notice
+    """Row numbers that do not ascend."""
+
+
+def _check_numbers(rows: list[tuple[Any, ...]], at: int) -> None:
+    """Pages of something else may pass for a table's: their rows have any number."""
+    for row in rows:
+        if row[0] < at:
+            raise _Disorder(f"row {row[0]} where {at} was to be")
+        at = row[0] + 1
 
 
 def _unnumbered(connection: sqlite3.Connection, query: Query, tally: Tally) -> Iterator[list[tuple[Any, ...]]]:
@@ -89,10 +102,12 @@ def _up_to_damage(connection: sqlite3.Connection, query: Query, at: int, end: in
     found: list[tuple[Any, ...]] = []
     try:
         for row in connection.execute(query.sql(at, end, numbered=True)):
+            _check_numbers([row], at)
             found.append(row)
+            at = row[0] + 1
             if len(found) >= BATCH:
                 break
-    except (sqlite3.Error, OverflowError):
+    except (sqlite3.Error, OverflowError, _Disorder):
         pass
     return found
 
@@ -106,7 +121,7 @@ def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: i
             row = connection.execute(query.sql(number, end, numbered=True) + " LIMIT 1").fetchone()
         except (sqlite3.Error, OverflowError):
             return None
-        return None if row is None else int(row[0])
+        return None if row is None or row[0] < number else int(row[0])
 
     step = 1
     found: int | None = None
@@ -127,8 +142,9 @@ def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: i
 
 def _count_lost(query: Query, tally: Tally, error: Exception, at: int, behind: int | None, end: int) -> None:
     """Counts what lies on damaged pages: as events, or as something missing."""
+    # rows are numbered from 1; how many there were behind the last one found is not known
     if behind is not None:
-        lost = behind - at
+        lost = max(behind - max(at, 1), 1)
     else:
         lost = end - at + 1 if end < ROWID_END else 1
     count = tally.skipped if query.is_events else tally.missing

@@ -60,6 +60,8 @@ class Database:
     bytes: int
     """Size of the database, uncompressed."""
     tables: dict[str, Table]
+    is_cut: bool = False
+    """It ends in the middle of a page: of the last rows there, values may be lost without a trace."""
 
     def connect(self) -> sqlite3.Connection:
         """A connection of the standard library, for one thread."""
@@ -95,7 +97,10 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         if not source.is_gzip:
             yield _opened(path, path, tally)
             return
-    folder = Path(tempfile.mkdtemp(prefix="tracetui-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="tracetui-"))
+    except OSError as error:
+        raise _no_room(path, Path(tempfile.gettempdir()), error) from error
     try:
         inflated = folder / "export.sqlite"
         _inflate(path, inflated, tally, watch)
@@ -126,8 +131,12 @@ def _inflate(path: Path, target: Path, tally: Tally, watch: Watch) -> None:
             if source.damage:
                 tally.missing("the compressed stream ends early", 1, source.damage)
     except OSError as error:
-        problem = f"could not be inflated into {target.parent.parent}: {error.strerror or error}"
-        raise TraceError(path, problem, "give an inflated file, or set TMPDIR to a folder with room") from error
+        raise _no_room(path, target.parent.parent, error) from error
+
+
+def _no_room(path: Path, folder: Path, error: OSError) -> TraceError:
+    problem = f"could not be inflated into {folder}: {(error.strerror or str(error)).lower()}"
+    return TraceError(path, problem, "give an inflated file, or set TMPDIR to a folder with room")
 
 
 def _opened(path: Path, file: Path, tally: Tally) -> Database:
@@ -142,7 +151,8 @@ def _opened(path: Path, file: Path, tally: Tally) -> Database:
             continue
         if is_partial:
             tally.missing("rows still in the database's write-ahead log or journal, which can't be opened here")
-        return Database(path, uri, file.stat().st_size, tables)
+        size = file.stat().st_size
+        return Database(path, uri, size, tables, is_cut=size % _page_bytes(file) != 0)
     text = str(problem)
     if "locked" in text or "busy" in text:
         raise TraceError(path, "another program is writing this database", "wait until its export has ended") from None
@@ -162,6 +172,11 @@ def _uris(file: Path) -> list[tuple[str, bool]]:
     if keeps_log and not has_log:
         return [(f"{base}?mode=ro&immutable=1", False)]
     return [(f"{base}?mode=ro", False), (f"{base}?mode=ro&immutable=1", has_log)]
+
+
+def _page_bytes(file: Path) -> int:
+    with file.open("rb") as opened:
+        return int.from_bytes(opened.read(HEADER_BYTES)[16:18], "big") or 1
 
 
 def _size(file: Path) -> int:

@@ -75,7 +75,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         connection = database.connect()
         try:
             small = metadata.SmallTables(database, connection, tally)
-            shared = Shared(tally, metadata.vocabulary(small))
+            shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
             known = metadata.read(small, tally)
             found = scan(database, reader, shared, watch)
             if found.partial and not found.rows:

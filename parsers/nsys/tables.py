@@ -55,6 +55,8 @@ class Shared:
 
     tally: Tally
     vocabulary: Vocabulary
+    is_cut: bool = False
+    """Rows may have lost values with the end of the file."""
     threads: Numbering = field(default_factory=Numbering)
     """Numbers of global thread ids."""
     processes: Numbering = field(default_factory=Numbering)
@@ -110,6 +112,10 @@ def _column(batch: pl.DataFrame, name: str) -> pl.Series:
 
 def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool = False) -> pl.DataFrame:
     """The rows that have a start and, unless `open_ended`, an end."""
+    if shared.is_cut and {"start", "end"} <= set(batch.columns):
+        torn = (batch["end"] < batch["start"]).fill_null(value=False)
+        shared.skip("row that lost values with the end of the file", int(torn.sum()))
+        batch = batch.filter(~torn)
     start, end = _column(batch, "start"), _column(batch, "end")
     missing = start.null_count() if open_ended else start.null_count() + end.null_count()
     if not missing and {"start", "end"} <= set(batch.columns):
