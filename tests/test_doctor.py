@@ -300,7 +300,7 @@ def test_pinned_clocks_and_the_model_that_jetpack_5_can_not_have(tmp_path: Path)
         ({"TERM": "xterm-256color", "LANG": "de_DE.utf8"}, "characters", OK, "UTF-8"),
         ({"TERM": "xterm-256color", "LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, "characters", WARN, "POSIX"),
         ({"TERM": "xterm-256color"}, "characters", WARN, "no locale"),
-        ({"TERM": "x", "SSH_TTY": "/dev/pts/1"}, "connection", OK, "over SSH: the mouse is off unless --mouse is given"),
+        ({"TERM": "x", "SSH_TTY": "/dev/pts/1"}, "connection", OK, "the mouse is off unless --mouse is given"),
         ({"TERM": "x", "SSH_TTY": "/dev/pts/1", "TMUX": "a"}, "connection", OK, ", in tmux"),
     ],
 )  # fmt: skip

@@ -22,8 +22,9 @@ LONGEST = 32 << 20
 LOOK_AHEAD = 256
 """A string so near the end of a piece may turn out to be a key in the next one."""
 CACHED = 1 << 19
-_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"([ \t\r\n]*:)?', re.DOTALL)
-_NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
+"""A string ends on the line that it begins on: a quote that is missing misleads to the end of its line only."""
+_NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT})
 _METADATA = ("process_name", "thread_name", "process_labels")
@@ -62,11 +63,11 @@ class JsonScrubber:
                 yield from out
             held = held[cut:]
             if len(held) > LONGEST:
-                yield self._outside(held)
+                yield b"" if self._depth else self._outside(held)
                 held = b""
         out, used = self._some(held, final=True)
         yield from out
-        yield self._outside(held[used:])
+        yield b"" if self._depth else self._outside(held[used:])
 
     def _quickly(self, text: bytes) -> bytes | None:
         """The copy of whole objects, of which only the strings that change are looked at one by one.
@@ -207,12 +208,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _end_of_objects(text: bytes) -> int:
-    """Where the last object in a text ends, 0 where that can't be said from its quotes alone."""
+    """Where the last object in a text ends, 0 where that can't be said from the quotes of its line."""
     end = len(text)
     for _ in range(4):
         end = text.rfind(b"}", 0, end)
         if end <= 0:
             return 0
-        if text.count(b'"', 0, end) % 2 == 0:
+        if text.count(b'"', text.rfind(b"\n", 0, end) + 1, end) % 2 == 0:
             return end + 1
     return 0

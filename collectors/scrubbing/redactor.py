@@ -153,7 +153,7 @@ class Redactor:
         kept = _PACKAGES.search(path) or _STANDARD.search(path)
         tail = kept["kept"] if kept else re.split(r"[\\/]+", path.rstrip("\\/"))[-1]
         folder = path[: len(path.rstrip("\\/")) - len(tail)] if tail else path
-        if folder.rstrip("/") == PLACE or re.fullmatch(rf"{PLACE}/\d+/", folder):
+        if PLACE in (folder.rstrip("/"), path.rstrip("/")) or re.fullmatch(rf"{PLACE}/\d+/", folder):
             return path
         if _PERSON.fullmatch(path.rstrip("\\/")) or path.rstrip("/") in ("/root", "~", ""):
             tail = ""
