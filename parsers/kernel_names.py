@@ -37,6 +37,8 @@ def _words(text: str) -> frozenset[str]:
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ANONYMOUS = re.compile(r"(\(anonymous namespace\)|<unnamed>)::")
 _GENERIC_BASES = frozenset({"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel", "kernel_agent", "run"})
+_GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
+"""What only lets a kernel be compiled for some GPUs: `flash::enable_sm90_or_later<…>`."""
 _LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
 
 # Template arguments that carry no meaning of their own: dispatch machinery, containers, index arithmetic.
@@ -160,8 +162,12 @@ def _inner_name(template: str) -> str:
     words = [word for word in _IDENTIFIER.findall(template.split("<")[0]) if word not in _PLUMBING]
     if "<" not in template and " " in template and "::" not in template:  # from a mangled name
         return next((w for w in words if w[0].isupper()), words[0] if words else "")
-    first = template.split(",")[0].split("<")[0]
-    return first.split("::")[-1].strip()
+    while True:
+        first, _, inside = template.partition("<")
+        name = first.split(",")[0].split("::")[-1].strip()
+        if not inside or "," in first or not _GUARDS.fullmatch(name):
+            return name
+        template = inside
 
 
 def _own_name(parts: _Parts) -> str:
@@ -171,7 +177,8 @@ def _own_name(parts: _Parts) -> str:
     if "cublasGemv" in parts.template:
         return "gemvx::kernel"  # ncu leaves the namespace out
     inner = _inner_name(parts.template)
-    if inner and inner not in _PLUMBING and not inner[0].isdigit() and "cutlass" in parts.path[0]:
+    of_cutlass = "cutlass" in parts.path[0] or parts.path == ("device_kernel",)  # ncu leaves the namespace out
+    if inner and inner not in _PLUMBING and not inner[0].isdigit() and of_cutlass:
         return inner
     return "::".join(parts.path[-3:])
 
@@ -267,7 +274,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("elementwise", r"rotary|rope_"),
         ("other", r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index"),
         ("copy", r"reshape_and_cache"),
-        ("attention", r"flash|fmha|attention|attn|sdpa|dot_do_o|convert_dq"),
+        ("attention", r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv"),
         ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing"),
         (
             "conv",
@@ -342,7 +349,7 @@ _PLAIN_MATH = re.compile(
 )
 _TENSOR_MATH = re.compile(
     r"tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
-    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
+    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash(?!infer)|prefillwith|warpspecialized|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
     re.IGNORECASE,
 )
 _PRE_AMPERE_FMHA = re.compile(r"fmha_cutlass[FB]_(f32\w*_sm(50|60|70|75)|\w+_sm50)")

@@ -158,3 +158,33 @@ def test_little_time_is_in_other(recording: Callable[[str], Trace], path: str) -
     assert sum(other.values()) < 0.02 * sum(time.values()), other
     assert all(len(short_name(name)) <= kernel_names.SHORT_NAME_LENGTH for name in time)
     assert {category(name) for name in time} <= set(kernel_names.CATEGORIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "kind", "tensor_cores"),
+    [
+        (
+            "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+            "flash::CollectiveMainloopFwdSm90<(int)2, cute::tuple<cute::C<(int)1>>>>>>(T1::Params)",
+            "FlashAttnFwdSm90",
+            "attention",
+            True,
+        ),
+        # as ncu spells it
+        (
+            "void device_kernel<enable_sm80_to_sm89<FlashAttnFwdSm80<int>>>(T1::Params)",
+            "FlashAttnFwdSm80",
+            "attention",
+            True,
+        ),
+        ("void flashinfer::norm::RMSNormKernel<8u, __half>(int)", "RMSNormKernel", "norm", False),
+        (
+            "void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::X<1> >(int)",
+            "BatchPrefillWithPagedKVCacheKernel",
+            "attention",
+            True,
+        ),
+    ],
+)
+def test_kernels_of_attention_libraries(name: str, short: str, kind: str, tensor_cores: bool) -> None:
+    assert (short_name(name), category(name), uses_tensor_cores(name)) == (short, kind, tensor_cores)
