@@ -99,7 +99,7 @@ class Entry:
         torch.manual_seed(chosen["seed"])
         parts = importlib.import_module("." + _MODULES[self.family], __package__).build(self.name, chosen)
         if isinstance(parts, Parts):
-            return Workload(self.name, chosen, parts)
+            return Workload(self.name, self.family, chosen, parts)
         own: Workload = parts  # the user's factory made a workload
         return own
 

@@ -80,7 +80,7 @@ def _factory(name: str) -> Any:
             raise UserModelError(
                 f"no module {path!r} in the current directory or on PYTHONPATH; {name!r} means MODULE:FACTORY", text
             ) from None
-        raise UserModelError(f"{path} can't be imported: {_line(error)}", text) from None
+        raise UserModelError(f"{path} can't be imported: {_line(error)}", text) from error
     try:
         found = operator.attrgetter(attribute)(found)
     except AttributeError:
@@ -95,7 +95,7 @@ def _called(name: str, factory: Any, options: dict[str, Any]) -> Any:
         return factory(dict(options)) if _takes_one(factory) else factory()
     except (Exception, SystemExit) as error:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        raise UserModelError(f"{name} failed: {_line(error)}", text) from None
+        raise UserModelError(f"{name} failed: {_line(error)}", text) from error
 
 
 def _takes_one(called: Any) -> bool:
@@ -166,11 +166,13 @@ class OwnWorkload(Workload):
         """What can be known of any workload, and over it what the object says."""
         described = {
             "model": self.entry_name,
+            "family": "user",
             "parameters": self.parameters,
             "backend": self.backend,
-            "batch_requested": self.options["batch"],
-            "flops": self.flops_per_step(),
-            "compulsory_bytes": self.compulsory_bytes_per_step(),
+            "requested_batch": self.options["batch"],
+            "batch": self.samples_per_step,
+            "flops_per_step": self.flops_per_step(),
+            "compulsory_bytes_per_step": self.compulsory_bytes_per_step(),
             "options": dict(self.options),
             "notes": ["the workload runs its own steps: options apply as far as it heeds them"],
         }

@@ -49,6 +49,7 @@ class Workload:
 
     Attributes:
         entry_name: as it was asked for.
+        family: see `registry.Entry`.
         model: the nn.Module, on its device.
         backend: who computes it, see `Parts`.
         parameters: numbers in the model, counted.
@@ -57,10 +58,10 @@ class Workload:
         options: all options, with the defaults filled in.
     """
 
-    def __init__(self, name: str, options: dict[str, Any], parts: Parts) -> None:
+    def __init__(self, name: str, family: str, options: dict[str, Any], parts: Parts) -> None:
         import torch
 
-        self.entry_name, self.options, self.backend = name, options, parts.backend
+        self.entry_name, self.family, self.options, self.backend = name, family, options, parts.backend
         self.notes = parts.notes
         self.device = torch.device(options["device"])
         self.train: bool = options["train"]
@@ -76,7 +77,7 @@ class Workload:
         self.parameters: int = sum(parameter.numel() for parameter in self.model.parameters())
         self.samples_per_step: int | None = None
         self._seen: set[int] = set()
-        self._shapes: list[list[int]] | None = None
+        self._shapes: list[list[int]] = []
         self._autocast = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options["dtype"])
         self._callable = _compiled(self.model) if options["compile"] else self.model
         self._optimizer: Any = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE) if self.train else None
@@ -147,42 +148,39 @@ class Workload:
         return shapes(batch)
 
     def describe(self) -> dict[str, Any]:
-        """What run.json keeps of the workload; unknown is null."""
+        """What run.json keeps of the workload (`parsers.run_manifest.Workload` has its keys); unknown is null.
+
+        Best asked after the steps: then it knows the batch that was really seen.
+        """
         import torch
 
-        cuda = self.device.type == "cuda"
         return {
             "model": self.entry_name,
-            "parameters": self.parameters,
+            "family": self.family,
             "backend": self.backend,
             "backend_versions": dict(self._parts.versions),
+            "parameters": self.parameters,
             "device": str(self.device),
             "dtype": self.options["dtype"],
-            "autocast": None if self._autocast is None else str(self._autocast).replace("torch.", ""),
+            "autocast": self._autocast is not None,
             "loss_scaling": self._scaler is not None,
-            "tf32": {
-                "matmul": torch.backends.cuda.matmul.allow_tf32,
-                "cudnn": torch.backends.cudnn.allow_tf32,
-            }
-            if cuda
-            else None,
-            "cudnn_benchmark": torch.backends.cudnn.benchmark if cuda else None,
-            "cudnn_deterministic": torch.backends.cudnn.deterministic if cuda else None,
-            "threads": torch.get_num_threads(),
+            "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+            "tf32_cudnn": torch.backends.cudnn.allow_tf32,
             "train": self.train,
+            "grad_enabled": self.train,
             "optimizer": "AdamW" if self.train else None,
-            "compile": self.options["compile"],
-            "batch_requested": self.options["batch"],
-            "batch_seen": sorted(self._seen),
+            "compile": "default" if self.options["compile"] else None,
+            "seed": self.options["seed"],
+            "data": self.options.get("data", "random"),
+            "data_loader": self.has_loader,
+            "workers": self.options["workers"] or 0 if self.has_loader else None,
+            "pin_memory": self.has_loader and self.device.type == "cuda",
+            "requested_batch": self.options["batch"],
+            "batch": self.samples_per_step,
+            "batches_seen": sorted(self._seen),
             "input_shapes": self._shapes,
-            "data": {
-                "source": self.options.get("data", "random"),
-                "loader": self.has_loader,
-                "workers": self.options["workers"] or 0 if self.has_loader else None,
-                "pin_memory": self.has_loader and cuda,
-            },
-            "flops": self.flops_per_step(),
-            "compulsory_bytes": self.compulsory_bytes_per_step(),
+            "flops_per_step": self.flops_per_step(),
+            "compulsory_bytes_per_step": self.compulsory_bytes_per_step(),
             "options": dict(self.options),
             "ranges": list(self.ranges.seen),
             "notes": list(self.notes),

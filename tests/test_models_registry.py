@@ -245,7 +245,10 @@ def test_only_relative_imports() -> None:
                 assert not {alias.name.split(".")[0] for alias in node.names} & {"tracetui", "models"}, source
 
 
-def test_the_list_works_copied_elsewhere_with_the_standard_library_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", ["python3.8", sys.executable], ids=["python3.8", "this"])
+def test_the_list_works_copied_elsewhere_with_the_standard_library_only(tmp_path: Path, python: str) -> None:
+    if shutil.which(python) is None:
+        pytest.skip(f"there is no {python}")
     shutil.copytree(MODELS, tmp_path / "carried")
     script = (
         "import json, sys\n"
@@ -260,7 +263,7 @@ def test_the_list_works_copied_elsewhere_with_the_standard_library_only(tmp_path
     )
     # -S leaves out site-packages: as a Python without anything installed.
     done = subprocess.run(
-        [sys.executable, "-S", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+        [python, "-S", "-W", "error", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     count, loaded, said = json.loads(done.stdout)
     assert (count, loaded) == (len(entries()), [])

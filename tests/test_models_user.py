@@ -115,7 +115,7 @@ def test_what_trains_it(module: Callable[[str], str]) -> None:
         assert any("mean of its squares" in note for note in work.describe()["notes"]) == (how == "neither")
         # forward, and the gradient of the weight: nobody needs that of the input
         assert work.flops_per_step() == 2 * 2 * 3 * 4 * 2
-        assert (work.samples_per_step, work.describe()["batch_requested"]) == (3, 4)
+        assert (work.samples_per_step, work.describe()["requested_batch"]) == (3, 4)
 
 
 def test_what_cannot_be_counted_is_unknown(module: Callable[[str], str]) -> None:
@@ -207,7 +207,11 @@ def test_an_object_that_runs_its_own_steps(module: Callable[[str], str]) -> None
     assert (work.own.steps, work.samples_per_step, work.parameters, work.backend) == (2, 6, 12, "user")
     assert work.input_shapes(next(batches)) == [[6, 3]]
     described = json.loads(json.dumps(work.describe()))
-    assert (described["dtype"], described["flops"], described["compulsory_bytes"]) == ("fp8", 108, None)
+    assert (described["dtype"], described["flops_per_step"], described["compulsory_bytes_per_step"]) == (
+        "fp8",
+        108,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,6 +237,8 @@ def test_what_goes_wrong_is_one_line_and_a_traceback_for_the_log(
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert in_traceback in caught.value.traceback_text
+    # so that a traceback of this error shows the user's own lines too
+    assert (caught.value.__cause__ is not None) == bool(in_traceback)
 
 
 def test_a_module_that_is_not_there() -> None:

@@ -62,12 +62,28 @@ def test_a_step_and_its_account(name: str, train: bool) -> None:
     assert work.parameters == sum(parameter.numel() for parameter in work.model.parameters())
     described = json.loads(json.dumps(work.describe()))
     assert described["model"] == name
-    assert described["batch_seen"] == [SMALL[name]["batch"]]
+    assert described["batches_seen"] == [described["batch"]] == [SMALL[name]["batch"]]
     assert described["input_shapes"] == work.input_shapes(batch)
-    assert described["flops"] == work.flops_per_step() > 0
-    assert described["compulsory_bytes"] == work.compulsory_bytes_per_step() > 4 * work.parameters * 0.5
+    assert described["flops_per_step"] == work.flops_per_step() > 0
+    assert described["compulsory_bytes_per_step"] == work.compulsory_bytes_per_step() > 4 * work.parameters * 0.5
     assert (described["train"], described["optimizer"]) == (train, "AdamW" if train else None)
-    assert (described["autocast"], described["tf32"], described["device"]) == (None, None, "cpu")
+    assert (described["autocast"], described["compile"], described["device"]) == (False, None, "cpu")
+
+
+def test_run_json_has_a_place_for_what_is_said() -> None:
+    from tracetui.parsers.run_manifest import parse
+
+    work = build("vim_tiny", train=True, dtype="bf16", workers=0)
+    work.step(work.make_batch())
+    manifest = parse({"schema": "tracetui.run/1", "workload": json.loads(json.dumps(work.describe()))})
+    assert manifest is not None
+    assert manifest.notes == ()
+    kept = manifest.workload
+    assert (kept.model, kept.family, kept.backend, kept.dtype) == ("vim_tiny", "vim", "reference", "bf16")
+    assert (kept.train, kept.grad_enabled, kept.autocast, kept.workers) == (True, True, True, 0)
+    assert (kept.requested_batch, kept.batch, kept.input_shapes) == (2, 2, ((2, 3, 32, 32), (2,)))
+    assert (kept.flops_per_step, kept.parameters) == (work.flops_per_step(), work.parameters)
+    assert kept.compulsory_bytes_per_step == work.compulsory_bytes_per_step()
 
 
 def test_the_defaults_are_what_the_list_says() -> None:
@@ -175,7 +191,7 @@ def test_half_precision_is_autocast(name: str, dtype: str, autocast: str) -> Non
     work.model.register_forward_hook(lambda *given: seen.append(given[2].dtype))
     work.step(work.make_batch())
     assert seen == [getattr(torch, autocast)]
-    assert work.describe()["autocast"] == autocast
+    assert work.describe()["autocast"]
     assert next(work.model.parameters()).dtype == torch.float32
     assert work.compulsory_bytes_per_step() < build(name).compulsory_bytes_per_step()
 
@@ -240,7 +256,8 @@ def test_without_workers_one_batch_is_used_again() -> None:
     work = build("mlp")
     first, second = islice(work.batches(), 2)
     assert first is second
-    assert work.describe()["data"] == {"source": "random", "loader": False, "workers": None, "pin_memory": False}
+    described = work.describe()
+    assert (described["data"], described["data_loader"], described["workers"]) == ("random", False, None)
 
 
 @pytest.mark.parametrize("name", ["mlp", "vim_tiny", "gpt_small"])
@@ -251,7 +268,7 @@ def test_with_workers_a_data_loader_brings_them(name: str) -> None:
     assert not torch.equal(first[0], second[0])
     work.step(first)
     assert work.samples_per_step == SMALL[name]["batch"]
-    assert work.describe()["data"]["workers"] == 0
+    assert work.describe()["workers"] == 0
     seen = [name for name, _ in ranges_of(lambda: next(batches))]
     assert any(name.startswith("enumerate(DataLoader)#") for name in seen)
 
@@ -273,7 +290,7 @@ def test_the_batch_is_counted_from_its_tensors() -> None:
     assert work.flops_per_step() == build("mlp", batch=5).flops_per_step()
     work.step(work.make_batch())
     described = work.describe()
-    assert (described["batch_requested"], described["batch_seen"]) == (3, [3, 5])
+    assert (described["requested_batch"], described["batch"], described["batches_seen"]) == (3, 3, [3, 5])
 
 
 def test_batches_of_any_build() -> None:
@@ -319,8 +336,7 @@ def test_steps_on_a_folder_of_images(folder: Path) -> None:
     batches = work.batches()
     for _ in range(4):  # three images: the second batch begins the folder anew
         work.step(next(batches))
-    assert work.describe()["batch_seen"] == [2]
-    assert work.describe()["data"]["loader"]
+    assert (work.describe()["batches_seen"], work.describe()["data_loader"]) == ([2], True)
     assert work.input_shapes(work.make_batch()) == [[2, 3, 32, 32], [2]]
     with pytest.raises(ModelError, match="3 samples don't fill a batch of 4"):
         next(build("vim_tiny", data=f"imagefolder:{folder}", batch=4).batches())
