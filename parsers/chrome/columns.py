@@ -137,14 +137,18 @@ def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[
 def move_to_host(events: Events, rows: NDArray[np.int64], kind: NDArray[Any], **more: NDArray[Any]) -> None:
     """Moves rows of the device group to the host group, as events of these kinds; `more` are columns they gain."""
     device, host = events.groups["device"], events.groups["host"]
-    moved = blank(HOST, rows.size)
-    for column in moved:
-        if column in device:
-            moved[column] = device[column][rows]
-    moved["kind"] = kind.astype(np.uint8)
-    moved |= more
-    whole = host | blank({name: HOST[name] for name in more if name not in host}, host["start"].size)
-    events.groups["host"] = {name: np.concatenate([column, moved[name]]) for name, column in whole.items()}
     kept = np.ones(device["kind"].size, np.bool_)
     kept[rows] = False
-    events.groups["device"] = {name: column[kept] for name, column in device.items()}
+    layout = {name: dtype for name, dtype in HOST.items() if name in host or name in more}
+    moved: Columns = {}
+    for name in list(device):  # each column is let go as it is split, so that the whole never exists twice
+        column = device.pop(name)
+        if name in layout:
+            moved[name] = column[rows]
+        device[name] = column[kept]
+    moved |= {"kind": kind.astype(np.uint8), **more}
+    moved |= blank({name: dtype for name, dtype in layout.items() if name not in moved}, rows.size)
+    if host["start"].size:
+        whole = host | blank({name: dtype for name, dtype in layout.items() if name not in host}, host["start"].size)
+        moved = {name: np.concatenate([whole.pop(name), moved.pop(name)]) for name in layout}
+    events.groups["host"] = {name: moved[name] for name in layout}
