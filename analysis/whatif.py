@@ -1,0 +1,250 @@
+"""What a run would last if some of its GPU work were shorter, or not there at all: a replay of its launches.
+
+The recording is played again with the host as one line of launches and waits and the GPU as one queue. A kernel begins
+when the work before it is done and its launch has been made; a wait of the host ends when the work that it waited for
+does. Nothing else moves. With nothing taken away the replay ends when the recording did, to the nanosecond.
+
+The answer is the most there is to gain: launching costs no latency, and work that overlapped other work still does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis import intervals, names
+from tracetui.analysis.activities import Activities, activities
+from tracetui.analysis.steps import step_slots
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.selection import Selection
+
+    Bools = NDArray[np.bool_]
+
+BLOCKING_CALL_NS = 100_000
+"""A call other than a wait that takes longer while the GPU works may be waiting too: for room in the launch queue, for
+a copy from pageable memory."""
+WAITS = re.compile(
+    r"^(cuda|hip|cu)\w*Synchronize|^(cuda|hip)Memcpy(2D|3D|\w*Symbol)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"
+)
+"""Calls that return only once the GPU has done what they wait for."""
+_NEVER = np.iinfo(np.int64).min // 4
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A selection's GPU work and the host's launches and waits, within its steps."""
+
+    work: Activities
+    """The activities that run in the window, in order of their start."""
+    rows: Ints
+    """The row of each in the trace's device frame."""
+    window: tuple[int, int]
+    gap: Ints
+    """Before each activity: time in which nothing runs, ns."""
+    own: Ints
+    """What each activity adds to the time in which anything runs, ns."""
+    called: Ints
+    """When its launch began; long ago where the trace doesn't say."""
+    waited: Bools
+    """Whether the GPU had nothing to do when its launch was made."""
+    launch: Ints
+    """Host row of its launch, -1 where unknown."""
+    host_cost: Ints
+    """What its launch cost the host: the time since the launch before it, at most the median of those; 0 where others
+    share the launch and for all but the first of them."""
+    per_launch_ns: float
+    """That median."""
+    waits: tuple[Ints, Ints]
+    """Start and end of the calls in which the host waits for the GPU."""
+    host_end: int
+    """When the host's part of the window ends."""
+
+    def exclusive(self, chosen: Bools) -> Ints:
+        """Of each chosen activity: the time that it adds while no other than chosen work runs, ns."""
+        mine = intervals.union(self.work.start[chosen], self.work.end[chosen])
+        others = intervals.union(self.work.start[~chosen], self.work.end[~chosen])
+        alone = intervals.subtract(mine, others)
+        spent = intervals.covered(alone, self.work.end - self.own, self.work.end)
+        return np.where(chosen, np.minimum(spent, self.own), 0)
+
+    def saved_ns(self, chosen: Bools, *, factor: float = 0.0, fewer_launches: bool = False) -> int:
+        """By how much the window would shrink if the chosen activities took `factor` of their time.
+
+        Args:
+            chosen: of `work`.
+            factor: 0 for work that vanishes.
+            fewer_launches: whether the host is spared their launches too.
+        """
+        if not chosen.any():
+            return 0
+        spared = np.rint(self.exclusive(chosen) * (1 - factor)).astype(np.int64)
+        host = self._spared_launches(chosen) if fewer_launches else np.zeros(chosen.size, np.int64)
+        return max(self.length(np.zeros_like(spared)) - self.length(spared, host), 0)
+
+    def _spared_launches(self, chosen: Bools) -> Ints:
+        """The host's cost of launches that start nothing but chosen work."""
+        kept = np.unique(self.launch[~chosen])
+        return np.where(chosen & ~np.isin(self.launch, kept), self.host_cost, 0)
+
+    def saved_host_ns(self, at: Ints, spared: Ints) -> int:
+        """By how much the window would shrink if the host were spared so much at these times, ns."""
+        nothing = np.zeros(self.own.size, np.int64)
+        return max(self.length(nothing) - self.length(nothing, more=(at, spared)), 0)
+
+    def length(self, spared: Ints, host: Ints | None = None, more: tuple[Ints, Ints] | None = None) -> int:
+        """How long the window lasts with so much of each activity, and of its launch, taken away, ns.
+
+        Args:
+            spared: GPU time, per activity.
+            host: host time, per activity.
+            more: other host time that vanishes: when, and how much.
+        """
+        at = self.called if host is not None else self.called[:0]
+        amount = host if host is not None else self.called[:0]
+        if more is not None:
+            at, amount = np.concatenate((at, more[0])), np.concatenate((amount, more[1]))
+        order = np.argsort(at, kind="stable")
+        at, total = at[order], np.concatenate(([0], np.cumsum(amount[order])))
+
+        def ahead(time: Ints) -> Ints:
+            """Host time taken away before these times."""
+            before: Ints = total[np.searchsorted(at, time, side="right")]
+            return before
+
+        gap = np.where(self.waited, 0, self.gap)
+        ready = np.where(self.waited, self.work.end - self.own, self.called)
+        busy = self.own - spared
+        done = np.cumsum(gap + busy)
+        first_of = np.searchsorted(np.maximum.accumulate(self.called), self.waits[1], side="left")
+        reach = np.maximum.accumulate(self.work.end) if self.work.end.size else self.work.end
+        last_of = np.searchsorted(reach, self.waits[1], side="right") - 1
+        ends = np.empty_like(done)
+        shift, begin, before = 0, 0, self.window[0]
+        starts = ahead(self.waits[0])
+        lead = ahead(self.called)
+        for number in range(self.waits[0].size + 1):
+            until = int(first_of[number]) if number < self.waits[0].size else done.size
+            if until > begin:
+                part = slice(begin, until)
+                offset = int(done[begin - 1]) if begin else 0
+                arrive = ready[part] - shift - lead[part]
+                latest = np.maximum.accumulate(np.maximum(arrive + busy[part] - done[part], before - offset))
+                ends[part] = latest + done[part]
+                begin, before = until, int(ends[until - 1])
+            if number < self.waits[0].size:
+                last = min(int(last_of[number]), begin - 1)
+                start, end = int(self.waits[0][number]), int(self.waits[1][number])
+                if last >= 0 and reach[last] > start:
+                    gone = int(starts[number])
+                    returns = max(start - shift - gone, int(ends[last]) + end - int(reach[last]))
+                    shift = end - returns - gone
+        finish = self.host_end - shift - (int(total[-1]) if total.size else 0)
+        if done.size:
+            tail = self.window[1] - int(reach[-1]) if self.window[1] == reach[-1] else 0
+            finish = max(finish, int(ends[-1]) + tail)
+        return finish - self.window[0]
+
+
+def replay(sel: Selection) -> Replay | None:
+    """The replay of a selection; None where no GPU work lies in its steps."""
+    slots = step_slots(sel)
+    if not slots.start.size or not sel.trace.has_timeline:
+        return None
+    window = (int(slots.start[0]), int(slots.end[-1]))
+    work = activities(sel)
+    inside = (work.start >= window[0]) & (work.end <= window[1])
+    inside &= work.end > work.start
+    work = work.where(inside)
+    if not work.start.size:
+        return None
+    reach = np.concatenate(([window[0]], np.maximum.accumulate(work.end)[:-1]))
+    own = np.maximum(work.end - np.maximum(reach, work.start), 0)
+    launch = work.column("launch")
+    host = sel.trace.host
+    began = host["start"].to_numpy()
+    called: Ints = np.full(launch.size, _NEVER, np.int64)
+    called[launch >= 0] = began[launch[launch >= 0]]
+    cost, median = _host_cost(sel, launch, called)
+    waits, last = _waits(sel, work, window)
+    return Replay(
+        work=work,
+        rows=_rows(sel, work, inside),
+        window=window,
+        gap=np.maximum(work.start - reach, 0),
+        own=own,
+        called=called,
+        waited=called > reach,
+        launch=launch,
+        host_cost=cost,
+        per_launch_ns=median,
+        waits=waits,
+        host_end=_host_end(sel, window, int(work.end.max()), last),
+    )
+
+
+def _rows(sel: Selection, work: Activities, inside: Bools) -> Ints:
+    frame = sel.trace.device.with_row_index("row").filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+    if sel.scope.devices is not None:
+        frame = frame.filter(pl.col("device").is_in(list(sel.scope.devices)))
+    rows: Ints = frame["row"].cast(pl.Int64).to_numpy()[inside]
+    return rows
+
+
+def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]:
+    """Per activity: its launch's part of the host's time; and the median time from one launch to the next."""
+    known = np.unique(launch[launch >= 0])
+    cost = np.zeros(launch.size, np.int64)
+    if not known.size:
+        return cost, 0.0
+    calls = sel.trace.host.select("process", "thread", "start", "duration")[known]
+    since = (
+        calls.with_columns(end=pl.col("start") + pl.col("duration"))
+        .select((pl.col("end") - pl.col("end").shift(1).over("process", "thread", order_by="start")))
+        .to_series()
+    )
+    passed = since.drop_nulls()
+    median = float(passed.median()) if passed.len() else float(calls["duration"].median() or 0)  # type: ignore[arg-type]
+    each = np.clip(since.fill_null(round(median)).to_numpy(), 0, round(median))
+    first = np.flatnonzero((launch >= 0) & _is_first(launch))
+    cost[first] = each[np.searchsorted(known, launch[first])]
+    return cost, median
+
+
+def _is_first(values: Ints) -> Bools:
+    first = np.zeros(values.size, np.bool_)
+    first[np.unique(values, return_index=True)[1]] = True
+    return first
+
+
+def _waits(sel: Selection, work: Activities, window: tuple[int, int]) -> tuple[tuple[Ints, Ints], int]:
+    """The calls of the window in which the host waits for the GPU, one after the other; when its last call ends."""
+    calls = sel.trace.host.filter(
+        pl.col("kind").is_in(["runtime", "driver"])
+        & (pl.col("start") >= window[0])
+        & (pl.col("start") + pl.col("duration") <= window[1])
+    )
+    if not calls.height:
+        return intervals.empty(), window[0]
+    start = calls["start"].to_numpy()
+    end = start + calls["duration"].to_numpy()
+    busy = intervals.union(work.start, work.end)
+    waits = names.matching(calls["name"], lambda name: WAITS.search(name) is not None)
+    waits |= (end - start >= BLOCKING_CALL_NS) & (intervals.covered(busy, start, end) * 2 > end - start)
+    return intervals.union(start[waits], end[waits]), int(end.max())
+
+
+def _host_end(sel: Selection, window: tuple[int, int], gpu_end: int, last_call: int) -> int:
+    if gpu_end < window[1]:
+        return window[1]
+    steps = sel.steps
+    if steps.height:
+        last_call = max(last_call, int((steps["start"] + steps["duration"]).max()))  # type: ignore[arg-type]
+    return min(last_call, window[1])
