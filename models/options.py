@@ -59,6 +59,12 @@ def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], gi
     return options
 
 
+def check_patch(options: dict[str, Any]) -> None:
+    """Raises WrongOption where a patch is larger than the image."""
+    if options["patch"] > options["img_size"]:
+        raise WrongOption(f"a patch of {options['patch']} px does not fit into an image of {options['img_size']} px")
+
+
 def _checked(option: str, value: Any) -> Any:
     if option in _LEAST:
         return _whole(option, value, _LEAST[option])

@@ -16,6 +16,7 @@ from torch import nn
 
 from .errors import WrongOption
 from .flops import deit_cost
+from .options import check_patch
 from .ranges import SILENT
 from .shapes import CHANNELS, DEIT_SIZES, REDUCTION_LOC, DeitShape, kept
 from .tasks import image_task
@@ -34,9 +35,10 @@ def shape_of(name: str, options: dict[str, Any]) -> DeitShape:
     Raises:
         WrongOption: a reduction in a block that there is not, or a patch larger than the image.
     """
+    check_patch(options)
     width, heads = DEIT_SIZES[name]
     depth, blocks = options["depth"], options["reduction_loc"]
-    if blocks == REDUCTION_LOC:  # nobody asked for these
+    if blocks == REDUCTION_LOC:  # the default is made for 12 blocks; of fewer, those that there are
         blocks = tuple(block for block in blocks if block < depth)
     if blocks and blocks[-1] >= depth:
         raise WrongOption(f"reduction_loc names block {blocks[-1]}, but there are {depth}, counted from 0")

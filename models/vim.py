@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from .flops import vim_cost
+from .options import check_patch
 from .selective_scan import REFERENCE, Kernels, choose
 from .shapes import CHANNELS, VIM_WIDTHS, VimShape
 from .tasks import image_task
@@ -27,7 +28,12 @@ DROP_PATH = 0.1
 
 
 def shape_of(name: str, options: dict[str, Any]) -> VimShape:
-    """The sizes of a built-in model under these options; the variant s8 has patches that overlap by half."""
+    """The sizes of a built-in model under these options; the variant s8 has patches that overlap by half.
+
+    Raises:
+        WrongOption: a patch larger than the image.
+    """
+    check_patch(options)
     patch = options["patch"]
     return VimShape(
         VIM_WIDTHS[name],

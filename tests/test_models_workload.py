@@ -153,6 +153,12 @@ def test_reductions_must_be_in_blocks_that_there_are() -> None:
         build("topk_deit_tiny", reduction_loc="2,6")
 
 
+def test_patches_must_fit_into_the_image() -> None:
+    for name in ("vim_tiny", "topk_deit_tiny"):
+        with pytest.raises(WrongOption, match="a patch of 16 px does not fit into an image of 8 px"):
+            build(name, img_size=8)
+
+
 def test_gpt_sees_nothing_of_what_comes() -> None:
     work = build("gpt_small")
     tokens, _ = work.make_batch()
