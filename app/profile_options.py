@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.exit_codes import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tracetui.collectors.request import ProfileRequest
     from tracetui.collectors.sweep import Axis
@@ -207,7 +207,7 @@ def _window(text: str) -> tuple[float, float]:
     return found
 
 
-_AXES = {"batch": _positive, "img_size": _positive, "ctx": _positive, "depth": _positive, "keep": _share, "dtype": str,
+_AXES: dict[str, Callable[[str], Any]] = {"batch": _positive, "img_size": _positive, "ctx": _positive, "depth": _positive, "keep": _share, "dtype": str,
          "workers": _whole, "seed": _whole}  # fmt: skip
 
 

@@ -78,9 +78,9 @@ def inspect(path: Path) -> Candidate:
     head = read_all(path, PEEK_BYTES)
     if head.startswith(_LFS):
         raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
-    for suffix, kind in _REPORTS.items():
+    for suffix, report in _REPORTS.items():
         if path.name.lower().endswith(suffix) and not head.startswith(_SQLITE):
-            return Candidate(path, kind)
+            return Candidate(path, report)
     kind = _kind(head)
     if kind is None:
         raise TraceError(

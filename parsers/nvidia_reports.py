@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,14 +108,12 @@ def _run(command: Sequence[str], path: Path, watch: Watch, output: Path | None =
     with (output or Path("/dev/null")).open("wb") as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         try:
-            while True:
+            while (code := process.poll()) is None:
+                if watch.cancelled:
+                    raise Cancelled
                 watch.report(Progress("exporting", 0, size, 0, path))
-                try:
-                    code = process.wait(POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    if watch.cancelled:
-                        raise Cancelled from None
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_S)
         finally:
             if process.poll() is None:
                 process.kill()

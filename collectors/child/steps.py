@@ -88,4 +88,5 @@ def _mark(device: str) -> Any:
 
 
 def _between(before: Any, after: Any) -> int:
-    return after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)
+    nanoseconds: int = after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)
+    return nanoseconds
