@@ -10,7 +10,7 @@ The answer is the most there is to gain: launching costs no latency, and work th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,15 +89,19 @@ class Replay:
         host = self._spared_launches(chosen) if fewer_launches else np.zeros(chosen.size, np.int64)
         return max(self.length(np.zeros_like(spared)) - self.length(spared, host), 0)
 
+    def without_waits(self, start: Ints, end: Ints) -> Replay:
+        """The same where the host does not wait in these calls."""
+        return replace(self, waits=intervals.subtract(self.waits, intervals.union(start, end)))
+
     def _spared_launches(self, chosen: Bools) -> Ints:
         """The host's cost of launches that start nothing but chosen work."""
         kept = np.unique(self.launch[~chosen])
         return np.where(chosen & ~np.isin(self.launch, kept), self.host_cost, 0)
 
-    def saved_host_ns(self, at: Ints, spared: Ints) -> int:
-        """By how much the window would shrink if the host were spared so much at these times, ns."""
-        nothing = np.zeros(self.own.size, np.int64)
-        return max(self.length(nothing) - self.length(nothing, more=(at, spared)), 0)
+    def saved_calls_ns(self, start: Ints, end: Ints, chosen: Bools) -> int:
+        """By how much the window would shrink without these calls of the host and the chosen activities, ns."""
+        less = self.without_waits(start, end).length(self.exclusive(chosen), more=(end, end - start))
+        return max(self.length(np.zeros_like(self.own)) - less, 0)
 
     def length(self, spared: Ints, host: Ints | None = None, more: tuple[Ints, Ints] | None = None) -> int:
         """How long the window lasts with so much of each activity, and of its launch, taken away, ns.
@@ -207,7 +211,7 @@ def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]
     calls = sel.trace.host.select("process", "thread", "start", "duration")[known]
     since = (
         calls.with_columns(end=pl.col("start") + pl.col("duration"))
-        .select((pl.col("end") - pl.col("end").shift(1).over("process", "thread", order_by="start")))
+        .select(pl.col("end") - pl.col("end").shift(1).over("process", "thread", order_by="start"))
         .to_series()
     )
     passed = since.drop_nulls()
@@ -246,5 +250,5 @@ def _host_end(sel: Selection, window: tuple[int, int], gpu_end: int, last_call: 
         return window[1]
     steps = sel.steps
     if steps.height:
-        last_call = max(last_call, int((steps["start"] + steps["duration"]).max()))  # type: ignore[arg-type]
+        last_call = max(last_call, int((steps["start"] + steps["duration"]).max()))
     return min(last_call, window[1])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.memory import Memory
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.run_join import Measured
+    from tracetui.analysis.whatif import Replay
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.run_manifest import RunManifest
 
@@ -104,6 +105,13 @@ class Facts:
         from tracetui.analysis.memops import memops
 
         return memops(self.sel)
+
+    @cached_property
+    def replay(self) -> Replay | None:
+        """`analysis.whatif.replay`: what the steps would last with less GPU work."""
+        from tracetui.analysis.whatif import replay
+
+        return replay(self.sel)
 
     @cached_property
     def memory(self) -> Memory:
