@@ -144,8 +144,8 @@ def _interpreter(command: tuple[str, ...]) -> str:
     found = shutil.which(command[0])
     if not Path(command[0]).name.startswith("python") or len(command) < 2:
         raise UsageError(
-            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; {command[0]} can be recorded with "
-            "--tool nsys or ncu"
+            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; {command[0]} can be recorded "
+            "with --tool nsys or ncu"
         )
     if found is None:
         raise UsageError(f"{command[0]}: no such program on PATH")
@@ -207,8 +207,16 @@ def _window(text: str) -> tuple[float, float]:
     return found
 
 
-_AXES: dict[str, Callable[[str], Any]] = {"batch": _positive, "img_size": _positive, "ctx": _positive, "depth": _positive, "keep": _share, "dtype": str,
-         "workers": _whole, "seed": _whole}  # fmt: skip
+_AXES: dict[str, Callable[[str], Any]] = {
+    "batch": _positive,
+    "img_size": _positive,
+    "ctx": _positive,
+    "depth": _positive,
+    "keep": _share,
+    "dtype": str,
+    "workers": _whole,
+    "seed": _whole,
+}
 
 
 def _axis(text: str) -> tuple[str, tuple[Any, ...]]:

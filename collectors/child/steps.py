@@ -72,7 +72,7 @@ def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any
         marks.append(_mark(spec["device"]))
         progress.say("clean", number, count)
     synchronize(spec["device"])
-    return [_between(before, after) for before, after in zip(marks, marks[1:])]  # noqa: B905, RUF007  Python 3.8 has neither
+    return [_between(before, after) for before, after in zip(marks, marks[1:])]
 
 
 def _mark(device: str) -> Any:
