@@ -14,10 +14,12 @@ from tracetui.analysis.selection import Selection, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tracetui.analysis.capture_ranges import Phases
     from tracetui.analysis.diff import Diff
     from tracetui.analysis.memory import Memory
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.run_join import Measured
+    from tracetui.analysis.step_ranges import StepRanges
     from tracetui.analysis.whatif import Replay
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.run_manifest import RunManifest
@@ -98,6 +100,20 @@ class Facts:
         from tracetui.analysis.ranges import ranges
 
         return ranges(self.sel)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """`analysis.capture_ranges.phases`: ranges by name and by what they mean."""
+        from tracetui.analysis.capture_ranges import phases
+
+        return phases(self.sel)
+
+    @cached_property
+    def step_ranges(self) -> StepRanges:
+        """`analysis.step_ranges.step_ranges`: the steps, or the ranges that are called so."""
+        from tracetui.analysis.step_ranges import step_ranges
+
+        return step_ranges(self.sel)
 
     @cached_property
     def memops(self) -> pl.DataFrame:
