@@ -23,7 +23,7 @@ NOUNS = {
     "UUID": ("UUID", "UUIDs"),
     "secret": ("secret", "secrets"),
     "program output": ("line or text of the program's output", "lines or texts of the program's output"),
-    "setting": ("empty setting", "empty settings"),
+    "setting": ("setting of the recorder or machine", "settings of the recorder or machine"),
 }
 """What is counted, one and several."""
 

@@ -23,6 +23,11 @@ URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECA
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
+def names_secret(name: str) -> bool:
+    """Whether a key or option of this name may hold a secret: ``hf_token``, ``api-key``, also ``max_tokens``."""
+    return bool(_OPTION.search(name.lstrip("-")))
+
+
 def masked(words: Sequence[str]) -> tuple[str, ...]:
     """The words of a command with each value that an option like ``--token`` names replaced by ``***``.
 
@@ -37,9 +42,9 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
             continue
         follows = False
         assigned = _ASSIGNED.fullmatch(word)
-        if assigned and _OPTION.search(assigned[1].lstrip("-")) and not _NUMBER.fullmatch(assigned[3]):
+        if assigned and names_secret(assigned[1]) and not _NUMBER.fullmatch(assigned[3]):
             found.append(f"{assigned[1]}{assigned[2]}{MASK}")
             continue
-        follows = word.startswith("-") and not assigned and bool(_OPTION.search(word.lstrip("-")))
+        follows = word.startswith("-") and not assigned and names_secret(word)
         found.append(KNOWN_SECRETS.sub(MASK, URL_LOGIN.sub(rf"\g<scheme>{MASK}@", word)))
     return tuple(found)

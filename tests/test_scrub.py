@@ -262,6 +262,7 @@ def nsys_file(path: Path) -> Path:
     strings = [
         "void k(float*)", "forward/attention", "/home/adalove/projekt-x/out.log", "printed: s3cret token of adalove",
         ENVIRONMENT, "ioctl", "/home/adalove/projekt-x/lib.so", "python3",
+        "/gpfs9/adalove/bin/tool", "thread of adalove",
     ]  # fmt: skip
     connection.executemany("INSERT INTO StringIds VALUES (?, ?)", list(enumerate(strings, 1)))
     connection.execute("INSERT INTO StringIds VALUES (99, CAST(? AS TEXT))", (b"caf\xe9 /home/adalove/x.py",))
@@ -330,13 +331,22 @@ def test_an_nsys_export(tmp_path: Path, packed: bool) -> None:
     assert strings[3] == b"/redacted/out.log"
     assert strings[4] == b"", "what the program printed"
     assert strings[7] == b"/redacted/lib.so"
+    assert (strings[9], strings[10]) == (b"/redacted/tool", b"thread of redacted")
     assert strings[99] == b"caf\xe9 /redacted/x.py"
     assert connection.execute("SELECT name FROM META_DATA_CAPTURE ORDER BY 1").fetchall() == [
         ("CAPTURE_EVENT_TYPE",), ("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE",),
     ]  # fmt: skip
     assert connection.execute("SELECT typeof(value) FROM StringIds GROUP BY 1").fetchall() == [("text",)]
     connection.close()
-    assert {"environment", "command line", "path", "host name", "UUID", "program output"} <= done.counts.keys()
+    assert {
+        "environment",
+        "command line",
+        "path",
+        "host name",
+        "UUID",
+        "program output",
+        "setting",
+    } <= done.counts.keys()
     assert not list(tmp_path.glob("**/.tracetui-*"))
 
 
@@ -542,8 +552,8 @@ def test_a_copy_of_a_copy_is_the_same(tmp_path: Path) -> None:
         ("external/xla+/xla/pjrt/client.cc", "external/xla+/xla/pjrt/client.cc"),
         ("jit(f)/jit(main)/dot_general", "jit(f)/jit(main)/dot_general"),
         ("/host:CPU", "/host:CPU"),
-        ("/layer1/attention", "/layer1/attention"),
-        ("/layer1/attention/x.py(3): f", "/redacted/x.py(3): f"),
+        ("/gpfs9/adalove/data set", "/redacted/data set"),
+        ("ran /gpfs9/adalove/bin/app", "ran /redacted/app"),
         ("memory bandwidth (GB/s)", "memory bandwidth (GB/s)"),
         ("see /tmp/out.log.", "see /redacted/out.log."),
         ("at (/scratch/adalove/x.so+0x12)", "at (/redacted/x.so+0x12)"),
@@ -558,6 +568,45 @@ def test_a_copy_of_a_copy_is_the_same(tmp_path: Path) -> None:
 )
 def test_one_text(text: str, expected: str) -> None:
     assert Redactor(("adalove",), ("lab-gpu7",)).value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/layer1/attention", "/layer1/attention"),
+        ("/layer1/attention/x.py(3): f", "/redacted/x.py(3): f"),
+        ("adalove-step on lab-gpu7", "adalove-step on lab-gpu7"),
+        ("init tcp://10.20.30.40:29500", "init tcp://0.0.0.0:29500"),
+        ("/home/adalove/run", "/redacted/run"),
+        ("load hf_abcdefghijklmnopqrst", "load ***"),
+        ("a;b", "a;b"),
+        ("memcpy@GLIBC_2.14", "memcpy@GLIBC_2.14"),
+        ("void ns::k<(ns::E)3, 1.2.3>(a*, b&)", "void ns::k<(ns::E)3, 1.2.3>(a*, b&)"),
+    ],
+)
+def test_one_name(text: str, expected: str) -> None:
+    assert Redactor(("adalove",), ("lab-gpu7",)).name(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("hf_token", "anything", None),
+        ("max_tokens", "512", "512"),
+        ("os_env", {"A": "b"}, {}),
+        ("cuda_version", "12.4.0.1", "12.4.0.1"),
+        ("driver_version", "/home/adalove/x", "/redacted/x"),
+        ("cwd", "/work", "/redacted"),
+        ("Host Name", "lab", "redacted"),
+        ("username", "adalove", "redacted"),
+        ("hlo_op", "fusion.10.20.30.4", "fusion.10.20.30.4"),
+        ("anything", {"list": ["/home/adalove/x", 3, None]}, {"list": ["/redacted/x", 3, None]}),
+    ],
+)
+def test_a_value_by_its_key(key: str, value: Any, expected: Any) -> None:
+    assert document({key: value}, Redactor(("adalove",))) == {key: expected}
+    text = json.dumps({key: value}).encode()
+    assert json.loads(b"".join(JsonScrubber(Redactor(("adalove",))).scrub([text]))) == {key: expected}
 
 
 def test_two_paths_never_become_one() -> None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.keys import EMPTIED, KEPT, NAME, VALUE, kind_of, replaced
+from tracetui.collectors.scrubbing.keys import EMPTIED, KEPT, KEPT_NUMBERS, NAME, VALUE, kind_of, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
 """A string ends on the line that it begins on: a quote that is missing misleads to the end of its line only."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
-_HARMLESS = frozenset({NAME, VALUE, KEPT})
+_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS})
 _METADATA = ("process_name", "thread_name", "process_labels")
 _METADATA_BYTES = tuple(name.encode() for name in _METADATA)
 """Events that name a process: their argument `name` may be a whole command line."""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
-from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, PLACE, REDACTED, USER, UUID, Redactor
+from tracetui.collectors.masking import names_secret
+from tracetui.collectors.scrubbing.redactor import (
+    COMMAND,
+    ENVIRONMENT,
+    HOST,
+    PLACE,
+    REDACTED,
+    SECRET,
+    USER,
+    UUID,
+    Redactor,
+)
 
 NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
+KEPT_NUMBERS = "version"
 FOLDER = "folder"
-EMPTIED = (COMMAND, ENVIRONMENT, UUID)
+EMPTIED = (COMMAND, ENVIRONMENT, UUID, SECRET)
 """Kinds whose value, whatever it is, is replaced by an empty one."""
 
 _KINDS = {
@@ -25,6 +38,8 @@ _KINDS = {
     KEPT: "ph s bp ts dur displaytimeunit schemaversion schema status trace_id traceid",
     OWN: "tracetui",
 }
+_VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*(?:[-+.]?[\w.]+)?")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 
 
@@ -32,9 +47,15 @@ _BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 def kind_of(key: str) -> str:
     """What kind of value a key has."""
     plain = key.strip().lower().replace(" ", "_").replace("-", "_")
-    if "version" in plain:  # four numbers of a version look like a network address
-        return NAME
-    return _BY_KEY.get(plain, VALUE)
+    known = _BY_KEY.get(plain)
+    if known is not None:
+        return known
+    if plain.endswith(("_env", "_environ", "_environment", "_env_vars")):
+        return ENVIRONMENT
+    if names_secret(plain):
+        return SECRET
+    # four numbers of a version look like a network address
+    return KEPT_NUMBERS if "version" in plain or plain in ("cudnn", "cupti", "driver", "nsys", "ncu") else VALUE
 
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
@@ -43,10 +64,14 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         return text
     if kind == NAME:
         return redactor.name(text)
+    if kind == KEPT_NUMBERS:
+        return text if _VERSION.fullmatch(text) else redactor.value(text)
     if kind in (HOST, USER):
         redactor.learn(text, kind)
         redactor.count(kind, text != REDACTED)
         return REDACTED
+    if kind == SECRET and _NUMBER.fullmatch(text):
+        return text
     if kind in EMPTIED:
         redactor.count(kind)
         return None

@@ -92,7 +92,7 @@ class _Copy:
             self._redactor.count(HOST, cell != REDACTED)
             return REDACTED
         if column == PROCESS_COLUMN:
-            return self._redactor.words(self._redactor.name(cell))
+            return self._redactor.value(cell)
         return self._redactor.name(cell) if "/" in cell or "\\" in cell or "-" in cell else cell
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, OUTPUT, REDACTED, USER, UUID
+from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, OUTPUT, REDACTED, SETTING, USER, UUID
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
 from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from tracetui.collectors.scrubbing.redactor import Redactor
 
-SETTINGS = ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV")
-"""Of these tables only the few properties stay that tracetui itself shows."""
+SETTINGS = ("META_DATA_CAPTURE", "CAPTURE_META_DATA", "SYSTEM_ENV", "ENVIRONMENT")
+"""Of tables whose name holds one of these only the few properties stay that tracetui itself shows."""
 EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+EVENTS = ("CUPTI", "CUDA", "NVTX", "OSRT", "CUDNN", "CUBLAS", "MPI", "NCCL", "VULKAN", "OPENACC", "PROFILER")
+NAMING = ("nameid", "textid", "name")
+"""What tables of events begin with, and how their columns end that refer to the name of one."""
 CONTENTS = (("ANALYSIS_FILE", "contentId"), ("ProcessStreams", "contentId"))
 """Whole files and what the program printed, as strings."""
 NETWORK = ("NIC", "NETWORK", "NET_", "IB_")
@@ -72,6 +75,8 @@ class _Scrub:
     def __init__(self, connection: sqlite3.Connection, redactor: Redactor) -> None:
         self._connection = connection
         self._redactor = redactor
+        self._named: set[int] = set()
+        """Strings that name a kernel, a range or a function."""
         connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         for pragma in ("trusted_schema=OFF", "secure_delete=ON", "journal_mode=MEMORY", "foreign_keys=OFF"):
             connection.execute(f"PRAGMA {pragma}")
@@ -86,7 +91,7 @@ class _Scrub:
         self._learn()
         for table in self._columns:
             upper = table.upper()
-            if upper in SETTINGS:
+            if any(part in upper for part in SETTINGS):
                 self._settings(table)
             elif upper in EXPORTS:
                 self._exports(table)
@@ -98,8 +103,10 @@ class _Scrub:
                 hidden = _HIDDEN_COLUMNS.get(column.lower())
                 if hidden is not None:
                     self._change(table, column, partial(self._hidden, hidden))
+                elif table == "StringIds" and column == "value":
+                    self._strings()
                 elif not declared or any(kind in declared for kind in _TEXT_TYPES):
-                    self._change(table, column, self._redactor.value if table != "StringIds" else self._string)
+                    self._change(table, column, self._redactor.value)
         self._connection.execute("COMMIT")
 
     def _names(self, kind: str) -> list[str]:
@@ -116,8 +123,8 @@ class _Scrub:
         return {row[1]: (row[2] or "").upper() for row in rows}
 
     def _learn(self) -> None:
-        for table in SETTINGS:
-            if {"name", "value"} <= set(self._columns.get(table, {})):
+        for table, columns in self._columns.items():
+            if any(part in table.upper() for part in SETTINGS) and {"name", "value"} <= set(columns):
                 for name, value in self._connection.execute(f"SELECT name, value FROM {quoted(table)}"):
                     plain = str(name).upper().replace("_", "")
                     if isinstance(value, str) and plain.endswith(("USERNAME", "HOSTNAME")):
@@ -144,8 +151,7 @@ class _Scrub:
                 continue
             where = f"DELETE FROM {quoted(table)} WHERE name IS ? AND value IS ?"
             gone = self._connection.execute(where, (name, value)).rowcount
-            kind = COMMAND if "COMMAND" in str(name) or "ARGUMENT" in str(name) else ENVIRONMENT
-            self._redactor.count(kind if value else "setting", gone)
+            self._redactor.count(_kind_of_setting(str(name), str(value or "")), gone)
 
     def _quietly(self, text: str) -> str:
         """What would be left of a text, without counting."""
@@ -168,17 +174,11 @@ class _Scrub:
         """Empties the strings that hold whole files, but for those that also name an event."""
         if not {"id", "value"} <= set(self._columns.get("StringIds", {})):
             return
-        found = {n for table, column in CONTENTS for n in self._integers(table, (column,))}
-        if not found:
-            return
-        names: set[int] = set()
         for table, columns in self._columns.items():
-            ids = [c for c in columns if (c.endswith("Id") or c.endswith("Name")) and (table, c) not in CONTENTS]
-            if table.startswith(("CUPTI", "NVTX", "OSRT", "ThreadNames", "CUDNN", "CUBLAS")):
-                names |= found & self._integers(
-                    table, [c for c in ids if c.lower().endswith(("nameid", "textid", "name"))]
-                )
-        for number in found - names:
+            if table.startswith(EVENTS):
+                self._named |= self._integers(table, [c for c in columns if c.lower().endswith(NAMING)])
+        found = {n for table, column in CONTENTS for n in self._integers(table, (column,))}
+        for number in found - self._named:
             changed = "UPDATE StringIds SET value='' WHERE id=? AND value<>''"
             self._redactor.count(OUTPUT, self._connection.execute(changed, (number,)).rowcount)
 
@@ -190,9 +190,15 @@ class _Scrub:
                 found |= {value for (value,) in rows if isinstance(value, int)}
         return found
 
-    def _string(self, text: str) -> str:
-        """A string that may name a kernel, a range or a function, or be anything else."""
-        return self._redactor.value(text) if is_environment(text) else self._redactor.name(text)
+    def _strings(self) -> None:
+        """Names of events as names, all other strings as any text."""
+        rows = self._connection.execute("SELECT id, value FROM StringIds WHERE typeof(value)='text'").fetchall()
+        for number, text in rows:
+            is_name = number in self._named and not is_environment(text)
+            left = self._redactor.name(text) if is_name else self._redactor.value(text)
+            if left != text:
+                changed = "UPDATE StringIds SET value=CAST(? AS TEXT) WHERE id=?"
+                self._connection.execute(changed, (left.encode("utf-8", "surrogateescape"), number))
 
     def _hidden(self, kind: str, text: str) -> str:
         if kind in (HOST, USER):
@@ -228,3 +234,10 @@ class _Scrub:
                 self._connection.execute(
                     f"UPDATE {place} SET {name}=? WHERE {name}=? AND typeof({name})='blob'", (after, before)
                 )
+
+
+def _kind_of_setting(name: str, value: str) -> str:
+    upper = name.upper()
+    if "COMMAND" in upper or "ARGUMENT" in upper:
+        return COMMAND
+    return ENVIRONMENT if "ENV" in upper or is_environment(value) else SETTING

@@ -16,10 +16,11 @@ REDACTED = "redacted"
 PLACE = "/redacted"
 PATH, HOST, USER, ENVIRONMENT = "path", "host name", "user name", "environment"
 COMMAND, ADDRESS, UUID, SECRET, OUTPUT = "command line", "network address", "UUID", "secret", "program output"
+SETTING = "setting"
 
 _SYSTEM = re.compile(
     r"/(?:usr/(?:lib|lib64|bin|sbin|include|share)|usr/local/cuda[\w.-]*|usr/local/(?:lib|bin)|lib|lib64|bin|sbin|"
-    r"proc|sys|dev|opt/nvidia|host:|device:)(?![\w-])"
+    r"proc|sys|dev|opt/nvidia)(?![\w-])|/(?:host|device|job|replica|task):"
 )
 """Paths that every machine has; ``/host:CPU`` and ``/device:GPU:0`` are names in JAX's traces."""
 _ROOTS = (
@@ -29,13 +30,17 @@ _ROOTS = (
 )
 """First folders of paths; a name such as ``/layer1/attention`` is no path."""
 _STOP = r"\s\"'<>|:;,()\[\]{}*?=\0`\\"
+_BEFORE = r"(?:^|(?<=[\s\"'=:,(\[{;<|@`\0]))(?!//\w)"
 _POSIX = re.compile(
-    rf"(?:^|(?<=[\s\"'=:,(\[{{;<|@`\0]))(?!//\w)(?:"
+    rf"{_BEFORE}(?:"
     rf"/+(?:{_ROOTS})(?=[/\s\"'<>|:;,()\[\]{{}}=\0`]|$)(?:/+[^{_STOP}/]+)*/?"
     rf"|(?:/+[^{_STOP}/]+)+\.(?:pyx?|so(?:\.\d+)*|cu|cuh|cpp|cc|c|h|hpp|js|json|ya?ml|toml|sh|ipynb|txt|log|pth?|"
     rf"safetensors|onnx|engine|sqlite|qdrep|nsys-rep|ncu-rep|csv|gz)(?![\w/])"
     rf"|~[\w.-]*/[^{_STOP}]+)"
 )
+"""What is a path even in the name of a range: it begins as paths do, or ends in a file."""
+_ANY_POSIX = re.compile(rf"{_BEFORE}/+[^{_STOP}/]+(?:/+[^{_STOP}/]+)+/?")
+"""What is a path in any other text."""
 _WINDOWS = re.compile(rf"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/]+[^{_STOP.replace(chr(92) * 2, '')}/\\]+)+")
 _FRAME = re.compile(r"(?P<path>(?:/|[A-Za-z]:\\).*\.pyx?)(?P<rest>\(\d+\): .*)", re.DOTALL)
 """A Python function as the profiler names it: its path may hold blanks."""
@@ -43,7 +48,9 @@ _PACKAGES = re.compile(r"(?:^|[/\\])(?P<kept>(?:site|dist)-packages[/\\].+)$")
 _STANDARD = re.compile(r"(?:^|[/\\])(?P<kept>lib(?:64)?[/\\]python\d(?:\.\d+)?[/\\].+)$")
 _PERSON = re.compile(r"(?:^|[\\/])(?:home|Users|homes|gpuhome)[\\/]+(?P<user>[^\\/]+)")
 _GPU = re.compile(r"\b(?P<kind>GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
-_IPV4 = re.compile(r"(?<![\w.-])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-]|\.\d)")
+_IPV4 = re.compile(
+    r"(?<![\w.-])(?!0\.0\.0\.0(?!\d))(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-]|\.\d)"
+)
 _IPV6 = re.compile(
     r"(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|"
     r"f[de][0-9a-f]{2}:(?:[0-9a-f]{0,4}:){1,6}[0-9a-f]{1,4})(?![\w:])",
@@ -116,12 +123,15 @@ class Redactor:
         self.counts[kind] += times
 
     def name(self, text: str) -> str:
-        """The name of a kernel, operator, range or Python function: only paths, secrets and UUIDs are taken out."""
+        """The name of a kernel, operator, range or Python function: only paths, secrets, addresses and UUIDs go."""
         if ";" in text and ".py" in text:  # a stack
             return ";".join(self.name(frame) for frame in text.split(";"))
         if match := _FRAME.fullmatch(text):
             return self.path(match["path"]) + match["rest"]
-        return self._paths(self._secrets(text))
+        text = self._paths(self._secrets(text))
+        if text.count(".") > 2:
+            text = _IPV4.sub(lambda match: self._replaced(ADDRESS, "0.0.0.0"), text)
+        return text
 
     def value(self, text: str) -> str:
         """Any other text."""
@@ -129,8 +139,10 @@ class Redactor:
             self.learn_from_environment(text)
             self.count(ENVIRONMENT)
             return HIDDEN
-        text = self._addresses(self.name(text))
-        return self.words(text)
+        text = self.name(text)
+        if "/" in text:
+            text = _ANY_POSIX.sub(self._posix, text)
+        return self.words(self._addresses(text))
 
     def words(self, text: str) -> str:
         """The text without names of users and machines that are known."""
@@ -190,8 +202,6 @@ class Redactor:
         if "@" in text:
             text = _MAIL.sub(lambda match: self._replaced(USER, REDACTED), text)
             text = _LOGIN.sub(lambda match: self._replaced(USER, REDACTED), text)
-        if "." in text:
-            text = _IPV4.sub(lambda match: self._replaced(ADDRESS, "0.0.0.0"), text)
         return _IPV6.sub(lambda match: self._replaced(ADDRESS, "::"), text) if text.count(":") > 2 else text
 
     def _url(self, match: re.Match[str]) -> str:
