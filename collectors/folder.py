@@ -23,6 +23,8 @@ KINDS = {
     LOG: "log",
 }
 """What the files of a run are, as run.json calls it."""
+CHILD = "tracetui_child"
+"""What the child's package is called there: a name that the user's own packages don't have."""
 _HERE = Path(__file__).resolve().parent
 _PIECE = 1 << 20
 
@@ -48,10 +50,10 @@ class RunFolder:
                 shutil.rmtree(self.path)
             program = self.path / plan.PROGRAM
             program.mkdir(parents=True)
-            for source, name in ((_HERE / "child", "child"), (_HERE.parent / "models", "models")):
+            for source, name in ((_HERE / "child", CHILD), (_HERE.parent / "models", plan.MODELS)):
                 shutil.copytree(source, program / name, ignore=shutil.ignore_patterns("__pycache__", "*.typed"))
             (program / plan.START).write_text(
-                "import sys\n\nfrom child.main import main\n\nsys.exit(main(sys.argv[1]))\n"
+                f"import sys\n\nfrom {CHILD}.main import main\n\nsys.exit(main(sys.argv[1]))\n"
             )
         except OSError as error:
             raise ProfileError(f"{error.filename or self.path}: {(error.strerror or str(error)).lower()}") from error

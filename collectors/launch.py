@@ -83,9 +83,21 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
         ProfileError: it could not even be begun; nothing is left.
     """
     programs = find_programs(request)
+    if request.entry is not None:
+        _check_model(request.entry, {**request.options, "device": request.device})
     folder = RunFolder(request.output)
     folder.create()
     return _Run(request, folder, programs, tell).all()
+
+
+def _check_model(name: str, options: dict[str, Any]) -> None:
+    """Finds a mistyped name or option while there is nothing to clean up; needs no torch."""
+    from tracetui.models import registry
+
+    try:
+        registry.find(name).check(options)
+    except registry.ModelError as error:
+        raise ProfileError(str(error)) from error
 
 
 class _Run:
@@ -163,8 +175,10 @@ class _Run:
         run_id = str(self._manifest["identity"].get("run_id"))
         folder.write_spec(tool, plan.child_spec(request, tool, folder.path, run_id))
         code = self._command(tool, phase.record, "starting")
-        self._take_over(tool, folder.result(tool))
-        problem = reasons.explain(tool, code, folder.result(tool), folder.log, phase.record.purpose)
+        result = folder.result(tool)
+        self._take_over(result)
+        self._problems += [note for note in result.get("notes") or () if note not in self._problems]
+        problem = reasons.explain(tool, code, result, folder.log, phase.record.purpose)
         if problem is None or (folder.path / phase.leaves[-1]).exists():  # a report outlives the program it is of
             for command in phase.finish:
                 exported = self._command(tool, command, "exporting")
@@ -210,7 +224,7 @@ class _Run:
                     return choose(open_path(path, cache=False).main)
         return None
 
-    def _take_over(self, tool: str, result: dict[str, Any]) -> None:
+    def _take_over(self, result: dict[str, Any]) -> None:
         """What the child found out goes to its place in the manifest."""
         manifest = self._manifest
         manifest["software"].update({k: v for k, v in (result.get("software") or {}).items() if v is not None})
@@ -235,7 +249,7 @@ class _Run:
         manifest["outcome"] = {
             "exit_code": self._exit_code,
             "signal": self._signal,
-            "explanation": "; ".join(self._problems) or None,
+            "explanation": "; ".join(self._problems) or None if status != "finished" else None,
             "ended_unix_ns": time.time_ns(),
             "duration_ns": round((time.monotonic() - self._begun) * 1e9),
             "files": self._folder.files(),

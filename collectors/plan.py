@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tracetui.collectors.request import ProfileRequest
 
 PROGRAM, SPEC = "child", "spec.{}.json"
+MODELS = "tracetui_models"
+"""What the models' package is called beside the child: users have packages called models."""
 START = "start.py"
 """What the child's Python is given to run, in `PROGRAM`."""
 PROGRESS = "progress.jsonl"
@@ -73,7 +75,7 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "tool": tool,
         "out": str(folder),
         "progress": str(folder / PROGRESS),
-        "registry": "models.registry",
+        "registry": f"{MODELS}.registry",
         "entry": request.entry,
         "options": {**request.options, "device": request.device} if request.entry else {},
         "script": list(request.command),

@@ -119,7 +119,7 @@ class Block(nn.Module):
 
     def __init__(self, shape: VimShape, kernels: Kernels, drop: float) -> None:
         super().__init__()
-        self.mixer = Mixer(shape, kernels)
+        self.mixer = Mamba(shape, kernels)
         self.norm = AddNorm(shape.width, kernels)
         self.drop_path = DropPath(drop)
 
@@ -157,7 +157,7 @@ class DropPath(nn.Module):
         return branch * kept / (1 - self.rate)
 
 
-class Mixer(nn.Module):
+class Mamba(nn.Module):
     """Both directions over one projection; the backward one has parameters of its own (``_b``)."""
 
     def __init__(self, shape: VimShape, kernels: Kernels) -> None:

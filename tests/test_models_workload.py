@@ -370,4 +370,4 @@ def test_without_pillow_the_command_is_named(tmp_path: Path, monkeypatch: pytest
 def test_modules_have_names_worth_reading_in_a_profile() -> None:
     work = build("vim_tiny")
     classes = {type(module).__name__ for module in work.model.modules()}
-    assert {"VisionMamba", "Block", "Mixer", "Scan", "CausalConv", "StepSize", "AddNorm", "PatchEmbed"} <= classes
+    assert {"VisionMamba", "Block", "Mamba", "Scan", "CausalConv", "StepSize", "AddNorm", "PatchEmbed"} <= classes

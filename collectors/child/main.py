@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -28,18 +27,16 @@ def main(path: str) -> int:
     code = 0
     try:
         result.update(_run(spec, progress))
-    except Refused as refused:
-        code, result["error"] = REFUSED, str(refused)
+    except Exception as error:  # whatever it was, the person is told in one line
+        is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
+        code = REFUSED if is_refusal else FAILED
+        result["error"] = str(error) if is_refusal else f"{type(error).__name__}: {_first_line(error)}"
+        traceback.print_exc()
     except KeyboardInterrupt:
         code, result["error"] = 130, "interrupted"
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
         result["error"] = None if not code else f"the program left with exit code {code}"
-    except BaseException as error:  # whatever it was, the person is told in one line
-        code, result["error"] = FAILED, f"{type(error).__name__}: {_first_line(error)}"
-        traceback.print_exc()
-    if result["error"] and code == REFUSED:
-        print(result["error"], file=sys.stderr)
     _write(Path(spec["out"]) / f"result.{spec['tool']}.json", result)
     return code
 
@@ -50,16 +47,18 @@ def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     progress.say("building")
     registry = importlib.import_module(spec["registry"])
     workload = registry.find(spec["entry"]).build(spec["options"])
-    found: dict[str, Any] = {
+    progress.say("warm-up", 0, spec["warmup"], notes=list(workload.notes))
+    measured = steps.run(spec, workload, progress)
+    # asked after the steps: only then it knows what it really saw
+    described = workload.describe()
+    return {
         "software": machine_torch.software(),
         "settings": machine_torch.settings(),
         "devices": machine_torch.devices(),
-        "workload": workload.describe(),
+        "notes": described.pop("notes", []),
+        "workload": described,
+        "measurement": measured,
     }
-    found["measurement"] = steps.run(spec, workload, progress)
-    found["workload"]["batch"] = workload.samples_per_step
-    found["workload"]["input_shapes"] = found["measurement"].pop("input_shapes")
-    return found
 
 
 def _first_line(error: BaseException) -> str:

@@ -24,23 +24,17 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
         progress: told of every step.
 
     Returns:
-        ``clean_step_ns`` (one per clean step; empty where none was asked for), ``samples_per_step`` and
-        ``input_shapes`` of the batches really seen, and what the tool's recorder returned.
+        ``clean_step_ns`` (one per clean step; empty where none was asked for) and what the tool's recorder returned.
     """
     batches = endless(workload.batches)
-    seen: dict[str, Any] = {}
 
     def run_step() -> None:
-        batch = next(batches)
-        if not seen:
-            seen["input_shapes"] = workload.input_shapes(batch)
-        workload.step(batch)
+        workload.step(next(batches))
 
     warm_up(spec, run_step, progress)
     clean = clean_loop(spec, run_step, progress)
     recorded = RECORDERS[spec["tool"]](spec, run_step, lambda done: progress.say("profiling", done, spec["steps"]))
     recorded["clean_step_ns"] = clean
-    recorded["input_shapes"] = seen.get("input_shapes", [])
     return recorded
 
 
