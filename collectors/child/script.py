@@ -71,6 +71,7 @@ class _Recorder:
         self._profiler: Any | None = None
         self._calls = 0
         self._done = False
+        self._follows_steps = False
         self.recorded = 0
         self.files: list[str] = []
 
@@ -82,6 +83,7 @@ class _Recorder:
             raise Refused(
                 "this torch has no hook for optimizer steps; give a stretch of time: --window DELAY+LENGTH"
             ) from error
+        self._follows_steps = True
         register_optimizer_step_post_hook(lambda *_: self._stepped())
 
     def by_time(self, delay: float, length: float) -> None:
@@ -158,9 +160,9 @@ class _Recorder:
 
     def check(self) -> None:
         """Says so where the program has ended without anything recorded."""
-        if not self._done:
+        if not self._done or (self._follows_steps and not self.recorded):
             raise Refused(
-                f"the program ended before anything was recorded: it called optimizer.step() {self._calls} times, and "
+                f"the program ended before a step was recorded: it called optimizer.step() {self._calls} times, and "
                 f"recording begins after {self._spec['warmup']}; lower --warmup, or record a stretch of time: "
                 "--window DELAY+LENGTH"
             )

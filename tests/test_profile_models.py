@@ -1,0 +1,134 @@
+"""`tracetui profile` of models on the CPU, end to end; needs torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tracetui.analysis.modules import modules
+from tracetui.analysis.selection import select
+from tracetui.collectors.launch import launch
+from tracetui.collectors.request import ProfileError, ProfileRequest
+from tracetui.collectors.sweep import INDEX, Axis
+from tracetui.parsers import open_path
+
+pytest.importorskip("torch", reason="the profiled program needs torch")
+
+SMALL = {"img_size": 64, "depth": 2}
+
+
+def profiled(tmp_path, entry, **more):
+    request = ProfileRequest(
+        output=tmp_path / "out", entry=entry, device="cpu", python=sys.executable, steps=2, warmup=1, clean_steps=2,
+        **more,
+    )  # fmt: skip
+    return launch(request, lambda _: None)
+
+
+def test_vim_tiny_ends_with_a_run_whose_modules_are_its_layers(tmp_path):
+    outcome = profiled(tmp_path, "vim_tiny", options=SMALL)
+    assert (outcome.status, outcome.problems) == ("finished", [])
+    run = open_path(outcome.folder, cache=False)
+    assert run.main.steps.height == 2
+    classes = set(modules(select(run.main))["class_name"].drop_nulls())
+    assert {"VisionMamba", "Block", "Mamba"} <= classes
+    manifest = run.manifest
+    assert manifest is not None
+    assert manifest.notes == ()
+    assert manifest.workload.model == "vim_tiny"
+    assert manifest.workload.backend == "reference"
+    assert manifest.workload.batch == 4
+    assert manifest.workload.input_shapes[0] == (4, 3, 64, 64)
+    assert manifest.workload.flops_per_step
+    assert manifest.software.torch
+    assert len(manifest.measurement.clean_step_ns) == 2
+    assert all(ns > 0 for ns in manifest.measurement.clean_step_ns)
+
+
+def test_training_has_its_ranges(tmp_path):
+    outcome = profiled(tmp_path, "gpt_small", options={"ctx": 8, "batch": 1, "depth": 1, "train": True})
+    if outcome.problems and "takes no" in outcome.problems[0]:
+        pytest.fail(outcome.problems[0])
+    names = set(open_path(outcome.folder, cache=False).main.host["name"].cast(str))
+    assert {"forward_pass", "backward_pass", "optimizer_step"} <= names
+
+
+def test_a_model_of_the_users_own_runs_from_their_folder(tmp_path, monkeypatch):
+    (tmp_path / "models.py").write_text("WIDTH = 8\n")
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom models import WIDTH\n\n\ndef build():\n"
+        "    net = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4))\n"
+        "    return net, lambda batch: torch.randn(batch or 2, WIDTH)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    outcome = profiled(tmp_path, "mine:build")
+    assert outcome.status == "finished", outcome.problems
+    assert "Linear" in set(modules(select(open_path(outcome.folder, cache=False).main))["class_name"].drop_nulls())
+
+
+def test_a_model_that_fails_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def build():\n    raise ValueError('no weights')\n")
+    monkeypatch.chdir(tmp_path)
+    outcome = profiled(tmp_path, "mine:build")
+    assert outcome.status == "failed"
+    assert "no weights" in outcome.problems[0]
+    assert "\n" not in outcome.problems[0]
+    assert "ValueError" in (outcome.folder / "log.txt").read_text()
+
+
+def test_a_mistyped_option_leaves_nothing(tmp_path):
+    with pytest.raises(ProfileError, match="takes no 'ctx'"):
+        profiled(tmp_path, "vim_tiny", options={"ctx": 8})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tools_that_need_a_gpu_say_so(tmp_path):
+    outcome = profiled(tmp_path, "mlp", tools=("torch", "memory"))
+    assert outcome.status == "failed"
+    assert outcome.exit_code == 2
+    assert "no CUDA device" in outcome.problems[0]
+    assert open_path(outcome.folder, cache=False).main.host.height  # the trace is there
+
+
+def test_a_sweep_leaves_a_folder_per_point_and_an_index(tmp_path, monkeypatch, capsys):
+    from tracetui.app.profile_command import profile
+
+    request = ProfileRequest(
+        output=tmp_path / "out", entry="mlp", device="cpu", python=sys.executable, steps=1, warmup=0, clean_steps=1
+    )
+    code, folder = profile(request, [Axis("batch", (1, 2))], 1)
+    assert code == 0
+    index = json.loads((folder / INDEX).read_text())
+    assert [(point["values"], point["status"]) for point in index["points"]] == [
+        ({"batch": 1}, "finished"),
+        ({"batch": 2}, "finished"),
+    ]
+    for point in index["points"]:
+        manifest = open_path(folder / point["folder"], cache=False).manifest
+        assert manifest is not None
+        assert manifest.workload.batch == point["values"]["batch"]
+
+
+def test_a_program_is_profiled_around_its_optimizer(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, torch\nnet = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(int(sys.argv[1])):\n"
+        "    net(torch.randn(2, 4)).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+
+    def run(count, name):
+        request = ProfileRequest(
+            output=tmp_path / name, command=("python", str(script), str(count)), device="cpu", steps=2, warmup=1,
+            python=sys.executable,
+        )  # fmt: skip
+        return launch(request, lambda _: None)
+
+    done = run(6, "done")
+    assert done.status == "finished", done.problems
+    assert open_path(done.folder, cache=False).main.steps.height == 2
+    short = run(1, "short")
+    assert short.status == "failed"
+    assert "optimizer.step() 1 times" in short.problems[0]
