@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.app.exit_codes import DONE, UsageError
+from tracetui.app.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.formats import format_bytes, printable
-from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub
+from tracetui.collectors.scrub import NO_RECORDING, LeftOut, Scrubbed, scrub
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+SHOWN = 6
+"""Names of files left out that are listed."""
 NOUNS = {
     "path": ("path", "paths"),
     "host name": ("host name", "host names"),
@@ -33,15 +35,23 @@ def scrub_command(paths: Sequence[Path], output: Path | None, *, force: bool, as
     if not paths:
         raise UsageError("no path given; `tracetui scrub FILE` writes FILE's copy beside it")
     found = scrub(paths, output, force=force, done=lambda one: _say(one, ascii=ascii))
+    others = [one.source for one in found if isinstance(one, LeftOut) and one.reason == NO_RECORDING]
+    if others:
+        names = ", ".join(dict.fromkeys(path.name for path in others[:SHOWN]))
+        more = ", ..." if len(others) > SHOWN else ""
+        count = f"{len(others):,} other file{'' if len(others) == 1 else 's'}"
+        print(f"left out: {count} ({printable(names, ascii=ascii)}{more})")
     if not any(isinstance(one, Scrubbed) for one in found):
         print("tracetui: nothing was copied: no recording found", file=sys.stderr)
+        return UNREADABLE
     return DONE
 
 
 def _say(one: Scrubbed | LeftOut, *, ascii: bool) -> None:
     source = printable(str(one.source), ascii=ascii)
     if isinstance(one, LeftOut):
-        print(f"{source}: left out: {printable(one.reason, ascii=ascii)}", flush=True)
+        if one.reason != NO_RECORDING:  # those are summed up at the end
+            print(f"{source}: left out: {printable(one.reason, ascii=ascii)}", flush=True)
         return
     size = format_bytes(one.target.stat().st_size)
     print(f"{source} -> {printable(str(one.target), ascii=ascii)} ({size})")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 MARK = ".scrubbed"
+NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
 """Snapshots and tables are read whole; a trace is not."""
 _SUFFIXES = re.compile(
@@ -184,10 +185,11 @@ def _exactly(path: Path, redactor: Redactor) -> Path:
 def _why_not(file: Path) -> str:
     """Why a file of a folder is not copied, empty where it is."""
     try:
-        kind_of_file(file)
+        if kind_of_file(file) == "manifest" or detect.looks_like_trace(file):
+            return ""
     except TraceError as error:
         return error.problem
-    return ""
+    return NO_RECORDING
 
 
 def _may_be_manifest(path: Path) -> bool:

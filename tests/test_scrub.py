@@ -492,12 +492,13 @@ def test_a_folder_is_copied_as_far_as_it_can_be(tmp_path: Path) -> None:
     (run / "more" / "lab-gpu7_123.trace.json").write_text(json.dumps(CHROME))
     nsys_file(run / "nsys.sqlite")
     (run / "log.txt").write_text("hello adalove")
+    (run / "settings.json").write_text('{"name": "adalove"}')
     (run / "nsys.nsys-rep").write_bytes(b"\0\1report")
     found = scrub([run], None, redactor=Redactor(("adalove",), ("lab-gpu7",)))
     copies = {one.target.relative_to(tmp_path).as_posix() for one in found if isinstance(one, Scrubbed)}
     assert copies == {"run.scrubbed/more/redacted_123.trace.json", "run.scrubbed/nsys.sqlite"}
     left = {one.source.name: one.reason for one in found if isinstance(one, LeftOut)}
-    assert left.keys() == {"log.txt", "nsys.nsys-rep"}
+    assert left.keys() == {"log.txt", "nsys.nsys-rep", "settings.json"}
     assert "NVIDIA" in left["nsys.nsys-rep"]
     for copy in (tmp_path / "run.scrubbed").rglob("*.*"):
         assert_nothing_private(copy)
@@ -527,6 +528,16 @@ def test_the_command_says_what_it_removed_and_never_overwrites(
     assert (tmp_path / "new" / "x.json").read_bytes() == before
     assert main(["scrub", str(path), str(copy), "-o", str(tmp_path / "both")]) == 0
     assert {file.name for file in (tmp_path / "both").iterdir()} == {path.name, copy.name}
+
+
+def test_a_folder_without_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    for n in range(9):
+        (tmp_path / "folder" / f"{n}.py").write_text("pass")
+    assert main(["scrub", str(tmp_path / "folder")]) == 1
+    said = capsys.readouterr()
+    assert said.out == "left out: 9 other files (0.py, 1.py, 2.py, 3.py, 4.py, 5.py, ...)\n"
+    assert "nothing was copied" in said.err
 
 
 def test_a_copy_of_a_copy_is_the_same(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tracetui.collectors.scrubbing.redactor import (
 
 NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
 KEPT_NUMBERS = "version"
+STALE = "no longer true"
+"""Of a file that has been rewritten."""
 FOLDER = "folder"
 EMPTIED = (COMMAND, ENVIRONMENT, UUID, SECRET)
 """Kinds whose value, whatever it is, is replaced by an empty one."""
@@ -37,6 +39,7 @@ _KINDS = {
     "process_group_name kernel_name model backend",
     KEPT: "ph s bp ts dur displaytimeunit schemaversion schema status trace_id traceid",
     OWN: "tracetui",
+    STALE: "sha256",
 }
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*(?:[-+.]?[\w.]+)?")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -70,6 +73,8 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         redactor.learn(text, kind)
         redactor.count(kind, text != REDACTED)
         return REDACTED
+    if kind == STALE:
+        return None
     if kind == SECRET and _NUMBER.fullmatch(text):
         return text
     if kind in EMPTIED:
