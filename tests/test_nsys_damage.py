@@ -494,3 +494,32 @@ def test_processes_of_another_machine_keep_their_numbers(tmp_path: Path) -> None
     file.row("OSRT_API", start=1, end=2, globalTid=None)
     trace = read_nsys(file.write(tmp_path / "a.sqlite"))
     assert trace.host.select("process", "thread").rows() == [(None, None), (7, 8)]
+
+
+def test_a_damaged_list_of_tables(tmp_path: Path) -> None:
+    """Tables before the damage are read."""
+    file = large(50)
+    for number in range(60):  # the list takes many pages
+        file.declare(f"OTHER_{number}", " ".join(f"column_{number}_{place}" for place in range(40)))
+    path = file.write(tmp_path / "a.sqlite")
+    connection = sqlite3.connect(path)
+    (page,) = (
+        connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema' AND pagetype = 'leaf' ORDER BY path LIMIT 1 OFFSET 5"
+        ).fetchone()
+        if "ENABLE_DBSTAT_VTAB" in _options(connection)
+        else (None,)
+    )
+    connection.close()
+    if page is None:
+        pytest.skip("this SQLite can't say which page is which")
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    trace = read_nsys(path)
+    assert trace.device.height == 50
+    assert any("list of tables" in note.reason for note in trace.notes)
+
+
+def _options(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("PRAGMA compile_options")}

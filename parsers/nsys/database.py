@@ -11,7 +11,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -190,7 +190,13 @@ def _tables(uri: str, tally: Tally) -> dict[str, Table]:
     """The real tables: those with pages of their own."""
     connection = connect(uri)
     try:
-        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0").fetchall()
+        found: list[tuple[Any, Any]] = []
+        try:
+            found.extend(connection.execute("SELECT name, sql FROM sqlite_master WHERE type='table' AND rootpage>0"))
+        except sqlite3.DatabaseError as error:
+            if not found:
+                raise
+            tally.missing("tables behind a damaged page of the database's list of tables", 1, str(error))
         tables: dict[str, Table] = {}
         for raw, sql in found:
             name = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
