@@ -46,8 +46,8 @@ SCHEMA = {
     "ThreadNames": "nameId priority globalTid",
     "PROCESSES": "globalPid pid name:TEXT",
     "TARGET_INFO_GPU": "vmId id name:TEXT busLocation:TEXT isDiscrete l2CacheSize totalMemory memoryBandwidth "
-    "clockRate smCount uuid:TEXT chipName:TEXT maxShmemPerSm maxRegistersPerSm threadsPerWarp maxWarpsPerSm computeMajor "
-    "computeMinor",
+    "clockRate smCount uuid:TEXT chipName:TEXT maxShmemPerSm maxRegistersPerSm threadsPerWarp maxWarpsPerSm "
+    "computeMajor computeMinor",
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime:TEXT localTime:TEXT",
     "TARGET_INFO_SYSTEM_ENV": "globalVid devStateName:TEXT name:TEXT nameEnum value:TEXT",
