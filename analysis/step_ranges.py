@@ -39,7 +39,7 @@ def step_ranges(sel: Selection) -> StepRanges:
         marks = sel.trace.host.filter(pl.col("kind") == "annotation").select("start", "duration", "process", "thread")
         marks = marks.unique(["start", "duration"], keep="first", maintain_order=True)
         steps = sel.steps.join(marks, on=["start", "duration"], how="left", maintain_order="left")
-        return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(columns), True)
+        return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(*columns), True)
     host = sel.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))
     spelt = host["name"].cast(pl.String).fill_null("")
     label = {name: _NUMBERED.sub("", name) for name in spelt.unique().to_list() if role_of(name) == "step"}
@@ -53,4 +53,4 @@ def step_ranges(sel: Selection) -> StepRanges:
     mine = host.filter(pl.col("name") == name).sort("process", "thread", "start")
     around = pl.col("end").cum_max().shift(1).over("process", "thread")
     mine = mine.filter((pl.col("start") >= around).fill_null(value=True)).sort("start")
-    return StepRanges(name, mine.select(columns), marked=False)
+    return StepRanges(name, mine.select(*columns), marked=False)

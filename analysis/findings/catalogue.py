@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MODULES = (
     "validity",
+    "validity_times",
+    "validity_counters",
     "validity_run",
     "system",
     "machine",

@@ -1,0 +1,1 @@
+"""Do Nsight Compute's counters speak for the run? Rules on what was measured, and under which conditions."""
