@@ -10,22 +10,30 @@ from tracetui.analysis.findings.finding import SEVERITIES, Abstention, Finding, 
 from tracetui.analysis.findings.rule import Limits, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.facts import Subject
 
 LEAST_GAIN_PERCENT = 2.0
 """Advice that could not gain more of the step is left out (rule K14)."""
+BUG = "a bug in tracetui"
+"""How the abstention of a rule that failed begins."""
 
 
-def find(subject: Subject, config: Config | None = None, rules: Mapping[str, Rule] | None = None) -> Findings:
-    """What the rules say.
+def find(
+    subject: Subject,
+    config: Config | None = None,
+    rules: Mapping[str, Rule] | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+) -> Findings:
+    """What the rules say. One that fails abstains and says that it is a bug: the others still hold.
 
     Args:
         subject: `facts.Facts` of a run, `facts.Pair` of two, `facts.Sweep` of many.
         config: the user's thresholds and what they silenced.
         rules: instead of all.
+        on_error: called with what a rule failed of.
     """
     known = all_rules() if rules is None else rules
     found: list[tuple[Rule, Finding]] = []
@@ -34,17 +42,24 @@ def find(subject: Subject, config: Config | None = None, rules: Mapping[str, Rul
     for declared in sorted(known.values(), key=lambda r: not _is_validity(r)):
         if declared.subject != subject.kind:
             continue
-        if missing := subject.missing(declared.needs):
-            abstained.append(Abstention(declared.id, missing))
-            continue
-        said = declared.look(subject, limits_of(declared, config))
-        answers = _listed(said)
+        try:
+            answers = _ask(declared, subject, config)
+        except Exception as error:
+            answers = [Abstention(declared.id, f"{BUG}: {type(error).__name__}: {error}")]
+            if on_error is not None:
+                on_error(error)
         silent = [answer for answer in answers if isinstance(answer, Abstention)]
         abstained += silent
         if not silent:
             checked.append(declared.id)
         found += [(declared, answer) for answer in answers if isinstance(answer, Finding)]
     return _sifted(found, abstained, checked, config)
+
+
+def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Finding | Abstention]:
+    if missing := subject.missing(declared.needs):
+        return [Abstention(declared.id, missing)]
+    return _listed(declared.look(subject, limits_of(declared, config)))
 
 
 def all_rules() -> Mapping[str, Rule]:
