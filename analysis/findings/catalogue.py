@@ -18,6 +18,7 @@ MODULES = (
     "validity_counters",
     "validity_run",
     "system",
+    "transfers",
     "machine",
     "framework",
     "kernels",

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.capture_ranges import Phases
     from tracetui.analysis.diff import Diff
+    from tracetui.analysis.findings.waiting import Loader
     from tracetui.analysis.memory import Memory
     from tracetui.analysis.overview import Overview
+    from tracetui.analysis.report_rows import Json
     from tracetui.analysis.run_join import Measured
     from tracetui.analysis.step_ranges import StepRanges
     from tracetui.analysis.whatif import Replay
@@ -123,6 +125,13 @@ class Facts:
         return memops(self.sel)
 
     @cached_property
+    def loader(self) -> Loader | None:
+        """`waiting.loader`: the wait for the next batch; None where nothing speaks of it."""
+        from tracetui.analysis.findings.waiting import loader
+
+        return loader(self)
+
+    @cached_property
     def replay(self) -> Replay | None:
         """`analysis.whatif.replay`: what the steps would last with less GPU work."""
         from tracetui.analysis.whatif import replay
@@ -210,6 +219,13 @@ class Pair:
 
         return diff(self.a.sel, self.b.sel)
 
+    @cached_property
+    def comparable(self) -> Json:
+        """`analysis.comparable.comparable`: the verdict and what differs."""
+        from tracetui.analysis.comparable import comparable
+
+        return comparable(self.a.trace, self.b.trace, manifests=(self.a.manifest, self.b.manifest))
+
 
 def _has_gpu(facts: Facts) -> bool:
     return facts.launches.height > 0
@@ -241,6 +257,11 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "host": (lambda facts: facts.trace.host.height > 0, "host events"),
     "operators": (_has_kind("operator"), "operators: record with torch.profiler"),
     "modules": (_has_kind("module"), "nn.Module calls: record with with_stack=True"),
+    "loader": (
+        lambda facts: facts.loader is not None,
+        "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading around"
+        " next(loader)",
+    ),
     "annotations": (_has_kind("annotation"), "NVTX or record_function ranges"),
     "api": (_has_kind("runtime", "driver"), "CUDA API calls"),
     "shapes": (_has_shapes, "shapes: record with record_shapes=True"),
