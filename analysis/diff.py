@@ -15,6 +15,8 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.operators import operators
 from tracetui.analysis.selection import select
+from tracetui.analysis.step_noise import module_noise, operator_noise, variance_of_mean
+from tracetui.analysis.step_split import PARTS, step_split
 from tracetui.analysis.steps import step_slots
 from tracetui.parsers import kernel_names
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 NOISE_FACTOR = 2.0
 """How many standard errors of the difference of two means still count as noise."""
+MEDIAN_NOISE = math.sqrt(math.pi / 2)
+"""The standard error of a median is that of a mean times this, where steps vary as by chance (a normal law)."""
 SAME_PERCENT = 1.0
 """What counts as no change where the noise is unknown."""
 
@@ -38,6 +42,21 @@ class StepDifference:
     delta_percent: float | None
     noise_ns: float | None
     """`NOISE_FACTOR` standard errors of the difference; None with fewer than two steps in either run."""
+    a_median_ns: float | None = None
+    b_median_ns: float | None = None
+    median_delta_ns: float | None = None
+    median_delta_percent: float | None = None
+    """Of the medians: one slow step does not move them."""
+
+    median_noise_ns: float | None = None
+    """Of the difference of medians: `MEDIAN_NOISE` times `noise_ns`."""
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """Whether the medians differ by more than their noise; null where it is unknown."""
+        if self.median_noise_ns is None or self.median_delta_ns is None:
+            return None
+        return abs(self.median_delta_ns) > self.median_noise_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,9 @@ class Diff:
     """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
+    split: pl.DataFrame
+    """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
+    where a run has no steps or no GPU work."""
 
 
 def diff(a: Selection, b: Selection) -> Diff:
@@ -63,7 +85,8 @@ def diff(a: Selection, b: Selection) -> Diff:
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
     launched in them counts. A kernel is the same where its calls per step are and its time differs by no more than the
-    noise of its per-step times; what has no noise, by no more than `SAME_PERCENT`. One over other types is changed.
+    noise of its per-step times (so are operators and modules by their GPU time); what has no noise, by no more than
+    `SAME_PERCENT`. One over other types is changed.
     """
     a, b = _in_steps(a), _in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
@@ -75,6 +98,7 @@ def diff(a: Selection, b: Selection) -> Diff:
         operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
         waterfall=_waterfall(a, b),
+        split=_split(a, b),
     )
 
 
@@ -99,7 +123,22 @@ def _step(a: Selection, b: Selection) -> StepDifference:
     if min(t.size for t in times) > 1:
         noise = NOISE_FACTOR * math.sqrt(sum(float(t.var(ddof=1)) / t.size for t in times))
     percent = 100 * (after - before) / before if before else None
-    return StepDifference(before, after, after - before, percent, noise)
+    a_median, b_median = (float(np.median(t)) for t in times)
+    median_percent = 100 * (b_median - a_median) / a_median if a_median else None
+    return StepDifference(
+        before, after, after - before, percent, noise, a_median, b_median, b_median - a_median, median_percent,
+        None if noise is None else MEDIAN_NOISE * noise,
+    )  # fmt: skip
+
+
+def _split(a: Selection, b: Selection) -> pl.DataFrame:
+    """Where the difference in step time comes from: GPU work, or waiting."""
+    schema = {"part": pl.String, "a_ns": pl.Float64, "b_ns": pl.Float64, "delta_ns": pl.Float64}
+    ours, theirs = step_split(a), step_split(b)
+    if ours is None or theirs is None:
+        return pl.DataFrame(schema=schema)
+    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in PARTS]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _kernels(sel: Selection) -> pl.DataFrame:
@@ -110,13 +149,8 @@ def _kernels(sel: Selection) -> pl.DataFrame:
         .group_by(pl.col("name").cast(pl.String), "step")
         .agg(calls=pl.len(), ns=pl.col("duration").sum())
     )
-    mean = pl.col("ns").sum() / steps
-    # steps without a single call count as 0
-    spread = ((pl.col("ns").cast(pl.Float64) ** 2).sum() - steps * mean**2).clip(lower_bound=0)
     return per_step.group_by("name").agg(
-        calls=pl.col("calls").sum() / steps,
-        ns=mean,
-        variance=spread / (steps - 1) / steps if steps > 1 else pl.lit(None, pl.Float64),
+        calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
     )
 
 
@@ -137,22 +171,27 @@ def _paired(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
 def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
     column = "device_self_ns" if on_device else "host_self_ns"
-    return _per_step(operators(sel), sel, "name", pl.col(column))
+    noise = operator_noise(sel) if on_device else None
+    return _per_step(operators(sel), sel, "name", pl.col(column), noise)
 
 
 def _modules(sel: Selection, on_device: bool) -> pl.DataFrame:
     device = pl.col("device_total_ns") + pl.col("backward_device_ns")
-    return _per_step(modules(sel), sel, "path", device if on_device else pl.col("host_total_ns"))
+    noise = module_noise(sel) if on_device else None
+    return _per_step(modules(sel), sel, "path", device if on_device else pl.col("host_total_ns"), noise)
 
 
-def _per_step(table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr) -> pl.DataFrame:
+def _per_step(
+    table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Calls and time per step of each row; of those with GPU time, how much it varies (`step_noise`)."""
     steps = sel.step_count
-    return table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
-        pl.col(name).alias("name"),
-        calls=pl.col("calls") / steps,
-        ns=spent.fill_null(0) / steps,
-        variance=pl.lit(None, pl.Float64),
+    rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
+        pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
     )
+    if noise is None:
+        return rows.with_columns(variance=pl.lit(None, pl.Float64))
+    return rows.join(noise, on="name", how="left")
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:

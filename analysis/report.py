@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -27,6 +29,7 @@ RANK_COLUMNS = (
     "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
 )  # fmt: skip
 DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
+SPLIT_COLUMNS = ("part", "a_ns", "b_ns", "delta_ns")
 WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
 
 
@@ -99,42 +102,65 @@ def trace_report(
     return found
 
 
-def diff_report(a: Selection, b: Selection, limit: int | None = None) -> Json:
+def diff_report(
+    a: Selection,
+    b: Selection,
+    limit: int | None = None,
+    runs: tuple[Run, Run] | None = None,
+    config: Config | None = None,
+) -> Json:
     """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
 
     Args:
         a: the base.
         b: what is compared with it.
         limit: at most so many rows of each list; `counts` still tells how many there are.
+        runs: the runs that A and B are of, for what their run.json says.
+        config: thresholds of the rules, and which are silenced.
     """
-    from tracetui.analysis.comparable import comparable
-    from tracetui.analysis.diff import diff
+    from tracetui.analysis.findings.engine import find
+    from tracetui.analysis.findings.facts import Facts, Pair
+    from tracetui.analysis.report_findings import finding_rows
+    from tracetui.parsers import Run
 
-    found = diff(a, b)
+    sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
+    ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
+    pair = Pair(ours, theirs)
+    found = pair.diff
     lists = {"kernels": found.kernels, "operators": found.operators, "modules": found.modules}
     return {
         "schema": DIFF_SCHEMA,
-        "a": _side(a),
-        "b": _side(b),
-        "comparable": comparable(a.trace, b.trace),
+        "a": _side(pair.a),
+        "b": _side(pair.b),
+        "comparable": pair.comparable,
         "step": {
             "a_us": us(found.step.a_ns),
             "b_us": us(found.step.b_ns),
             "delta_us": us(found.step.delta_ns),
             "delta_percent": known(found.step.delta_percent),
             "noise_us": us(found.step.noise_ns),
+            "a_median_us": us(found.step.a_median_ns),
+            "b_median_us": us(found.step.b_median_ns),
+            "median_delta_us": us(found.step.median_delta_ns),
+            "median_delta_percent": known(found.step.median_delta_percent),
+            "median_noise_us": us(found.step.median_noise_ns),
+            "beyond_noise": found.step.beyond_noise,
         },
+        "split": rows(found.split, SPLIT_COLUMNS),
         "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
         "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
         "operators": rows(found.operators, DIFF_COLUMNS, limit),
         "modules": rows(found.modules, DIFF_COLUMNS, limit),
-        "findings": [],
+        "findings": finding_rows(find(pair, config)),
         "counts": {name: frame.height for name, frame in lists.items()},
     }
 
 
-def _side(sel: Selection) -> Json:
-    return {"path": str(sel.trace.source.path), "rank": sel.trace.info.rank, "base": sel.describe()}
+def _side(facts: Facts) -> Json:
+    """One of the two: a run that was launched is called by its folder, another by its file."""
+    path, run = facts.trace.source.path, facts.run
+    name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
+    return {"path": str(path), "name": name, "rank": facts.trace.info.rank, "base": facts.sel.describe()}
 
 
 def _joins(run: Run) -> list[Json]:

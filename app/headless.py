@@ -77,10 +77,12 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
     """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
+    from tracetui.analysis.findings.config import load as load_config
     from tracetui.analysis.report import diff_report
 
-    chosen = [select(_one_trace(_open([path], request)), request.scope) for path in (a, b)]
-    found = diff_report(chosen[0], chosen[1], _rows_for_data(request))
+    runs = _open([a], request), _open([b], request)
+    chosen = [select(_one_trace(run), request.scope) for run in runs]
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, load_config(a, b))
     _write(_render_diff(found, request), request)
     return _judge(found, fail_above_percent)
 
@@ -236,19 +238,30 @@ def _write(text: str, request: Request) -> None:
 
 
 def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
-    """Exit code 3 where the step became slower by more than one of the limits."""
+    """Exit code 3 where the median step became slower by more than one of the limits, and by more than its noise."""
     if not fail_above_percent:
         return DONE
     step = found["step"]
-    if step["delta_percent"] is None:
+    change = step["median_delta_percent"]
+    if change is None:
         raise TraceError(found["b"]["path"], "--fail-on can't be judged: a step time is unknown or zero")
-    for limit in fail_above_percent:
-        if step["delta_percent"] > limit:
-            times = f"{format_us(step['a_us'], ascii=True)} -> {format_us(step['b_us'], ascii=True)}"
-            change = format_percent(step["delta_percent"], signed=True)
-            print(f"tracetui: regression: step {times}, {change} (limit {limit:g} %)", file=sys.stderr)
-            return CONDITION_HOLDS
-    return DONE
+    limit = min(fail_above_percent)
+    if change <= limit:
+        return DONE
+    times = f"{format_us(step['a_median_us'], ascii=True)} -> {format_us(step['b_median_us'], ascii=True)}"
+    line = f"median step {times}, {format_percent(change, signed=True)} (limit {limit:g} %)"
+    if step["beyond_noise"] is None:
+        line += "; noise unknown: a run has fewer than two steps"
+    else:
+        side = "beyond" if step["beyond_noise"] else "within"
+        line += f"; {side} noise of +-{format_us(step['median_noise_us'], ascii=True)}"
+    if found["comparable"]["verdict"] == "not_comparable":
+        line += "; the runs are not comparable"
+    if step["beyond_noise"] is False:
+        print(f"tracetui: no proof of a regression: {line}", file=sys.stderr)
+        return DONE
+    print(f"tracetui: regression: {line}", file=sys.stderr)
+    return CONDITION_HOLDS
 
 
 class _ProgressLine:

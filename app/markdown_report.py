@@ -9,7 +9,15 @@ from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.range_tree import largest, merged_ranges, spelled
-from tracetui.app.text_diff import calls, change, signed_time, verdict
+from tracetui.app.text_diff import (
+    SPLIT_WORDS,
+    calls,
+    change,
+    comparable_words,
+    plain_value,
+    signed_time,
+    verdict,
+)
 from tracetui.app.text_joins import sentences as sentences_of_join
 from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_ranges import shown_ranges, tree_is_shown
@@ -51,11 +59,15 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
     lines = ["# tracetui diff: what changed from A to B, per step", ""]
     for letter in ("a", "b"):
         side = found[letter]
-        lines += [f"- {letter.upper()}: {code(Path(side['path']).name)} ({plain(side['base'])})"]
-    lines += ["", verdict(found, page), ""]
+        lines += [f"- {letter.upper()}: {code(side['name'])} ({plain(side['base'])})"]
+    lines += ["", plain(comparable_words(found["comparable"])), ""]
     for row in found["comparable"]["differences"]:
-        matters = " **(matters)**" if row["matters"] else ""
-        lines += [f"- differs: {plain(row['field'])}: {plain(str(row['a']))} → {plain(str(row['b']))}{matters}"]
+        matters = " **(matters)**" if row["matters"] else " (chosen)" if row["intended"] else ""
+        values = f"{plain(plain_value(row['a']))} → {plain(plain_value(row['b']))}"
+        lines += [f"- differs: {plain(row['field'])}: {values}{matters}"]
+    lines += [""] if found["comparable"]["differences"] else []
+    lines += [plain(verdict(found, page)), ""]
+    lines += _split(found, page) + _waterfall(found["waterfall"], page)
     for name in ("kernels", "operators", "modules"):
         everything = merged_changes(found[name]) if name == "modules" else found[name]
         changed = [row for row in everything if row["status"] != "same"]
@@ -73,6 +85,32 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
         titles = ("difference", "A", "B", "calls", "", name[:-1])
         lines += _section(name.capitalize(), titles, rows, len(changed), text=2)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _split(found: Json, page: Page) -> list[str]:
+    """The step's difference as GPU work and waiting."""
+    if not found["split"] or found["step"]["delta_us"] is None:
+        return []
+    step = {"part": "step", **{key: found["step"][key] for key in ("a_us", "b_us", "delta_us")}}
+    cells = [
+        [SPLIT_WORDS.get(row["part"], "**step**"), page.time(row["a_us"]), page.time(row["b_us"]),
+         signed_time(row["delta_us"], page)]
+        for row in (*found["split"], step)
+    ]  # fmt: skip
+    return ["### Step time", "", *_table(("part of the step", "A", "B", "difference"), cells, "lrrr"), ""]
+
+
+def _waterfall(rows: list[Json], page: Page) -> list[str]:
+    """The difference of GPU time by category and cause."""
+    keys = ("count_effect_us", "mean_effect_us")
+    cells = [
+        [plain(row["category"]), *(signed_time(row[key], page) for key in keys),
+         signed_time(sum(row[key] for key in keys), page)]
+        for row in rows
+        if any(row[key] for key in keys)
+    ]  # fmt: skip
+    titles = ("category", "by count", "by duration", "together")
+    return ["### GPU time", "", *_table(titles, cells, "lrrr"), ""] if cells else []
 
 
 def plain(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.formats import format_percent
@@ -29,8 +28,9 @@ def diff_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> 
     blocks = [
         title("tracetui diff: what changed from A to B, per step", page)[:-1],
         [*_side("A", found["a"], page), *_side("B", found["b"], page)],
+        comparable_lines(found, page),
         page.paragraph(verdict(found, page)),
-        *([comparable_lines(found, page)] if found["comparable"]["differences"] else []),
+        _split(found, page),
         _waterfall(found["waterfall"], page),
         changes("kernels", found["kernels"], page),
         changes("operators", found["operators"], page),
@@ -53,24 +53,45 @@ def verdict(found: Json, page: Page) -> str:
     by = ", ".join(text for text in (page.time(abs(step["delta_us"])), percent) if text)
     change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
     times = f"{page.time(step['a_us'])} in A, {page.time(step['b_us'])} in B"
-    noise = step["noise_us"]
+    noise = step["median_noise_us"]
+    median = step["median_delta_us"]
     if noise is None:
         sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
-    elif abs(step["delta_us"]) <= noise:
-        sure = f"That is within the ±{page.time(noise)} by which steps vary by themselves: no proof of a change."
     else:
-        sure = f"That is more than the ±{page.time(noise)} by which steps vary by themselves."
+        moved = f"The medians differ by {signed_time(median, page)} ({format_percent(step['median_delta_percent'])})"
+        by_chance = f"±{page.time(noise)} by which steps vary by themselves"
+        if step["beyond_noise"]:
+            sure = f"{moved}, more than the {by_chance}."
+        else:
+            sure = f"{moved}, within the {by_chance}: no proof of a change."
     return f"The step {change} ({times}). {sure}"
 
 
+def comparable_words(comparable: Json) -> str:
+    """May the two be compared: one sentence."""
+    rows = comparable["differences"]
+    if comparable["verdict"] == "not_comparable":
+        many = sum(row["matters"] for row in rows)
+        what = "something that times depend" if many == 1 else f"{many} things that times depend"
+        return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
+    if comparable["verdict"] == "explained":
+        chosen = [row["field"] for row in rows if row["intended"]]
+        if len(chosen) == 1:
+            return f"Explained: they differ in {chosen[0]}, which may be what the comparison is about."
+        return f"Explained: they differ in {len(chosen)} things at once (marked *), whose effects can't be told apart."
+    if rows:
+        return "Comparable: they differ in nothing that times are known to depend on."
+    return "Comparable: no difference is known in device, settings or versions."
+
+
 def comparable_lines(found: Json, page: Page) -> list[str]:
-    """What the two recordings' headers say differs."""
+    """May the two be compared, and every difference."""
     comparable = found["comparable"]
-    serious = comparable["verdict"] == "not_comparable"
-    lines = ["NOT COMPARABLE: the recordings differ in what times depend on" if serious else "The recordings differ in"]
+    lines = page.paragraph(comparable_words(comparable))
     for row in comparable["differences"]:
-        mark = "! " if row["matters"] else "  "
-        lines += page.paragraph(f"{row['field']}: A {_plain(row['a'])}, B {_plain(row['b'])}", indent="  " + mark)
+        mark = "! " if row["matters"] else "* " if row["intended"] else "  "
+        lines += page.paragraph(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}",
+                                indent="  " + mark)  # fmt: skip
     return lines
 
 
@@ -122,6 +143,31 @@ def signed_time(us: float | None, page: Page) -> str:
     return page.time(us) if us is None or us <= 0 else f"+{page.time(us)}"
 
 
+SPLIT_WORDS = {
+    "gpu_time": "GPU work, summed",
+    "overlap": "less what overlaps, or runs outside of its step",
+    "host_wait": "GPU waits for the host",
+    "kernel_wait": "GPU starts the next kernel",
+    "other": "GPU waits for something else",
+}
+
+
+def _split(found: Json, page: Page) -> list[str]:
+    """The step's difference as GPU work and waiting, which add up to it."""
+    rows = found["split"]
+    if not rows or found["step"]["delta_us"] is None:
+        return []
+    columns = [Column("part of the step", right=False), Column("A"), Column("B"), Column("difference")]
+    cells = [
+        [SPLIT_WORDS[row["part"]], page.time(row["a_us"]), page.time(row["b_us"]), signed_time(row["delta_us"], page)]
+        for row in rows
+        if row["a_us"] or row["b_us"]
+    ]
+    step = found["step"]
+    cells.append(["step", page.time(step["a_us"]), page.time(step["b_us"]), signed_time(step["delta_us"], page)])
+    return ["Where the difference in step time comes from", *page.table(columns, cells)]
+
+
 def _waterfall(rows: list[Json], page: Page) -> list[str]:
     columns = [
         Column("category", right=False), Column("more or fewer calls"), Column("slower or faster calls"),
@@ -137,15 +183,21 @@ def _waterfall(rows: list[Json], page: Page) -> list[str]:
         for row in rows
         if row["count_effect_us"] or row["mean_effect_us"]
     ]
+    if len(cells) > 1:
+        sums = [sum(row[key] for row in rows) for key in ("count_effect_us", "mean_effect_us")]
+        cells.append(["all GPU work", *(signed_time(value, page) for value in (*sums, sum(sums)))])
     return ["Where the difference in GPU time comes from", *page.table(columns, cells)] if cells else []
 
 
 def _side(letter: str, side: Json, page: Page) -> list[str]:
     rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    return page.field(letter, f"{Path(side['path']).name}{rank}: {side['base']}", width=3)
+    return page.field(letter, f"{side['name']}{rank}: {side['base']}", width=3)
 
 
-def _plain(value: object) -> str:
+def plain_value(value: object) -> str:
+    """A setting as a person reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not recorded" if value is None else str(value)

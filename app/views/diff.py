@@ -6,18 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
+from textual.widgets import Static
 
+from tracetui.analysis.comparable import comparable
 from tracetui.analysis.diff import diff
 from tracetui.app import commands
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
 from tracetui.app.names import tell_apart
+from tracetui.app.text_diff import SPLIT_WORDS, comparable_words, plain_value
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
     from tracetui.analysis.diff import Diff
+    from tracetui.analysis.report_rows import Json
 
 COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
@@ -37,6 +43,18 @@ KERNELS = (
     ),
 )
 MODULES = (replace(COLUMNS[0], tail=True), *COLUMNS[1:])
+STEP = (
+    Column("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
+    Column("a_ns", "A", "time", priority=1, about="time in the average step of A"),
+    Column("b_ns", "B", "time", priority=1, about="time in the average step of B"),
+    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step"),
+)
+CONDITIONS = (
+    Column("field", "What differs", width=16, priority=0, flex=True, about="a setting, a version, a property"),
+    Column("a", "A", width=12, priority=0, flex=True, about="in A"),
+    Column("b", "B", width=12, priority=0, flex=True, about="in B"),
+    Column("sort", "", width=10, priority=0, about="matters: times depend on it whatever the code; chosen: somebody's"),
+)
 WATERFALL = (
     Column("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
     Column("count_effect_ns", "By count", "delta", width=9, priority=0, about="from more or fewer calls"),
@@ -50,8 +68,14 @@ class DiffView(TableView):
 
     TAB = "diff"
     COMPARES = True
+    _verdict: Json | None = None
     BINDINGS = commands.bindings("diff")
-    TABLES = ("kernels", "operators", "modules", "waterfall")
+    TABLES = ("kernels", "operators", "modules", "waterfall", "step", "conditions")
+
+    def content(self) -> ComposeResult:
+        """The verdict above what every table has."""
+        yield Static(id="verdict", markup=False)
+        yield from super().content()
 
     def reload(self) -> None:
         """Computes the difference, or says how to open a second run."""
@@ -77,7 +101,13 @@ class DiffView(TableView):
         session = self.session
         result = session.cached("diff", lambda: diff(session.selection("a"), session.selection("b")))
         kind = self.kind
-        if kind == "waterfall":
+        self._verdict = self._comparable()
+        if kind == "step":
+            words = [SPLIT_WORDS[part] for part in result.split["part"]]
+            frame = result.split.with_columns(pl.Series("what", words, pl.String))
+        elif kind == "conditions":
+            frame = _conditions(self._verdict)
+        elif kind == "waterfall":
             frame = result.waterfall.with_columns(
                 (pl.col("count_effect_ns") + pl.col("mean_effect_ns")).alias("delta_ns")
             )
@@ -90,12 +120,25 @@ class DiffView(TableView):
             id=f"diff_{kind}",
             title=kind.capitalize(),
             frame=frame,
-            columns={"waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS}.get(kind, COLUMNS),
-            noun="categories" if kind == "waterfall" else kind,
+            columns=LAYOUTS.get(kind, COLUMNS),
+            noun={"waterfall": "categories", "step": "parts", "conditions": "differences"}.get(kind, kind),
             note=_step_line(result),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
-            key="category" if kind == "waterfall" else "name",
+            key={"waterfall": "category", "step": "what", "conditions": "field"}.get(kind, "name"),
         )
+
+    def _comparable(self) -> Json:
+        session = self.session
+        a, b = session.runs["a"], session.runs["b"]
+        return session.cached(
+            "comparable",
+            lambda: comparable(session.trace("a"), session.trace("b"), manifests=(a.manifest, b.manifest)),
+        )
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        text = _said(self._verdict) if self._verdict is not None else ""
+        self.query_one("#verdict", Static).update(self.tui.own(printable(f" {text}")))
 
     def footer_labels(self) -> dict[str, str]:
         """The comparison that comes next."""
@@ -106,7 +149,35 @@ class DiffView(TableView):
         return labels
 
 
+LAYOUTS = {
+    "waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS, "step": STEP, "conditions": CONDITIONS,
+}  # fmt: skip
+
+
+def _said(verdict: Json) -> str:
+    """The verdict with the differences that decide it: ``Explained by dtype fp32 → fp16``."""
+    rows = verdict["differences"]
+    deciding = [row for row in rows if row["matters"]] or [row for row in rows if row["intended"]]
+    listed = "; ".join(f"{row['field']} {plain_value(row['a'])} → {plain_value(row['b'])}" for row in deciding)
+    if verdict["verdict"] == "not_comparable":
+        return f"NOT COMPARABLE: {listed}"
+    return f"Explained by {listed}" if listed else comparable_words(verdict)
+
+
+def _conditions(verdict: Json) -> pl.DataFrame:
+    rows = [
+        (row["field"], plain_value(row["a"]), plain_value(row["b"]),
+         "matters" if row["matters"] else "chosen" if row["intended"] else "noted")
+        for row in verdict["differences"]
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=dict.fromkeys(("field", "a", "b", "sort"), pl.String), orient="row")
+
+
 def _nothing_in_both(what: str, kind: str) -> str:
+    if what == "conditions":
+        return "Nothing is known to differ between the two runs but what they did."
+    if what == "step":
+        return "Without steps or GPU work in both runs, the step can't be split."
     if what == "waterfall":
         return "Neither run has GPU work to compare: v shows other tables."
     return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
@@ -114,10 +185,9 @@ def _nothing_in_both(what: str, kind: str) -> str:
 
 def _step_line(result: Diff) -> str:
     step = result.step
-    line = "step"
-    if step.delta_percent is not None:
-        line += f" {format_percent(step.delta_percent, signed=True)}"
-    if step.noise_ns is not None and step.delta_ns is not None:
-        side = "within" if abs(step.delta_ns) <= step.noise_ns else "beyond"
-        line += f", {side} noise ±{format_ns(step.noise_ns)}"
-    return f"{line}  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
+    if step.median_delta_percent is None:
+        return f"step  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
+    line = f"median step {format_percent(step.median_delta_percent, signed=True)}"
+    if step.beyond_noise is not None:
+        line += f", {'beyond' if step.beyond_noise else 'within'} noise ±{format_ns(step.median_noise_ns)}"
+    return f"{line}  A {format_ns(step.a_median_ns)}  B {format_ns(step.b_median_ns)}"
