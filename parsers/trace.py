@@ -48,6 +48,11 @@ class DeviceInfo:
     warp_size: int | None = None
     registers_per_sm: int | None = None
     shared_memory_per_sm: int | None = None
+    max_blocks_per_sm: int | None = None
+    clock_hz: int | None = None
+    """The highest clock of the SMs."""
+    memory_bandwidth: int | None = None
+    """What its DRAM can move at most, byte/s."""
 
 
 @dataclass(frozen=True, slots=True)

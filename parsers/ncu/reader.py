@@ -38,7 +38,11 @@ _DEVICE = {
     "warp_size": ("device__attribute_warp_size",),
     "registers_per_sm": ("device__attribute_max_registers_per_multiprocessor",),
     "shared_memory_per_sm": ("device__attribute_max_shared_memory_per_multiprocessor",),
+    "max_blocks_per_sm": ("device__attribute_max_blocks_per_multiprocessor",),
 }
+_CLOCK = "device__attribute_clock_rate"
+_MEMORY_CLOCK, _BUS = "device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width"
+"""kHz, and bits that move twice in each cycle."""
 
 
 def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
@@ -147,7 +151,7 @@ def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -
     """The GPUs that the launches ran on, from their attributes where the raw page has them."""
     wanted = [metric for metrics in _DEVICE.values() for metric in metrics]
     majors = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
-    known = rows_of(counters, [*wanted, *majors])
+    known = rows_of(counters, [*wanted, *majors, _CLOCK, _MEMORY_CLOCK, _BUS])
     found: list[DeviceInfo] = []
     numbers = device["device"].fill_null(0)
     for number in numbers.unique().sort().to_list():
@@ -167,5 +171,10 @@ def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -
             field: int(row["value"]) if row is not None and row["value"] is not None else None
             for field, row in fields.items()
         }
+        clock, memory, bus = (
+            (values[metric]["value"] or 0) if metric in values else 0 for metric in (_CLOCK, _MEMORY_CLOCK, _BUS)
+        )
+        numbers_of["clock_hz"] = round(clock * 1000) or None
+        numbers_of["memory_bandwidth"] = round(memory * 1000 * 2 * bus / 8) or None
         found.append(DeviceInfo(number, name["text"] if name else None, capability or None, **numbers_of))
     return tuple(found)

@@ -169,7 +169,7 @@ def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
 def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
     columns = (
         "id", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
-        "computeMajor", "computeMinor",
+        "computeMajor", "computeMinor", "maxBlocksPerSm", "clockRate", "memoryBandwidth",
     )  # fmt: skip
     gpus = {}
     for row in tables.rows("TARGET_INFO_GPU", *columns, texts=("name",)):
@@ -187,6 +187,9 @@ def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
             warp_size=warp,
             registers_per_sm=row["maxRegistersPerSm"],
             shared_memory_per_sm=row["maxShmemPerSm"],
+            max_blocks_per_sm=row["maxBlocksPerSm"],
+            clock_hz=row["clockRate"] or None,
+            memory_bandwidth=row["memoryBandwidth"] or None,
         )
     return tuple(gpus[number] for number in sorted(gpus))
 
