@@ -110,6 +110,7 @@ class Watch(Sampler[Json]):
         self._nvml: Nvml | None = None
         self._lines: Lines | None = None
         self._fields: tuple[str, ...] = ()
+        self._opened = 0.0
 
     def start(self) -> None:
         """Begins; the tools that go on printing are started first."""
@@ -139,6 +140,7 @@ class Watch(Sampler[Json]):
             self._fields = tuple(known)
             command = machine_smi.query_command(list(known.values()), f"--loop-ms={self._period_ms}")
             self._lines = self._stream(command)
+            self._opened = time.monotonic()
 
     def _sample(self) -> Json:
         lines = self._lines.last(STALE_S) if self._lines else []
@@ -149,6 +151,8 @@ class Watch(Sampler[Json]):
             return asdict(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
         newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
         gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
+        if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
+            gpus = machine_smi.states(self._probe)  # the one that should go on printing has ended
         return asdict(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
 
 

@@ -6,11 +6,16 @@ every second sample is dropped whenever there are too many; an error costs one s
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import signal
 import subprocess
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +26,8 @@ MOST = 2000
 SHARE = 20
 """A sample that takes a second is followed by so many seconds without."""
 STOP_S = 3.0
+PR_SET_PDEATHSIG = 1
+"""Of linux/prctl.h."""
 
 S = TypeVar("S")
 
@@ -98,24 +105,33 @@ class Sampler(Generic[S]):
 
 
 class Lines:
-    """The last lines of a program that prints one whenever it has looked, as tegrastats and nvidia-smi do."""
+    """The last lines of a program that prints one whenever it has looked, as tegrastats and nvidia-smi do.
+
+    It prints to a terminal of its own: to a pipe, such programs write only now and then what they saw long before.
+    """
 
     def __init__(self, command: Sequence[str], keep: int = 64) -> None:
         self._lines: deque[tuple[float, str]] = deque(maxlen=keep)
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            screen, end = os.openpty()
+        except OSError:
+            return
         try:
             self._process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=end,
                 stderr=subprocess.DEVNULL,
-                text=True,
-                errors="replace",
                 start_new_session=True,  # Ctrl+C is for the run, which then stops this one
+                preexec_fn=_end_with_parent(),
             )
         except (OSError, ValueError):
+            os.close(screen)
             return
-        threading.Thread(target=self._read, name="machine lines", daemon=True).start()
+        finally:
+            os.close(end)
+        threading.Thread(target=self._read, args=(screen,), name="machine lines", daemon=True).start()
 
     def last(self, seconds: float) -> list[str]:
         """The lines of the last so many seconds, oldest first."""
@@ -134,8 +150,17 @@ class Lines:
             process.kill()
             process.wait()
 
-    def _read(self) -> None:
-        process: Any = self._process
-        with process.stdout as lines:
+    def _read(self, screen: int) -> None:
+        # the program's end is an error to who reads its terminal
+        with contextlib.suppress(OSError), open(screen, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._lines.append((time.monotonic(), line.rstrip("\n")))
+
+
+def _end_with_parent() -> Callable[[], object] | None:
+    """What a child calls first, so that it does not go on for ever when this process is killed, as by lack of memory."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+    return partial(prctl, PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
-from tracetui.parsers import detect, run_manifest
+from tracetui.parsers import detect
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 MARK = ".scrubbed"
+_OWN_SCHEMA = re.compile(rb'"schema"\s*:\s*"tracetui\.')
 NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
 """Snapshots and tables are read whole; a trace is not."""
@@ -139,7 +140,7 @@ def kind_of_file(path: Path) -> str:
     Raises:
         TraceError: it is nothing that can be scrubbed.
     """
-    if _may_be_manifest(path) and run_manifest.load(path) is not None:
+    if _is_own(path):
         return "manifest"
     kind = detect.inspect(path).kind
     if kind not in _COPIERS:
@@ -192,13 +193,13 @@ def _why_not(file: Path) -> str:
     return NO_RECORDING
 
 
-def _may_be_manifest(path: Path) -> bool:
-    """Whether the beginning names the schema; that of a trace may, too."""
+def _is_own(path: Path) -> bool:
+    """Whether tracetui wrote it: run.json, the index of a sweep, a report."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
     with path.open("rb") as file:
         head = file.read(1 << 16)
-    return b'"traceEvents"' not in head and run_manifest.SCHEMA.rpartition("/")[0].encode() in head
+    return b'"traceEvents"' not in head and _OWN_SCHEMA.search(head) is not None
 
 
 def _is_gzip(path: Path) -> bool:
@@ -252,8 +253,9 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
 
     try:
         value: Any = json.loads(_whole(source))
-    except ValueError as error:
-        raise TraceError(source, f"damaged JSON: {error}") from None
+    except (ValueError, RecursionError):  # cut off by whatever ended the run
+        _copy_chrome(source, target, redactor)
+        return
     host = value.get("identity") or {} if isinstance(value, dict) else {}
     if isinstance(host, dict) and isinstance(host.get("host"), str):
         redactor.learn(host["host"], HOST)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,6 @@ from tracetui.parsers.run_manifest import SCHEMA, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 def state(root: Path, board: Board) -> dict[str, Any]:
@@ -464,10 +464,13 @@ def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path, monkeypatch: py
     assert len(tools.asked) == asked, "a sample starts no program"
     lines.rows = []
     assert watch._sample()["gpus"] == ()
+    watch._opened -= 10
+    assert [gpu["index"] for gpu in watch._sample()["gpus"]] == [0, 10], "asked anew where it has stopped printing"
 
 
 def test_lines_of_a_program_end_with_it() -> None:
-    lines = Lines([sys.executable, "-uc", "import time; print('one'); print('two'); time.sleep(60)"])
+    # not told to flush: only a terminal makes it write at once
+    lines = Lines([sys.executable, "-c", "import time; print('one'); print('two'); time.sleep(60)"])
     deadline = time.monotonic() + 10
     while len(lines.last(60)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -477,7 +480,26 @@ def test_lines_of_a_program_end_with_it() -> None:
     assert process is not None
     lines.close()
     assert process.poll() is not None
+    assert lines.last(60) == ["one", "two"]
     Lines(["/no/such/program"]).close()
+
+
+def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    script = (
+        "import os, pathlib, signal, sys, time\n"
+        "from tracetui.collectors.sampler import Lines\n"
+        "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(60)'])\n"
+        "while not lines.last(9): time.sleep(0.01)\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(note)], check=False, timeout=30)
+    stat = Path("/proc") / note.read_text() / "stat"
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.02)
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def test_a_state_is_what_the_manifest_understands(tmp_path: Path) -> None:

@@ -486,6 +486,21 @@ def test_a_run_json(tmp_path: Path) -> None:
     assert read.notes == ()
 
 
+def test_a_run_json_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(
+        json.dumps({"schema": "tracetui.run/1", "identity": {"host": "lab-gpu7", "cwd": "/home/adalove/x"}})[:-9]
+    )
+    assert_nothing_private(copied(path).target)
+
+
+def test_the_index_of_a_sweep(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps({"schema": "tracetui.sweep-index/1", "command": ["s3cret"], "points": [{"batch": 4}]}))
+    copy = json.loads(copied(path).target.read_text())
+    assert copy == {"schema": "tracetui.sweep-index/1", "command": [], "points": [{"batch": 4}]}
+
+
 def test_a_folder_is_copied_as_far_as_it_can_be(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "more").mkdir(parents=True)
