@@ -18,7 +18,7 @@ from tracetui.collectors.machine_nvml import Nvml
 from tracetui.collectors.nvidia_tools import find_tool, tool_version
 from tracetui.collectors.probe import ROOT, Probe, Runner, run_command
 from tracetui.collectors.sampler import INTERVAL_S, Lines, Sampler
-from tracetui.parsers.run_manifest import GpuState, MemoryClock, PowerState, Rail, Software
+from tracetui.parsers.run_manifest import GpuProcess, GpuState, MemoryClock, PowerState, Rail, Software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,9 +192,13 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
         temperatures_c=machine_host.temperatures(probe) if jetson or full else {},
         rails=machine_jetson.rails(probe) if jetson else (),
         alarms=machine_jetson.alarms(probe) if jetson else {},
-        gpu_processes=machine_smi.processes(probe) if full and not jetson else None,
+        gpu_processes=_processes(probe, jetson=jetson) if full else None,
         needs_root=tuple(probe.denied),
     )
+
+
+def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
+    return machine_jetson.processes(probe) if jetson else machine_smi.processes(probe)
 
 
 def _with_tegrastats(state: PowerState, said: tegrastats.Line | None) -> PowerState:

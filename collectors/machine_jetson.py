@@ -5,11 +5,13 @@ The name of a power mode can disagree with the caps in force, so the caps and cl
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.machine_host import cpu_is_pinned
-from tracetui.parsers.run_manifest import Device, GpuState, MemoryClock, Rail
+from tracetui.parsers.run_manifest import Device, GpuProcess, GpuState, MemoryClock, Rail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +36,8 @@ JETPACKS = (
     ("34", "5.0 DP"), ("32", "4"),
 )  # fmt: skip
 """L4T releases, the longest match counts."""
+GPU_NODES = re.compile(r"/dev/(?:nvhost-(?:as-|ctrl-|tsg-)?gpu|nvgpu/igpu\d+/|nvidia\d+$)")
+OTHERS = "programs of other users on the GPU"
 EMC_DEBUG = "sys/kernel/debug/bpmp/debug/clk/emc"
 EMC_CAPS = ("sys/kernel/nvpmodel_emc_cap/emc_iso_cap", "sys/kernel/nvpmodel_clk_cap/emc")
 _RELEASE = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
@@ -146,6 +150,32 @@ def alarms(probe: Probe) -> dict[str, int]:
             if (value := probe.number(file)) is not None:
                 found[file.name] = value
     return found
+
+
+def processes(probe: Probe) -> tuple[GpuProcess, ...]:
+    """Programs that hold the GPU's device open, besides this one; those of other users are seen by root only."""
+    found = []
+    own = str(os.getpid())
+    for folder in probe.glob("proc/[0-9]*"):
+        if folder.name != own and _holds_gpu(probe, folder):
+            found.append(GpuProcess(pid=int(folder.name), name=probe.text(folder / "comm")))
+    return tuple(found)
+
+
+def _holds_gpu(probe: Probe, folder: Path) -> bool:
+    try:
+        links = [entry.path for entry in os.scandir(folder / "fd")]
+    except PermissionError:
+        if OTHERS not in probe.denied:
+            probe.denied.append(OTHERS)
+        return False
+    except OSError:  # it has ended
+        return False
+    for link in links:
+        with contextlib.suppress(OSError):
+            if GPU_NODES.match(os.readlink(link)):  # noqa: PTH115  the target is not below the root
+                return True
+    return False
 
 
 def power_mode(probe: Probe) -> tuple[int | None, str | None]:

@@ -158,7 +158,7 @@ class Lines:
 
 
 def _end_with_parent() -> Callable[[], object] | None:
-    """What a child calls first, so that it does not go on for ever when this process is killed, as by lack of memory."""
+    """What a child calls first, so that it does not go on for ever when this process is killed."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -110,6 +111,21 @@ def test_thor_has_no_mask_and_no_switch_for_scaling(tmp_path: Path) -> None:
     )  # fmt: skip
     (device,) = machine.devices(root=tmp_path, runner=Tools())
     assert (device["name"], device["compute_capability"], device["module_id"]) == ("Thor", "11.0", "p3834-0008")
+
+
+def test_who_else_holds_a_jetsons_gpu(tmp_path: Path) -> None:
+    tree, tools = jetson(tmp_path, ORIN_NANO_25W)
+    for pid, name, target in (
+        (812, "Xorg", "/dev/nvhost-gpu"),
+        (4711, "jtop", "/dev/nvgpu/igpu0/ctrl"),
+        (99, "bash", "/dev/pts/0"),
+        (os.getpid(), "python", "/dev/nvhost-gpu"),
+    ):
+        write(tree, {f"proc/{pid}/comm": name})
+        (tree / f"proc/{pid}/fd").mkdir()
+        (tree / f"proc/{pid}/fd/3").symlink_to(target)
+    found = machine.power_state(root=tree, runner=tools)
+    assert [(other["pid"], other["name"]) for other in found["gpu_processes"]] == [(812, "Xorg"), (4711, "jtop")]
 
 
 def test_the_name_of_a_mode_does_not_hide_the_caps_in_force(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def checks(machine: Machine) -> list[Check]:
     """Disk, memory, and what slows a GPU down."""
     found = [_disk(machine.output), _memory(machine), _swap(machine)]
     if machine.is_jetson:
-        found += [_mode(machine), _clocks(machine), _alarms(machine)]
+        found += [_mode(machine), _clocks(machine), _alarms(machine), _others(machine)]
     elif machine.has_gpu:
         for gpu in machine.power.gpus:
             found += _gpu(machine, gpu)
