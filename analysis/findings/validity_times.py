@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import statistics
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.rule import Limits
 
 MADE_BY_TORCH = re.compile(
-    r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call CompiledFxGraph)"
+    r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
 )
 """Ranges that nobody set by hand."""
 MODULE_LOADS = r"(?i)LibraryLoad|ModuleLoad"
@@ -287,7 +288,7 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.number(limits.first_ratio)} times the median, or {words.percent(limits.load_percent)} of loading",
         "Leave the first step out, or run more warm-up steps before recording; CUDA_MODULE_LOADING=EAGER loads all "
         "code at the start.",
-        next_command="tracetui report --skip-steps 1 " + facts.run.path.name if len(durations) > 1 else "",
+        next_command=f"tracetui report --skip-steps 1 {shlex.quote(str(facts.run.path))}" if slow else "",
     )
 
 
@@ -412,7 +413,7 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
             for _, factor, phase in found[:6]
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
-        f"{words.things(len(found), 'range')} of {len(facts.phases.by_name)} differ",
+        f"{len(found)} of {words.things(len(facts.phases.by_name), 'range')}",
         f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
         "Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
         "neither stands for the other.",
