@@ -39,6 +39,8 @@ def report(
     sections: Iterable[str] | None = None,
     limit: int | None = None,
     open_file: Callable[[Path], Trace] | None = None,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -49,6 +51,8 @@ def report(
         limit: at most so many rows of each list; `counts` still tells how many there are.
         open_file: opens one of the folder's other files for the table of captures, which is filled for Chrome traces
             only where it is asked for by name: reading many takes long.
+        config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -60,7 +64,7 @@ def report(
     scope = scope or Scope()
     body: Json = {
         "path": str(run.path),
-        "traces": [trace_report(trace, scope, wanted, limit, run) for trace in run.traces],
+        "traces": [trace_report(trace, scope, wanted, limit, run, config, on_error) for trace in run.traces],
         "main": run.traces.index(run.main) if run.traces else None,
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
@@ -76,7 +80,13 @@ def report(
 
 
 def trace_report(
-    trace: Trace, scope: Scope, sections: Iterable[str], limit: int | None = None, run: Run | None = None
+    trace: Trace,
+    scope: Scope,
+    sections: Iterable[str],
+    limit: int | None = None,
+    run: Run | None = None,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
 ) -> Json:
     """One trace's part of the report: its source, devices and the sections asked for; with what its run adds."""
     sel = select(trace, scope)
@@ -86,7 +96,7 @@ def trace_report(
         "base": sel.describe() if trace.has_timeline or sel.by_steps else "whole recording",
     }
     counts: dict[str, int] = {}
-    filled = report_sections.Sections(sel, limit, run)
+    filled = report_sections.Sections(sel, limit, run, config, on_error)
     for name in report_sections.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
@@ -98,6 +108,8 @@ def trace_report(
                 counts[name] = count
     if "counters" in found:
         found |= filled.counter_extras()
+    if "findings" in found:
+        found |= filled.finding_extras()
     found["counts"] = counts
     return found
 
@@ -108,6 +120,7 @@ def diff_report(
     limit: int | None = None,
     runs: tuple[Run, Run] | None = None,
     config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
 ) -> Json:
     """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
 
@@ -117,16 +130,17 @@ def diff_report(
         limit: at most so many rows of each list; `counts` still tells how many there are.
         runs: the runs that A and B are of, for what their run.json says.
         config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
     """
     from tracetui.analysis.findings.engine import find
     from tracetui.analysis.findings.facts import Facts, Pair
-    from tracetui.analysis.report_findings import finding_rows
+    from tracetui.analysis.report_findings import findings_section
     from tracetui.parsers import Run
 
     sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
     ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
     pair = Pair(ours, theirs)
-    found = pair.diff
+    found, said = pair.diff, find(pair, config, on_error=on_error)
     lists = {"kernels": found.kernels, "operators": found.operators, "modules": found.modules}
     return {
         "schema": DIFF_SCHEMA,
@@ -151,8 +165,8 @@ def diff_report(
         "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
         "operators": rows(found.operators, DIFF_COLUMNS, limit),
         "modules": rows(found.modules, DIFF_COLUMNS, limit),
-        "findings": finding_rows(find(pair, config)),
-        "counts": {name: frame.height for name, frame in lists.items()},
+        **findings_section(said, limit),
+        "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
 
 

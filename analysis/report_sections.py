@@ -5,14 +5,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.report_findings import FINDING_KEYS
 from tracetui.analysis.report_rows import Json, known, rows, us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import polars as pl
 
     from tracetui.analysis.conventions import Conventions
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.facts import Facts
+    from tracetui.analysis.findings.finding import Findings
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.report_counters import Counters
     from tracetui.analysis.run_join import Measured
@@ -84,6 +88,7 @@ LISTS = {
     "range_tree": RANGE_TREE_COLUMNS,
     "communication": COMMUNICATION_COLUMNS,
     "counters": COUNTER_COLUMNS,
+    "findings": FINDING_KEYS,
 }
 """The columns of the sections that are lists, empty or not."""
 NEED_TIMELINE = frozenset(
@@ -126,11 +131,21 @@ class Sections:
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
     """
 
-    def __init__(self, sel: Selection, limit: int | None = None, run: Run | None = None) -> None:
+    def __init__(
+        self,
+        sel: Selection,
+        limit: int | None = None,
+        run: Run | None = None,
+        config: Config | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
         self.sel = sel
         self.limit = limit
         self.run = run
         """The run that the selection's trace is of: its other tools know more about the kernels."""
+        self.config = config
+        """The rules' thresholds."""
+        self.on_error = on_error
 
     @cached_property
     def _overview(self) -> Overview:
@@ -140,9 +155,7 @@ class Sections:
 
     @cached_property
     def _measured(self) -> Measured | None:
-        from tracetui.analysis.run_join import kernel_counters_of
-
-        return None if self.run is None else kernel_counters_of(self.run, self.sel.trace)
+        return None if self.run is None else self._facts.counters
 
     @cached_property
     def _conventions(self) -> Conventions:
@@ -171,10 +184,8 @@ class Sections:
 
     def communication(self) -> Section:
         """Collectives against compute: averages per step, and the kernels that communicate."""
-        from tracetui.analysis.kernels import kernels
-
         found = self._overview
-        frame = kernels(self.sel)
+        frame = self._facts.kernels
         frame = frame.filter(frame["category"] == "communication")
         return {
             "communication_us": _mean_us(found.per_step["collective_ns"]),
@@ -186,14 +197,13 @@ class Sections:
 
     def kernels(self) -> Section:
         """One row per kernel name."""
-        from tracetui.analysis.kernels import kernels
         from tracetui.analysis.run_join import COUNTERS, with_counters
 
         measured = self._measured
         counters: dict[str, Json] = {}
         if measured is not None:
             counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
-        frame = with_counters(kernels(self.sel), measured)
+        frame = with_counters(self._facts.kernels, measured)
         found = rows(frame, KERNEL_COLUMNS, self.limit)
         for row in found:
             row["counters"] = counters.get(row["name"], {})
@@ -201,9 +211,7 @@ class Sections:
 
     def memops(self) -> Section:
         """Copies and fills by kind."""
-        from tracetui.analysis.memops import memops
-
-        return self._table(memops(self.sel), MEMOP_COLUMNS)
+        return self._table(self._facts.memops, MEMOP_COLUMNS)
 
     def operators(self) -> Section:
         """One row per framework operator."""
@@ -225,15 +233,11 @@ class Sections:
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""
-        from tracetui.analysis.api import api_calls
-
-        return self._table(api_calls(self.sel), API_COLUMNS)
+        return self._table(self._facts.api, API_COLUMNS)
 
     def ranges(self) -> Section:
         """Annotations and NVTX ranges."""
-        from tracetui.analysis.ranges import ranges
-
-        return self._table(ranges(self.sel), RANGE_COLUMNS)
+        return self._table(self._facts.ranges, RANGE_COLUMNS)
 
     def range_tree(self) -> Section:
         """Ranges by what is around them, depth first."""
@@ -281,8 +285,29 @@ class Sections:
         return Counters(self.sel.trace, self.limit)
 
     def findings(self) -> Section:
-        """What is wrong and what to do about it: nothing looks for that yet."""
-        return [], 0
+        """What is wrong and what to do about it."""
+        from tracetui.analysis.report_findings import finding_rows
+
+        return finding_rows(self._findings, self.limit), len(self._findings.found)
+
+    def finding_extras(self) -> Json:
+        """What goes with the section `findings`: what was set aside, and what could not be judged."""
+        from tracetui.analysis.report_findings import set_aside
+
+        return set_aside(self._findings)
+
+    @cached_property
+    def _findings(self) -> Findings:
+        from tracetui.analysis.findings.of_run import findings_of
+
+        return findings_of(self._facts, self.config, self.on_error)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        from tracetui.analysis.findings.of_run import facts_of
+        from tracetui.parsers import Run
+
+        return facts_of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
 
     def _table(self, frame: pl.DataFrame, columns: tuple[str, ...]) -> Section:
         return rows(frame, columns, self.limit), frame.height
