@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
+from tracetui.collectors.machine_jetson import OTHERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,6 +186,8 @@ def _others(machine: Machine) -> Check:
         return Check(SPEED, "other programs", WARN, f"the GPU is {load:.0f} % busy", "nvidia-smi shows with what")
     if users is None:
         return Check(SPEED, "other programs", SKIPPED, "who uses the GPU is not known")
+    if OTHERS in machine.power.needs_root:
+        return Check(SPEED, "other programs", OK, "none of this user's on the GPU; root sees those of others")
     return Check(SPEED, "other programs", OK, "none on the GPU")
 
 

@@ -24,7 +24,7 @@ LOOK_AHEAD = 256
 CACHED = 1 << 19
 _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
 """A string ends on the line that it begins on: a quote that is missing misleads to the end of its line only."""
-_NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[{}\[\]]', re.DOTALL)
+_NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS})
 _METADATA = ("process_name", "thread_name", "process_labels")
@@ -77,13 +77,12 @@ class JsonScrubber:
         parts = text.split(b'"')
         if b'\\"' in text or len(parts) % 2 == 0 or b"/" in b"".join(parts[::2]):
             return None
-        strings = set(parts[1::2])
-        for inner in strings - self._seen.keys():
+        strings = dict.fromkeys(parts[1::2])  # in their order: what is learned from one counts for the next
+        for inner in [inner for inner in strings if inner not in self._seen]:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
-            whole = b'"' + inner + b'"'
-            is_clean = self._judged(VALUE, inner, whole)[0] == whole
-            self._seen[inner] = None if kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS else is_clean
+            is_private = kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS
+            self._seen[inner] = None if is_private else not self._redactor.would_change(_decoded(inner))
         seen = self._seen
         changing = {inner for inner in strings if not seen.get(inner)}
         if any(seen.get(inner, False) is None for inner in changing):
@@ -98,10 +97,15 @@ class JsonScrubber:
         """The kind of a string between quotes, by the key before it."""
         if parts[n + 1].lstrip().startswith(b":"):
             return NAME  # a key itself
-        at = n - 2
-        while at > 0 and b":" not in parts[at + 1]:  # an element of a list
-            at -= 2
-        kind = kind_of(parts[at].decode("utf-8", "replace")) if at > 0 else VALUE
+        at = n
+        while at > 0 and b":" not in parts[at - 1]:
+            if _closes(parts[at - 1]):
+                return VALUE
+            at -= 2  # an element of a list
+        at -= 2
+        if at < 0 or _closes(parts[at + 1]):
+            return VALUE
+        kind = kind_of(parts[at].decode("utf-8", "replace"))
         if parts[max(at, 0)] == b"name" and any(
             part in _METADATA_BYTES for part in parts[max(at % 2, at - 16) : at : 2]
         ):
@@ -143,6 +147,8 @@ class JsonScrubber:
         """Where the value that is left out ends, or how far it has been followed."""
         for match in _NESTING.finditer(text, position):
             mark = match[0]
+            if match.end() == len(text) and mark.startswith(b'"') and _TOKEN.fullmatch(mark) is None:
+                return match.start()  # a string that goes on in the next piece
             if mark in (b"{", b"["):
                 self._depth += 1
             elif mark in (b"}", b"]"):
@@ -182,6 +188,8 @@ class JsonScrubber:
 
     def _outside(self, text: bytes) -> bytes:
         """What stands between strings: numbers and brackets, but in a damaged file anything."""
+        if _closes(text):  # the value that the last key is of has ended
+            self._key, self._kind = b"", VALUE
         if b"/" not in text and b"\\" not in text:
             return text
         shown = text.decode("utf-8", "surrogateescape")
@@ -207,6 +215,11 @@ def _encoded(text: str) -> bytes:
         return json.dumps(text).encode("ascii")
 
 
+def _closes(between: bytes) -> bool:
+    """Whether an object or a list ends in what stands between two strings."""
+    return b"}" in between or b"]" in between
+
+
 def _end_of_objects(text: bytes) -> int:
     """Where the last object in a text ends, 0 where that can't be said from the quotes of its line."""
     end = len(text)
@@ -214,6 +227,9 @@ def _end_of_objects(text: bytes) -> int:
         end = text.rfind(b"}", 0, end)
         if end <= 0:
             return 0
-        if text.count(b'"', text.rfind(b"\n", 0, end) + 1, end) % 2 == 0:
+        line = text[text.rfind(b"\n", 0, end) + 1 : end]
+        if b"\\" in line:
+            line = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+        if line.count(b'"') % 2 == 0:
             return end + 1
     return 0

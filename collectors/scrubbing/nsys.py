@@ -147,18 +147,11 @@ class _Scrub:
         for name, value in self._connection.execute(f"SELECT DISTINCT name, value FROM {quoted(table)}").fetchall():
             known = isinstance(name, str) and (name in SHOWN_SETTINGS or name.partition(":")[2] in SHOWN_SETTINGS)
             harmless = isinstance(value, str) and len(value) <= VALUE_LENGTH and value.isprintable()
-            if known and harmless and self._quietly(value) == value:
+            if known and harmless and not self._redactor.would_change(value):
                 continue
             where = f"DELETE FROM {quoted(table)} WHERE name IS ? AND value IS ?"
             gone = self._connection.execute(where, (name, value)).rowcount
             self._redactor.count(_kind_of_setting(str(name), str(value or "")), gone)
-
-    def _quietly(self, text: str) -> str:
-        """What would be left of a text, without counting."""
-        counts = self._redactor.counts.copy()
-        left = self._redactor.value(text)
-        self._redactor.counts = counts
-        return left
 
     def _exports(self, table: str) -> None:
         if {"name", "value"} <= set(self._columns[table]):
@@ -215,8 +208,7 @@ class _Scrub:
         for (value,) in self._connection.execute(query).fetchall():
             if isinstance(value, bytes):
                 text = value.decode("utf-8", "surrogateescape")
-                left = self._quietly(text)
-                if left != text:
+                if self._redactor.would_change(text):
                     self._redactor.count(ENVIRONMENT)
                     new.append((b"", value))
                 continue

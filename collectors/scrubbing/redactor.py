@@ -88,6 +88,7 @@ class Redactor:
 
     def __init__(self, users: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> None:
         self.counts: Counter[str] = Counter()
+        self._trying = False
         self._folders: dict[str, dict[str, int]] = {}
         self._gpus: dict[str, int] = {}
         self._words: dict[str, str] = {}
@@ -144,6 +145,14 @@ class Redactor:
             text = _ANY_POSIX.sub(self._posix, text)
         return self.words(self._addresses(text))
 
+    def would_change(self, text: str) -> bool:
+        """Whether `value` would take something out of a text; counts nothing and gives no path its number."""
+        counts, self.counts, self._trying = self.counts, Counter(), True
+        try:
+            return self.value(text) != text
+        finally:
+            self.counts, self._trying = counts, False
+
     def words(self, text: str) -> str:
         """The text without names of users and machines that are known."""
         if self._pattern is None:
@@ -169,7 +178,7 @@ class Redactor:
             return path
         if _PERSON.fullmatch(path.rstrip("\\/")) or path.rstrip("/") in ("/root", "~", ""):
             tail = ""
-        known = self._folders.setdefault(tail, {})
+        known = {} if self._trying else self._folders.setdefault(tail, {})
         number = known.setdefault(folder, len(known) + 1)
         self.count(PATH)
         tail = self.words(tail.replace("\\", "/"))
@@ -214,7 +223,7 @@ class Redactor:
         known = match[0].lower()
         if re.fullmatch(r"(?:gpu|mig)-00000000-0000-0000-0000-\d{12}", known):
             return match[0]
-        number = self._gpus.setdefault(known, len(self._gpus))
+        number = len(self._gpus) if self._trying else self._gpus.setdefault(known, len(self._gpus))
         return self._replaced(UUID, f"{match['kind'].upper()}-00000000-0000-0000-0000-{number:012}")
 
     def _replaced(self, kind: str, text: str) -> str:
