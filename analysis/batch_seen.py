@@ -1,0 +1,121 @@
+"""How many samples a step really holds: from the shapes of its first operators, and from what is copied to the GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+_CONVOLUTION = re.compile(r"aten::(conv[123]d|convolution|_convolution|cudnn_convolution)$")
+_EMBEDDING = re.compile(r"aten::embedding$")
+_LINEAR = re.compile(r"aten::linear$")
+BYTES = {
+    "float": 4, "double": 8, "int": 4, "long int": 8, "long": 8, "short": 2, "unsigned char": 1, "signed char": 1,
+    "bool": 1, "c10::half": 2, "c10::bfloat16": 2, "half": 2, "bfloat16": 2,
+}  # fmt: skip
+"""Of an element, by the type names that torch writes."""
+IMAGE_AXES = 4
+"""Inputs of so many dimensions are images: labels beside them do not matter for what is copied."""
+LOOKED_AT = 20
+"""Calls of a kind that are looked at for one with shapes."""
+_BATCH_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:bs|batch|batch[_-]?size)[_=-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class BatchSeen:
+    """The first input of a step that tells its batch."""
+
+    operator: str
+    row: int
+    """Its host row."""
+    batch: int
+    """The size of its first dimension."""
+    calls_per_step: float
+    """Calls with these very shapes: micro-batches, where a step accumulates gradients."""
+    shape: tuple[int, ...]
+    sample_bytes: int | None
+    """Of one sample of this input; null where the type is not known."""
+
+
+def batch_in_shapes(sel: Selection) -> BatchSeen | None:
+    """The first dimension of the first convolution's input, else of the first embedding's, else of the first linear's.
+
+    Of matrices alone nothing follows: their rows may be tokens of several samples. None without shapes that tell.
+    """
+    host = sel.host.filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
+    host = host.with_columns(name=pl.col("name").cast(pl.String), shapes=pl.col("input_shapes").cast(pl.String))
+    for pattern, place, least in ((_CONVOLUTION, 0, 3), (_EMBEDDING, 1, 2), (_LINEAR, 0, 3)):
+        rows = host.filter(pl.col("name").str.contains(pattern.pattern)).sort("start")
+        known = [(row, _shape(row["shapes"], place)) for row in rows.head(LOOKED_AT).iter_rows(named=True)]
+        # positions, which all samples share, are looked up once
+        for row, shape in sorted(known, key=lambda entry: entry[1][:1] == (1,)):
+            if len(shape) < least:
+                continue
+            same = rows.filter((pl.col("name") == row["name"]) & (pl.col("shapes") == row["shapes"]))
+            same = same.filter(~pl.col("parent").is_in(same["row"].implode()).fill_null(value=False))
+            size = BYTES.get(str(_item(row["input_types"], place)).lower())
+            return BatchSeen(
+                row["name"], row["row"], shape[0], same.height / sel.step_count, shape,
+                size * prod(shape[1:]) if size else None,
+            )  # fmt: skip
+    return None
+
+
+def explains(seen: BatchSeen, wanted: int, ranks: int) -> bool:
+    """Whether these shapes may be those of a batch of this size.
+
+    It may be split among ranks or micro-batches, stand in the second dimension, or be folded with the tokens.
+    """
+    if wanted in (seen.batch, seen.batch * ranks):
+        return True
+    if (
+        abs(seen.batch * seen.calls_per_step - wanted) < 0.5
+        or abs(seen.batch * seen.calls_per_step * ranks - wanted) < 0.5
+    ):
+        return True
+    if len(seen.shape) < IMAGE_AXES and wanted in seen.shape[1:2]:
+        return True
+    return bool(_LINEAR.match(seen.operator)) and wanted > 0 and prod(seen.shape[:-1]) % wanted == 0
+
+
+def samples_copied(sel: Selection, sample_bytes: int) -> float | None:
+    """How many samples of this size a step copies to the GPU; None without steps or copies."""
+    if not sel.steps.height:
+        return None
+    copies = sel.device.filter((pl.col("kind") == "memcpy") & pl.col("step").is_not_null())
+    to_device = copies["name"].cast(pl.String).str.contains(r"HtoD|Host-to-Device")
+    total = int(copies.filter(to_device)["bytes"].sum())
+    return total / sel.step_count / sample_bytes if total and sample_bytes else None
+
+
+def samples_in_flight(throughput_per_s: float, latency_ns: float) -> float:
+    """How many samples a step holds, by Little's law: what leaves per second times how long each takes."""
+    return throughput_per_s * latency_ns / 1e9
+
+
+def batch_in_name(name: str) -> int | None:
+    """The batch that a file is named for: ``vim_tiny_fp32_bs4``, ``batch_8``."""
+    found = _BATCH_IN_NAME.search(name)
+    return int(found[1]) if found else None
+
+
+def _shape(text: str, place: int) -> tuple[int, ...]:
+    item = _item(text, place)
+    if isinstance(item, list) and item and all(isinstance(size, int) for size in item):
+        return tuple(item)
+    return ()
+
+
+def _item(text: Any, place: int) -> Any:
+    try:
+        items = json.loads(text)
+        return items[place] if isinstance(items, list) and len(items) > place else None
+    except (TypeError, ValueError, RecursionError):
+        return None
