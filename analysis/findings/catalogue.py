@@ -21,6 +21,7 @@ MODULES = (
     "transfers",
     "machine",
     "framework",
+    "precision",
     "kernels",
     "comparison",
     "sweep",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.findings import words
+from tracetui.analysis.bound import GPU_BOUND_PERCENT
+from tracetui.analysis.findings import hints, words
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
@@ -61,7 +63,7 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     spent = facts.per_step(float(replay.work.end[mask].sum() - replay.work.start[mask].sum()))
     alone = facts.per_step(float(replay.exclusive(mask).sum()) * (1 - factor))
     gain = facts.per_step(replay.saved_ns(mask, factor=factor, fewer_launches=fewer_launches))
-    what = f"{words.ns(spent)} of GPU time per step"
+    what = f"{words.ns(spent)} of GPU time {hints.per(facts)}"
     if factor:
         what += f", {words.ns(alone)} of it saved"
     if gpu_is_limit(facts) and alone >= gain:
@@ -71,8 +73,16 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
 
 
 def gpu_is_limit(facts: Facts) -> bool:
-    """Whether GPU work fills so much of the step that it is the limit, as the overview's verdict has it."""
-    return facts.overview.verdict.kind == "gpu"
+    """Whether GPU work fills so much of the step that it is the limit, as the overview's verdict has it.
+
+    Where run.json has the steps without a profiler it is so of these too: then the host is slow for the profiler only.
+    """
+    if facts.overview.verdict.kind == "gpu":
+        return True
+    clean = facts.manifest.measurement.clean_step_ns if facts.manifest is not None else ()
+    if not clean or facts.replay is None:
+        return False
+    return 100 * facts.per_step(float(facts.replay.own.sum())) >= GPU_BOUND_PERCENT * median(clean)
 
 
 def of_copies(replay: Replay, start: Ints, end: Ints, mask: Bools, facts: Facts) -> Gain:

@@ -77,6 +77,11 @@ def span(facts: Facts) -> str:
     return "the step" if facts.sel.steps.height else "the recorded time"
 
 
+def per(facts: Facts) -> str:
+    """What amounts are of: ``per step``, or ``in the recording`` where it has none."""
+    return "per step" if facts.sel.steps.height else "in the recording"
+
+
 def rerun(facts: Facts, *options: str) -> str:
     """The command that made the run, with other options; empty where it is not known or takes none of ours."""
     manifest = facts.manifest

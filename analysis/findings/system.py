@@ -115,7 +115,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("GPU idle, next work not launched", late_ns, "ns", Query("overview")),
             Evidence("GPU busy", busy_ns, "ns", Query("overview")),
             Evidence("step", facts.step_ns, "ns", Query("overview")),
-            Evidence("kernels per step", per_step, "", Query("kernels", f"mean_ns<{limits.kernel_us:g}us")),
+            Evidence(f"kernels {hints.per(facts)}", per_step, "", Query("kernels", f"mean_ns<{limits.kernel_us:g}us")),
             Evidence("median kernel", median, "ns", Query("kernels")),
             Evidence("launch calls, of the step", launching, "%", Query("host", "launch")),
         ),
@@ -282,12 +282,12 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         "S12",
         gain.severity(ceiling),
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
-        f" {words.things(facts.per_step(runs), 'row')} of {limits.run:g} or more per step",
+        f" {words.things(facts.per_step(runs), 'row')} of {limits.run:g} or more {hints.per(facts)}",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
-            Evidence("kernels per step", facts.per_step(spent.size), "", Query("kernels")),
-            Evidence("launches per step that fusing could spare", facts.per_step(int(spare.sum()))),
+            Evidence(f"kernels {hints.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
+            Evidence(f"launches {hints.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
         ),
         f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
         + (f"with one of each row left, and the GEMMs: {bound.why}" if spare.any() else "none that fusing could spare"),

@@ -186,10 +186,13 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
                 )
                 for number, row in enumerate(owners.head(4).iter_rows(named=True))
             ),
-            Evidence("host waits, per step", facts.per_step(float(frame["waited_ns"].sum())), "ns", Query("host")),
+            Evidence(
+                f"host waits, {hints.per(facts)}", facts.per_step(float(frame["waited_ns"].sum())), "ns", Query("host")
+            ),
         ),
         f"{words.ns(per_step)} idle after {words.things(int(owners['calls'].sum()), 'wait')} of"
-        f" {words.ns(facts.step_ns)} per step = {words.percent(ceiling)}; {words.things(benign, 'wait')} stalled"
+        f" {words.ns(facts.step_ns)} {hints.per(facts)} = {words.percent(ceiling)}; {words.things(benign, 'wait')}"
+        " stalled"
         " nothing",
         f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
         _wait_advice(first["owner"], first["call"]),
@@ -263,7 +266,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
     return Finding(
         "S8",
         gain.severity(bound.ceiling_percent),
-        f"{words.things(facts.per_step(slow.height), 'asynchronous copy', 'asynchronous copies')} per step of pageable"
+        f"{words.things(facts.per_step(slow.height), 'asynchronous copy', 'asynchronous copies')} {hints.per(facts)}"
+        " of pageable"
         f" memory: {words.size(moved)} that the CPU has to carry",
         (
             Evidence("copies on the GPU", spent, "ns", Query("host", "Memcpy")),
@@ -271,7 +275,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
             Evidence("bytes", moved, "byte"),
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
         ),
-        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host per step; {bound.why}",
+        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host {hints.per(facts)}; {bound.why}",
         f"any copy of {limits.copy_kib:g} KiB or more",
         "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
         " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
@@ -331,9 +335,9 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         (
             Evidence("copies to the GPU", facts.per_step(total), "ns", Query("host", "Memcpy")),
             Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("overview")),
-            Evidence("bytes per step", facts.per_step(float(found["bytes"].sum())), "byte"),
+            Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
         ),
-        f"{words.ns(alone)} of {words.ns(facts.per_step(total))} per step without a kernel; {bound.why}",
+        f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
         f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)}"
         " of the"
         " step or more",

@@ -1,0 +1,205 @@
+"""Which launches do what: matrix work by precision, casts, changes of layout, attention's chain, the optimizer's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis import names
+from tracetui.analysis.calltree import row_ids
+from tracetui.analysis.findings.finding import Query
+from tracetui.analysis.run_join import conventions_of
+from tracetui.parsers import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.facts import Facts
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.whatif import Bools
+
+_NO_MATRIX_UNIT = re.compile(
+    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|causal_conv|im2col|col2im"
+    r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
+    re.IGNORECASE,
+)
+"""GEMMs and convolutions that a matrix unit can't do, and the steps around them."""
+_OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|f16|i8|<signed char|complex|cgemm|zgemm")
+_FP32 = re.compile(r"sgemm|scudnn|ffma|simt_s|_f32|<float|f32f32", re.IGNORECASE)
+_DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
+_CAST = re.compile(
+    r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
+    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel"
+)
+_TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
+_LOG_SOFTMAX = re.compile(
+    r"log_?softmax|softmax_warp_\w+<[^<>]*?, *(?:\(int\))?\d+, *(?:true|1|\(bool\)1)\b", re.IGNORECASE
+)
+_BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
+OPTIMIZER = re.compile(r"^Optimizer\.step#|\boptim(izer)?[ _.]?(step|update)\b|^optim(izer)?$", re.IGNORECASE)
+"""PyTorch's own range around an optimizer, and what people call theirs."""
+MOST_BETWEEN = 6
+"""Kernels between a GEMM and the softmax of one attention: scaling, mask, dropout, casts, copies."""
+
+
+def by_name(launched: pl.DataFrame, says: object) -> Bools:
+    """Which launches have a name of which `says` holds."""
+    return names.matching(launched["name"], says)  # type: ignore[arg-type]
+
+
+def categories(launched: pl.DataFrame) -> pl.Series:
+    """The category of each launch."""
+    known = {name: kernel_names.category(name) for name in launched["name"].cast(pl.String).unique().drop_nulls()}
+    return launched["name"].cast(pl.String).replace_strict(known, default="other", return_dtype=pl.String)
+
+
+def on_tensor_cores(facts: Facts) -> Bools:
+    """Which launches use tensor cores: by Nsight Compute's counters where it measured the kernel, else by name."""
+    return by_name(facts.launches, conventions_of(facts.counters).uses_tensor_cores)
+
+
+def spent(facts: Facts, mask: Bools) -> tuple[int, float | None]:
+    """Time of the chosen launches, ns, and its share of kernel time, percent."""
+    total = int(np.where(mask, facts.launches["duration"].fill_null(0).to_numpy(), 0).sum())
+    return total, facts.share_of_kernels(total)
+
+
+def proof(facts: Facts, mask: Bools) -> Query:
+    """Where the Kernels tab shows the kernel with most of the chosen time."""
+    found = facts.launches.filter(pl.Series(mask)).group_by("name").agg(pl.col("duration").sum())
+    if not found.height:
+        return Query("kernels")
+    name = str(found.sort("duration", "name", descending=[True, False])["name"].cast(pl.String)[0])
+    return Query("kernels", kernel_names.category(name), name)
+
+
+def matrix_work(name: str) -> bool:
+    """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
+    return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
+
+
+def fp32_matrix_work(name: str) -> bool:
+    """Whether it is such work in fp32, by its name."""
+    return matrix_work(name) and _OTHER_TYPE.search(name) is None and _FP32.search(name) is not None
+
+
+def fp64_work(name: str) -> bool:
+    """Whether it computes in double precision, by its name."""
+    return _DOUBLE.search(name) is not None
+
+
+def casts(facts: Facts) -> Bools:
+    """Which launches convert between types: `aten::copy_` of two types where types were recorded, else by name."""
+    launched = facts.launches
+    host = facts.trace.host
+    cast = by_name(launched, lambda name: _CAST.search(name) is not None)
+    copying = (host["name"].gather(launched["operator"]).cast(pl.String) == "aten::copy_").fill_null(value=False)
+    types = host["input_types"].gather(launched["operator"]).cast(pl.String)
+    found = types.str.extract_groups(_TYPES.pattern)
+    target, source = found.struct.field("1"), found.struct.field("2")
+    told = (copying & (target != "") & (source != "")).fill_null(value=False).to_numpy()
+    return np.where(told, (target != source).fill_null(value=False).to_numpy(), cast)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Chains of separate kernels that compute one attention each."""
+
+    chains: int
+    """GEMM, softmax, GEMM, with nothing but elementwise work and copies between."""
+    between: Bools
+    """The launches between the GEMMs, forward and backward."""
+    gemms: Bools
+    """The GEMMs of the forward chains."""
+
+
+def attention(facts: Facts) -> Attention:
+    """Looks for attention computed in steps: its scores are written to memory and read again for each."""
+    launched = facts.launches
+    category = categories(launched).to_numpy()
+    operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
+    log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
+    log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
+    back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
+    between, gemms = np.zeros(category.size, np.bool_), np.zeros(category.size, np.bool_)
+    chains = 0
+    lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
+    for rows in lanes:
+        on = rows.to_numpy()
+        for at in np.flatnonzero((category[on] == "softmax") & ~log[on]).tolist():
+            first, last = _to_gemm(category[on], at, -1), _to_gemm(category[on], at, 1)
+            if first is None or last is None:
+                continue
+            between[on[first + 1 : last]] = True
+            if not back[on[at]]:
+                chains += 1
+                gemms[on[[first, last]]] = True
+    return Attention(chains, between if chains else np.zeros_like(between), gemms)
+
+
+def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, step: int) -> int | None:
+    """The next GEMM in this direction, if nothing but elementwise work and copies stands before it."""
+    for away in range(1, MOST_BETWEEN + 2):
+        place = at + step * away
+        if not 0 <= place < category.size:
+            return None
+        if category[place] == "gemm":
+            return place
+        if category[place] not in ("elementwise", "copy", "reduce"):
+            return None
+    return None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What the optimizer's steps launch."""
+
+    calls: int
+    host_ns: int
+    """What they last on the host."""
+    kernels: Bools
+    """Of the launches: those made in them."""
+    parameters: float | None
+    """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
+    name: str
+    """Of the range."""
+
+
+def optimizer(facts: Facts) -> Optimizer | None:
+    """The ranges around optimizer steps, and their launches; None without such a range."""
+    host = facts.sel.host
+    inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
+    found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
+    if not found.height:
+        return None
+    end = pl.col("start") + pl.col("duration")
+    reach = end.cum_max().shift(1).over("process", "thread")
+    found = found.filter((pl.col("start") >= reach).fill_null(value=True))
+    launch = row_ids(facts.launches["launch"])
+    return Optimizer(
+        calls=found.height,
+        host_ns=int(found["duration"].sum()),
+        kernels=_within(facts.trace.host, found["row"].cast(pl.Int64).to_numpy(), launch),
+        parameters=_parameters(inside, found.height),
+        name=str(found["name"].cast(pl.String)[0]),
+    )
+
+
+def _within(host: pl.DataFrame, rows: Ints, calls: Ints) -> Bools:
+    """Which host rows lie in one of the ranges: rows of a thread stand together, a range before what it holds."""
+    place = np.searchsorted(rows, calls, side="right") - 1
+    over = rows[np.maximum(place, 0)]
+    start = host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    same = np.ones(calls.size, np.bool_)
+    for column in ("process", "thread"):
+        lane = host[column].fill_null(-1).to_numpy()
+        same &= lane[over] == lane[np.maximum(calls, 0)]
+    return (calls >= 0) & (place >= 0) & same & (start[np.maximum(calls, 0)] < end[over])
+
+
+def _parameters(inside: pl.DataFrame, calls: int) -> float | None:
+    grads = inside.filter(pl.col("name").cast(pl.String) == "torch::autograd::AccumulateGrad").height
+    return grads / calls if grads else None
