@@ -163,8 +163,8 @@ def test_pieces_of_any_size_give_the_same_copy(size: int) -> None:
 
 WORDS = (
     "aten::mm", "/home/adalove/a.py(1): f", "/home/adalove/b/a.py(2): f", 'x"y', "a\\b", "C:\\Users\\ada\\x.py",
-    "10.2.3.4", "adalove", "lab-gpu7", "\u00e9\u2028", "PATH=/a\0HOME=/home/bob\0", "{", "}", "[", "],", '":', "", "a\nb", "512",
-    "/home/bob/x;torch/y.py(3): g", "https://u:p@h/x", '{"schema":"tracetui.run/1","host":"q"}',
+    "10.2.3.4", "adalove", "lab-gpu7", "\u00e9\u2028", "PATH=/a\0HOME=/home/bob\0", "{", "}", "[", "],", '":', "",
+    "a\nb", "512", "/home/bob/x;torch/y.py(3): g", "https://u:p@h/x", '{"schema":"tracetui.run/1","host":"q"}',
 )  # fmt: skip
 KEYS = (
     "name",

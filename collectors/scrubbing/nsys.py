@@ -110,7 +110,9 @@ class _Scrub:
         self._connection.execute("COMMIT")
 
     def _names(self, kind: str) -> list[str]:
-        rows = self._connection.execute("SELECT name FROM sqlite_master WHERE type=?", (kind,)).fetchall()
+        rows = self._connection.execute(
+            "SELECT name FROM sqlite_master WHERE type=? AND (type<>'table' OR rootpage>0)", (kind,)
+        ).fetchall()
         return [name for (name,) in rows]
 
     def _drop(self, kind: str) -> None:
