@@ -80,9 +80,9 @@ def _optimizer_finding(
         f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
         f" {hints.span(facts)} {'on the host' if host >= device else 'on the GPU'}",
         (
-            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query("host", "", found.name)),
+            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query("host", "optim")),
             Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_sorts.proof(facts, found.kernels)),
-            Evidence("kernels per call", per_call, "", Query("kernels", "optimizer")),
+            Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
         ),
         f"{words.ns(facts.per_step(found.host_ns))} on the host, {words.ns(facts.per_step(spent))} on the GPU of"
@@ -205,8 +205,10 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
             for name, spent in sorted(sums, key=lambda part: -part[1])
             if spent
         ),
-        f"{words.ns(soft_ns)} and {words.ns(other_ns)} of {words.ns(facts.kernel_ns)}; without"
-        f" {'both' if much and many else 'the first' if much else 'the second'}: {bound.why}",
+        f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
+        f" {words.ns(facts.kernel_ns)}; without"
+        f" {'all of it' if much and many else 'softmax' if much else 'the latter'}:"
+        f" {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
         _fusion_advice(facts, much=much),

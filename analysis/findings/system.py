@@ -135,7 +135,9 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
 
 def _launch_advice(facts: Facts) -> str:
     last = (
-        " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch comes."
+        ""
+        if gain.gpu_is_limit(facts)
+        else " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch comes."
     )
     if facts.trace.info.kind == "jax":
         return (

@@ -123,6 +123,8 @@ def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
 def pageable_waits(facts: Facts) -> pl.Series:
     """Host rows of the waits that follow a copy from pageable memory directly, on its thread."""
     slow = copies(facts).filter((pl.col("direction") == HTOD) & pl.col("pageable").fill_null(value=False))
+    if not slow.height:
+        return pl.Series("row", [], pl.UInt32)
     calls = (
         facts.trace.host.with_row_index("row")
         .filter(pl.col("kind").is_in(["runtime", "driver"]))
