@@ -149,9 +149,7 @@ class Sections:
 
     @cached_property
     def _overview(self) -> Overview:
-        from tracetui.analysis.overview import overview
-
-        return overview(self.sel, self._conventions)
+        return self._facts.overview
 
     @cached_property
     def _measured(self) -> Measured | None:

@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
     _add_sample(one)
     one.add_argument(
-        "--tab", metavar="NAME", help="the tab to start on: overview, kernels, operators, host, modules, diff"
+        "--tab", metavar="NAME", help="the tab to start on, by its name, how it begins, or its key: overview, kern, 8"
     )
     one.add_argument("--filter", metavar="TEXT", help="start with this filter")
     mouse = one.add_mutually_exclusive_group()

@@ -8,19 +8,22 @@ from textual.binding import Binding, BindingType
 
 from tracetui.app.exit_codes import UsageError
 
-TABS: tuple[tuple[str, str], ...] = (
-    ("overview", "Overview"),
-    ("kernels", "Kernels"),
-    ("operators", "Operators"),
-    ("host", "Host"),
-    ("modules", "Modules"),
-    ("counters", "Counters"),
-    ("memory", "Memory"),
-    ("diff", "Diff"),
+TABS: tuple[tuple[str, str, str], ...] = (
+    ("overview", "Overview", "Over"),
+    ("kernels", "Kernels", "Kern"),
+    ("operators", "Operators", "Ops"),
+    ("host", "Host", "Host"),
+    ("modules", "Modules", "Mods"),
+    ("counters", "Counters", "Count"),
+    ("memory", "Memory", "Mem"),
+    ("findings", "Findings", "Find"),
+    ("diff", "Diff", "Diff"),
+    ("sweep", "Sweep", "Sweep"),
 )
-"""(id, title) of each tab, in the order of their digits."""
+"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0."""
+TITLES = {tab: title for tab, title, _ in TABS}
 
-TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "diff"})
+TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
 """Tabs that show tables."""
 
 
@@ -52,8 +55,13 @@ class Command:
     """Whether the palette offers it."""
 
 
+def tab_key(number: int) -> str:
+    """The key of a tab, counted from 1: its digit, and 0 for the tenth."""
+    return str(number % 10)
+
+
 def _go(number: int, tab: str, title: str) -> Command:
-    key = str(number)
+    key = tab_key(number)
     return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
 
 
@@ -62,13 +70,15 @@ _DIFF = frozenset({"diff"})
 _OVERVIEW = frozenset({"overview"})
 
 COMMANDS: tuple[Command, ...] = (
-    *(_go(number, tab, title) for number, (tab, title) in enumerate(TABS, 1)),
+    *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
     Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
             "drill", "view", TABLES, footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
             rank=11, palette=False),
+    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the finding that led to these rows", "Go", "come_back", "app",
+            rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
             frozenset({"kernels", "operators", "modules"}), rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
@@ -114,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
             rank=20),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
-            palette=False),
+            rank=13, palette=False),
     Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
             palette=False),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
@@ -180,9 +190,10 @@ def find_tab(name: str) -> str:
     Raises:
         UsageError: there is no such tab, or several.
     """
-    tabs = [tab for tab, _ in TABS]
-    if name.isdecimal() and 1 <= int(name) <= len(tabs):
-        return tabs[int(name) - 1]
+    tabs = [tab for tab, _, _ in TABS]
+    keys = [tab_key(number) for number in range(1, len(tabs) + 1)]
+    if name in keys:
+        return tabs[keys.index(name)]
     found = [tab for tab in tabs if tab.startswith(name.lower())]
     if len(found) != 1:
         raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")

@@ -8,7 +8,6 @@ from tracetui.app.screens import FILTER_HELP
 
 def page() -> str:
     """`docs/keys.md`."""
-    titles = dict(commands.TABS)
     lines = [
         "# Keys",
         "",
@@ -24,7 +23,7 @@ def page() -> str:
             where = (
                 "everywhere"
                 if not command.tabs
-                else ", ".join(titles[t] for t, _ in commands.TABS if t in command.tabs)
+                else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
             )
             shown = " ".join(f"`{key}`" for key in command.shown.split())
             lines.append(f"| {shown} | {command.title} | {'tables' if command.tabs == commands.TABLES else where} |")

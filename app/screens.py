@@ -92,7 +92,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> T
         text.append(f"{group}\n", "bold")
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:
-            names = ", ".join(title for _, title in commands.TABS)
+            names = ", ".join(commands.TITLES.values())
             text.append(f"  {f'{digits[0]} to {digits[-1]}':<14} {names}\n")
         for command in groups[group]:
             if not command.shown.isdigit():

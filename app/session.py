@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from pathlib import Path
 
+    from tracetui.analysis.findings.config import Config
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -37,6 +38,8 @@ class Session:
     ascii: bool = False
     full_names: bool = False
     runs: dict[Side, Run] = field(default_factory=dict)
+    config: Config | None = None
+    """The user's thresholds of rules, and which are silenced."""
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns switched off, by page id."""
     pinned: dict[str, frozenset[str]] = field(default_factory=dict)

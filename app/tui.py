@@ -6,7 +6,9 @@ Nothing here imports Polars before the first paint; views and readers do, and ar
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import constants
@@ -25,13 +27,13 @@ from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from textual.app import ComposeResult, SystemCommand
     from textual.command import Provider
     from textual.events import Key, Resize
     from textual.screen import Screen
 
+    from tracetui.analysis.findings.finding import Query
     from tracetui.analysis.scope import Scope
     from tracetui.app.views.base import View
     from tracetui.parsers import Run
@@ -46,6 +48,16 @@ def _provider() -> type[Provider]:
     from tracetui.app.palette import EverythingProvider
 
     return EverythingProvider
+
+
+class Return(NamedTuple):
+    """Where Esc and Ctrl+O lead from rows that a finding rests on."""
+
+    tab: str
+    filter: str
+    """That was in force there."""
+    shown: str
+    """The tab that shows the rows."""
 
 
 class TracetuiApp(App[None]):
@@ -85,6 +97,7 @@ class TracetuiApp(App[None]):
         self._beside: tuple[tuple[str, tuple[Path, ...]], ...] = ()
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
+        self._return: Return | None = None
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
         self.register_theme(DARK)
@@ -181,8 +194,18 @@ class TracetuiApp(App[None]):
             self._failed(side, event.error, cancelled=cancelled)
         self.refresh_lines()
 
+    def _configured(self, run: Run) -> Run:
+        """Takes over the user's thresholds for this run; what is wrong with their file counts as its warnings."""
+        from tracetui.analysis.findings import config
+
+        found = config.load(run.path, Path.cwd())
+        self.session.config = found
+        return replace(run, warnings=(*run.warnings, *found.problems)) if found.problems else run
+
     def _opened(self, side: Side, run: Run, *, cancelled: bool) -> None:
         first = side not in self.session.runs
+        if side == "a":
+            run = self._configured(run)
         self.session.put(side, run)
         self.session.paths = (run.path,) if side == "a" else self.session.paths
         ranks = run.ranks
@@ -345,13 +368,51 @@ class TracetuiApp(App[None]):
         if view is not None:
             view.go_to(name)
 
+    def show_rows(self, query: Query) -> None:
+        """Goes to the rows that a finding rests on, in their own tab."""
+        tab, _, table = query.tab.partition(":")
+        self._return = Return(self.tab, self.session.filter, tab)
+        self.session.filter = query.filter
+        self.show_tab(tab)
+        view = self._made(tab)
+        if view is not None:
+            view.open_at(table, query.row)
+        self.refresh_lines()
+
+    @property
+    def came_from_finding(self) -> bool:
+        """Whether the tab in view shows rows that a finding led to."""
+        return self._return is not None and self._return.shown == self.tab
+
+    def come_back(self, *, only_here: bool = False) -> bool:
+        """Goes back to the finding that led to some rows, with the filter that was in force there.
+
+        Args:
+            only_here: not from a tab that it did not lead to.
+
+        Returns:
+            Whether there was one to go back to.
+        """
+        if self._return is None or (only_here and not self.came_from_finding):
+            return False
+        back, self._return = self._return, None
+        self.session.filter = back.filter
+        self.show_tab(back.tab)
+        return True
+
+    def action_come_back(self) -> None:
+        """Goes back to the finding that led here."""
+        if not self.come_back():
+            self.say("No finding led here: Enter on the evidence of one goes to its rows")
+
     def action_tab(self, tab: str) -> None:
         """Goes to a tab."""
-        self.show_tab(tab)
+        if self._return is None or tab != self._return.tab or not self.come_back():
+            self.show_tab(tab)
 
     def action_next_tab(self, step: int) -> None:
         """Goes to the tab after or before."""
-        names = [name for name, _ in commands.TABS]
+        names = [name for name, _, _ in commands.TABS]
         self.show_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_help(self) -> None:
@@ -360,7 +421,7 @@ class TracetuiApp(App[None]):
 
         view = self.view
         columns = view.columns_about() if view is not None else ()
-        title = dict(commands.TABS)[self.tab]
+        title = commands.TITLES[self.tab]
         text = help_text(self.tab, columns, ascii=self.session.ascii)
         self.push_screen(TextScreen(f" Help: {title}", text))
 
@@ -374,8 +435,9 @@ class TracetuiApp(App[None]):
         self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", text))
 
     def action_stop_loading(self) -> None:
-        """Stops reading."""
-        self.loader.stop()
+        """Stops reading; where nothing is read, goes back to the finding that led here."""
+        if self.loader.lines or not self.come_back(only_here=True):
+            self.loader.stop()
 
     def action_next_rank(self) -> None:
         """Goes on to the next rank."""
@@ -428,8 +490,6 @@ class TracetuiApp(App[None]):
         if not others:
             self.say("There is nothing to compare with: open the folder that holds all captures")
             return
-        from dataclasses import replace
-
         from tracetui.app.captures_screen import CapturesScreen
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
@@ -455,7 +515,7 @@ class TracetuiApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.action_stop_loading()
+        self.loader.stop()
         self.exit()
 
 

@@ -14,6 +14,9 @@ CATEGORY_LABELS = {
 }
 """The categories of step time, as torch-tb-profiler calls them."""
 
+SEVERITY_SIGNS = {"invalid": "x", "critical": "!", "warning": "~", "info": "i"}
+"""How findings are marked, worst first."""
+
 KIND_NAMES = {
     "chrome": "Chrome trace",
     "jax": "JAX trace",

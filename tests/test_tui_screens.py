@@ -17,7 +17,7 @@ WRITING = bool(os.environ.get("TRACETUI_WRITE_SCREENS"))
 SAMPLES = Path(str(files("tracetui.samples")))
 FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 FP16 = SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz"
-TABS = [tab for tab, _ in commands.TABS]
+TABS = [tab for tab, _, _ in commands.TABS]
 
 
 def compare(path: Path, text: str) -> None:

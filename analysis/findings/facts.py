@@ -65,8 +65,9 @@ class Facts:
     def overview(self) -> Overview:
         """Steps, categories, GPU metrics, idle causes."""
         from tracetui.analysis.overview import overview
+        from tracetui.analysis.run_join import conventions_of
 
-        return overview(self.sel)
+        return overview(self.sel, conventions_of(self.counters))
 
     @cached_property
     def kernels(self) -> pl.DataFrame:

@@ -42,8 +42,16 @@ def view_class(tab: str) -> type[View]:
         from tracetui.app.views.memory import MemoryView
 
         return MemoryView
+    if tab == "findings":
+        from tracetui.app.views.findings import FindingsView
+
+        return FindingsView
     if tab == "diff":
         from tracetui.app.views.diff import DiffView
 
         return DiffView
+    if tab == "sweep":
+        from tracetui.app.views.sweep import SweepView
+
+        return SweepView
     raise KeyError(tab)

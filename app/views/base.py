@@ -141,6 +141,14 @@ class View(Vertical, can_focus=True):
     def go_to(self, name: str) -> None:
         """Puts the cursor on the row of this name."""
 
+    def open_at(self, table: str, name: str) -> None:
+        """Opens a table of this tab with the session's filter, and puts the cursor on the row of this name.
+
+        Args:
+            table: one of the tab's tables; empty for the first.
+            name: of the row; empty for the first.
+        """
+
     def columns_about(self) -> list[tuple[str, str]]:
         """(title, meaning) of the columns, for the help page."""
         return []

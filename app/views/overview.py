@@ -14,6 +14,7 @@ from tracetui.analysis.memory import memory
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
 from tracetui.app import commands
+from tracetui.app.session_facts import session_findings
 from tracetui.app.views.base import View
 from tracetui.app.views.host import ranked
 from tracetui.app.views.measured import conventions
@@ -92,6 +93,15 @@ class OverviewView(View):
             whole=True,
         )
 
+    def judge(self, page: OverviewData) -> OverviewData:
+        """The same page with what the rules found, which takes longest and is not waited for."""
+        try:
+            found = session_findings(self.session, self.tui.log_error).found
+        except Exception as error:  # the page is worth showing without them
+            self.tui.log_error(error)
+            found = ()
+        return replace(page, findings=found)
+
     def show(self, result: OverviewData) -> None:
         """Shows the upper half, and goes on to the rest."""
         self._data = result
@@ -109,9 +119,11 @@ class OverviewView(View):
         self._compute("rest", lambda: self.complete(result))
 
     def show_inner(self, result: OverviewData) -> None:
-        """Shows the whole page."""
+        """Shows the page with its tables, and goes on to the findings."""
         self._data = result
         self._draw()
+        if result.findings is None:
+            self._compute("findings", lambda: self.judge(result))
 
     def on_resize(self) -> None:
         """Arranges the page anew."""
@@ -131,7 +143,9 @@ class OverviewView(View):
 
     def footer_labels(self) -> dict[str, str]:
         """The tabs where the page's lines lead."""
-        labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.modules": "modules", "app.notes": "notes"}
+        labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.findings": "findings", "app.notes": "notes"}
+        if self.tui.came_from_finding:
+            labels["load.stop"] = "the finding"
         if len(self.session.runs["a"].ranks) > 1:
             labels["run.rank"] = "next rank"
         if self.session.runs["a"].others:

@@ -9,13 +9,14 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.app import formats
-from tracetui.app.words import CATEGORY_LABELS
+from tracetui.app.words import CATEGORY_LABELS, SEVERITY_SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
 
+    from tracetui.analysis.findings.finding import Finding
     from tracetui.analysis.overview import Overview
     from tracetui.parsers import Note
 
@@ -28,7 +29,8 @@ GROUPS = (
 )
 """What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
 
-TOP_KERNELS, TOP_HOST = 5, 3
+TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
+_SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
 SIDE_BY_SIDE = 76
 """Columns from which the step and the GPU stand beside each other."""
 
@@ -49,6 +51,8 @@ class OverviewData:
     """Kernel time in scope: what their shares are of."""
     host: pl.DataFrame | None = None
     """`analysis.host_functions`, the first rows; null where the host is not what the run waits for."""
+    findings: tuple[Finding, ...] | None = None
+    """What the rules found, worst first; null while they look."""
     ranks: pl.DataFrame | None = None
     """`analysis.rank_table`; null for one rank."""
     whole: bool = False
@@ -110,10 +114,14 @@ def overview_text(
     host = _host(writer, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
         kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
-    over = sum(map(len, sections)) + len(kernels) + len(host) - height
+    findings = _findings(writer, data.findings)
+    over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
-        kernels = kernels[: max(len(kernels) - over, 4)]
-    tops = [section for section in (kernels, host) if section]
+        # what is in a tab of its own gives way
+        shorter = min(over, max(len(kernels) - 4, 0))
+        kernels = kernels[: len(kernels) - shorter]
+        host = host[: max(len(host) - (over - shorter), min(len(host), 3))]
+    tops = [section for section in (findings, kernels, host) if section]
     # one below the other, step and GPU would push out of sight what a person comes for
     sections[1:1] = tops if writer.width < SIDE_BY_SIDE else []
     sections += tops if writer.width >= SIDE_BY_SIDE else []
@@ -277,6 +285,24 @@ def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
         line.append(f"{writer.time(row['self_per_step_ns']):>10} {formats.format_percent(row['percent']):>8}")
+        lines.append(line)
+    return lines
+
+
+def _findings(writer: _Writer, findings: Sequence[Finding] | None) -> list[Text]:
+    """The worst, one a line; as many lines while the rules still look, so that nothing moves when they have."""
+    if findings is None:
+        return [writer.head("Findings", "looking …"), *[Text()] * TOP_FINDINGS]
+    if not findings:
+        return [writer.head("Findings", "none: tab 8 says what was looked for")]
+    more = len(findings) - TOP_FINDINGS
+    remark = "at the right what each could gain at most, of the step"
+    lines = [writer.head("Findings", f"{remark}; {more} more in tab 8" if more > 0 else f"{remark}; tab 8 says why")]
+    for finding in findings[:TOP_FINDINGS]:
+        line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
+        line.append(f"{finding.id:<4}", writer.style("muted"))
+        gain = "" if finding.ceiling_percent is None else formats.format_percent(finding.ceiling_percent)
+        line.append(f"{writer.name(finding.title, max(writer.width - 18, 12))} {gain:>8}", Style())
         lines.append(line)
     return lines
 

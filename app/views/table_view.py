@@ -30,6 +30,10 @@ class TableView(SavingView):
     BINDINGS = commands.bindings("view")
     TABLES: ClassVar[tuple[str, ...]] = ()
     """The tables of this tab, where it has several; `kind` is the one in view."""
+    SHARES_FILTER: ClassVar[bool] = True
+    """Whether the filter of its first page is that of all tabs."""
+    KEEPS_DETAIL: ClassVar[bool] = False
+    """Whether the details belong to the page, so that Esc leaves them open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +89,7 @@ class TableView(SavingView):
         """Starts over from the root page."""
         self._stack.clear()
         self._push(result)
-        if self.session.filter:
+        if self.session.filter and self.SHARES_FILTER:
             self.apply_filter()
         self._find_wanted()
 
@@ -146,7 +150,7 @@ class TableView(SavingView):
         event.stop()
         self._show_title()
         if self.detail.display:
-            self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+            self._show_detail()
 
     def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
         """A double click is Enter."""
@@ -182,10 +186,12 @@ class TableView(SavingView):
                 labels["table.next"] = self._next_kind
             if state.page.inside == "":
                 labels["table.detail"] = ""
-            if self.detail.display:
+            if self.detail.display and not self.KEEPS_DETAIL:
                 labels["go.back"] = "close"
             elif len(self._stack) > 1 and not state.filter:  # the filter's own line says that Esc clears it
                 labels["go.back"] = "back"
+            elif self.tui.came_from_finding:
+                labels["go.back"] = "the finding"
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
@@ -232,12 +238,17 @@ class TableView(SavingView):
         self._compute("inner", work)
 
     def action_back(self) -> None:
-        """Closes the details, then the filter of the page, then the page; with none of them, stops reading."""
+        """Closes the details, then the filter of the page, then the page; with none of them, stops reading.
+
+        Where a finding led here, its rows are left for the finding.
+        """
         state = self.state
-        if self.detail.display:
+        if self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
             self.tui.action_stop_loading()
+        elif len(self._stack) == 1 and self.tui.come_back(only_here=True):
+            return
         elif state.filter:
             self._set_filter("")
         elif len(self._stack) > 1:
@@ -285,7 +296,7 @@ class TableView(SavingView):
 
     def apply_filter(self) -> None:
         """Follows the session's filter on the root page."""
-        if self._stack and self._stack[0].filter != self.session.filter:
+        if self.SHARES_FILTER and self._stack and self._stack[0].filter != self.session.filter:
             self._stack[0].filter = self.session.filter
             try:
                 self._stack[0].parsed = filters.parse(self.session.filter)
@@ -310,7 +321,7 @@ class TableView(SavingView):
             self.prompt.remark(f"{error}")
             return False
         state.filter, state.parsed = text.strip(), parsed
-        if len(self._stack) == 1:
+        if len(self._stack) == 1 and self.SHARES_FILTER:
             self.session.filter = state.filter
         self._remark()
         self._show_title()
@@ -329,12 +340,13 @@ class TableView(SavingView):
         if state is None or not state.filter or self.prompt.purpose:
             return ""
         count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
-        return f"/ {formats.printable(state.filter)}   {count}   Esc clears"
+        leads = "Esc goes back to the finding" if self.tui.came_from_finding and not self.own_filter else "Esc clears"
+        return f"/ {formats.printable(state.filter)}   {count}   {leads}"
 
     @property
     def own_filter(self) -> bool:
         """A page inside has a filter of its own."""
-        return len(self._stack) > 1
+        return len(self._stack) > 1 or not self.SHARES_FILTER
 
     def on_prompt_changed(self, event: Prompt.Changed) -> None:
         """Filters as one types."""
@@ -404,6 +416,21 @@ class TableView(SavingView):
         if self._stack:
             self._find_wanted()
 
+    def open_at(self, table: str, name: str) -> None:
+        """One of the tables on its root page, filtered as the session says, the cursor on the row of this name."""
+        kind = table or (self.TABLES[0] if self.TABLES else "")
+        self._wanted = name or None
+        if kind in self.TABLES and kind != self.kind:
+            self.kind = kind
+            if self.is_mounted:
+                self.reload()
+        elif self._stack:
+            del self._stack[1:]
+            self._stack[0].cursor = 0
+            self._show_page()
+            self.apply_filter()
+            self._find_wanted()
+
     def _find_wanted(self) -> None:
         name, self._wanted = self._wanted, None
         if name is None or not self._stack:
@@ -413,7 +440,9 @@ class TableView(SavingView):
         self._show_page()
         page = self._stack[0].page
         rows = (page.frame[page.key].cast(pl.String) == name).arg_true() if page.key else pl.Series(dtype=pl.UInt32)
-        if rows.len() and not self.table.stand_on(rows[0]):
+        if not rows.len():
+            self.tui.say(f"{name} is not among these {page.noun}")
+        elif not self.table.stand_on(rows[0]):
             self._set_filter("")
             self.table.stand_on(rows[0])
         self.call_after_refresh(self.take_focus)

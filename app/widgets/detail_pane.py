@@ -31,6 +31,11 @@ class DetailPane(VerticalScroll, can_focus=False):
         """One text."""
         yield Static(markup=False)
 
+    def show_text(self, text: Text) -> None:
+        """Shows a text in place of a row."""
+        self.scroll_to(y=0, animate=False)
+        self.query_one(Static).update(text)
+
     def show(self, row: Mapping[str, object] | None, columns: Sequence[Column], *, ascii: bool) -> None:
         """Shows a row."""
         self.scroll_to(y=0, animate=False)

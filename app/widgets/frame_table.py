@@ -17,6 +17,7 @@ from tracetui.app import columns as column_specs
 from tracetui.app import commands, formats
 from tracetui.app.columns import Column, Placed, cell_text
 from tracetui.app.filters import Filter
+from tracetui.app.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +31,11 @@ Cells = tuple[tuple[str, str], ...]
 WHEEL_LINES = 3
 NAMES_LIMIT = 10_000
 """Rows up to which names that don't fit are cut so that no two look alike."""
-STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
+STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", **SEVERITY_SIGNS}
+STATUS_STYLES = {
+    "added": "added", "removed": "removed", "changed": "changed",
+    "invalid": "added", "critical": "added", "warning": "changed",
+}  # fmt: skip
 
 
 class FrameTable(Widget, can_focus=True):
@@ -372,7 +377,7 @@ class FrameTable(Widget, can_focus=True):
         kind = placed.column.kind
         text = cell_text(value, kind, ascii=self.ascii)
         if kind == "status":
-            return f"{STATUS_SIGNS.get(text, ' ')} {text}", text if text in ("added", "removed", "changed") else "muted"
+            return f"{STATUS_SIGNS.get(text, ' ')} {text}", STATUS_STYLES.get(text, "muted")
         return text, "muted" if text == formats.UNKNOWN else ""
 
     # --- moving

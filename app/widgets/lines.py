@@ -78,12 +78,9 @@ class TabBar(Widget):
 
     def render(self) -> Text:
         """The bar, tighter where the terminal is narrow."""
-        wide = self.size.width >= sum(len(title) + 5 for _, title in commands.TABS)
         text = Text(no_wrap=True)
         self._spans.clear()
-        for number, (tab, title) in enumerate(commands.TABS, 1):
-            pad = " " if wide else ""
-            label = f"[{number} {title}]" if tab == self.active else f"{pad}{number} {title}{pad}"
+        for tab, label in tab_labels(self.active, self.size.width):
             style = self.get_component_rich_style("tabbar--active" if tab == self.active else "tabbar--tab")
             begin = text.cell_len
             text.append(label, style)
@@ -97,6 +94,20 @@ class TabBar(Widget):
         for begin, end, tab in self._spans:
             if begin <= event.x < end:
                 self.post_message(self.Chosen(tab))
+
+
+def tab_labels(active: str, width: int) -> list[tuple[str, str]]:
+    """(tab, label) of each tab, to stand a space apart: titles as long as the width allows, the active one whole."""
+    labels: list[tuple[str, str]] = []
+    for room, pad in ((None, " "), (None, ""), (9, ""), *((letters, "") for letters in (4, 3, 2, 1, 0))):
+        labels.clear()
+        for number, (tab, title, short) in enumerate(commands.TABS, 1):
+            key = commands.tab_key(number)
+            shown = f"{key} {title if room is None else short[:room]}".rstrip()
+            labels.append((tab, f"[{key} {title}]" if tab == active else f"{pad}{shown}{pad}"))
+        if sum(len(label) + 1 for _, label in labels) - 1 <= width:
+            break
+    return labels
 
 
 class Footer(Widget):

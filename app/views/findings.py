@@ -1,0 +1,304 @@
+"""Findings: what is wrong with the measurement, what is slow, what it would gain; inside, the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.text import Text
+
+from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, all_rules
+from tracetui.analysis.findings.finding import Query
+from tracetui.analysis.report_findings import finding_row
+from tracetui.app import commands
+from tracetui.app.columns import Column
+from tracetui.app.finding_words import evidence_text, looked
+from tracetui.app.session_facts import session_findings
+from tracetui.app.views.finding_text import abstention_text, finding_text
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tracetui.analysis.findings.finding import Finding, Findings
+    from tracetui.analysis.report_rows import Json
+
+SEVERITY = Column(
+    "severity",
+    "Severity",
+    "status",
+    width=10,
+    priority=0,
+    about="invalid refutes the measurement; critical, warning; info is good to know",
+)
+RULE = Column("id", "Rule", width=4, priority=0, about="rule that found it: tracetui rules ID explains it")
+TITLE = Column("name", "Finding", width=40, priority=0, flex=True, about="what was found, with its main number")
+COLUMNS = (
+    SEVERITY,
+    RULE,
+    TITLE,
+    Column("impact_ns", "Per step", "time", priority=1, main=True, about="time at stake, of each step"),
+    Column(
+        "ceiling_percent",
+        "Gain %",
+        "percent",
+        width=6,
+        priority=1,
+        main=True,
+        about="the most by which the step would be shorter without it",
+    ),
+    Column("evidence", "Evidence", "count", width=8, priority=5, about="numbers it rests on: Enter"),
+)
+ASIDE = (
+    Column("by", "Set aside by", width=12, priority=0, about="validity rule that refutes its base, or silenced"),
+    SEVERITY,
+    RULE,
+    TITLE,
+    COLUMNS[3],
+)
+ABSTAINED = (
+    Column("id", "Rule", width=4, priority=0, about="rule that could not judge"),
+    Column("title", "Looks for", width=18, priority=1, flex=True, about="what it looks for"),
+    Column("name", "Missing", width=28, priority=0, flex=True, about="what is not there, and how to record it"),
+)
+EVIDENCE = (
+    Column("name", "Evidence", width=24, priority=0, flex=True, about="what the finding rests on"),
+    Column("value", "Value", width=12, priority=0, flex=True, about="number, or word"),
+    Column("where", "Enter shows", width=12, priority=1, flex=True, about="tab and rows that prove it"),
+)
+NO_EVIDENCE = "This finding rests on no rows of a table.\n\nEsc goes back."
+
+
+@dataclass(frozen=True)
+class _Page(Page):
+    """A table whose rows stand for findings: their number in `findings` is the column ``row``."""
+
+    findings: tuple[Json, ...] = ()
+    """Of a page of evidence: the one finding."""
+    queries: tuple[Query | None, ...] = ()
+    """Of a page of evidence: where the rows of each are."""
+
+
+class FindingsView(TableView):
+    """The findings, worst first; those set aside and the rules that abstained beside them."""
+
+    TAB = "findings"
+    TABLES = ("findings", "set aside", "abstained")
+    SHARES_FILTER = False
+    KEEPS_DETAIL = True
+
+    def on_mount(self) -> None:
+        """The text stands below the table from the start; Textual calls the handlers of the classes above too."""
+        self.detail.display = True
+
+    # --- what is computed in a thread
+
+    def root(self) -> Page:
+        """One of the tables."""
+        found = session_findings(self.session, self.tui.log_error)
+        if self.kind == "set aside":
+            return _aside_page(found)
+        if self.kind == "abstained":
+            return _abstained_page(found)
+        return _list_page(found, self.session.selection().describe())
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """The evidence of a finding."""
+        if page.id not in ("findings", "findings_aside") or not isinstance(page, _Page):
+            return None
+        finding = page.findings[int(row["row"])]
+        return lambda: _evidence_page(finding, ascii=self.session.ascii)
+
+    # --- on the screen
+
+    def _current(self) -> tuple[Json | None, Query | None]:
+        """The finding in view, and where the rows of the evidence under the cursor are."""
+        state, row = self.state, self.table.current
+        if state is None or row is None or not isinstance(state.page, _Page):
+            return None, None
+        number = row["row"]
+        assert isinstance(number, int)
+        if state.page.id == "evidence":
+            return state.page.findings[0], state.page.queries[number]
+        return (state.page.findings[number] if state.page.findings else None), None
+
+    def action_drill(self) -> None:
+        """Opens the evidence of a finding, or goes to the rows that prove it."""
+        if self.state is None or self.state.page.id != "evidence":
+            super().action_drill()
+            return
+        _, query = self._current()
+        if query is None:
+            self.tui.say("No table shows the rows of this one")
+        else:
+            self.tui.show_rows(query)
+
+    def action_copy_row(self) -> None:
+        """Copies the command that the finding says to run next."""
+        finding, _ = self._current()
+        if finding is not None and finding["next_command"]:
+            self._copy(finding["next_command"], "the command")
+        elif finding is not None:
+            self.tui.say("This finding has no command to run next")
+        else:
+            super().action_copy_row()
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        self._share_height()
+        if self.detail.display:
+            self._show_detail()
+
+    def on_resize(self) -> None:
+        """Shares the height anew; Textual calls the handler of `TableView` too."""
+        self._share_height()
+        if self.state is not None and self.detail.display:
+            self.call_after_refresh(self._show_detail)
+
+    def action_detail(self) -> None:
+        """Shows or hides the whole text."""
+        super().action_detail()
+        self._share_height()
+
+    def _share_height(self) -> None:
+        """The table takes what its rows need, at most half; the text below takes the rest."""
+        most = max(self.size.height // 2 - 1, 4)
+        self.table.styles.height = min(self.table.height_of_view + 1, most) if self.detail.display else "1fr"
+
+    def _show_detail(self) -> None:
+        state, row = self.state, self.table.current
+        ascii, width = self.session.ascii, self.size.width - 2
+        finding, _ = self._current()
+        if finding is not None:
+            self.detail.show_text(finding_text(finding, width, ascii=ascii))
+        elif state is not None and row is not None:
+            self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
+        else:
+            self.detail.show_text(Text())
+
+    def footer_labels(self) -> dict[str, str]:
+        """What Enter and y do here."""
+        labels = super().footer_labels()
+        if self.state is None or self.has_class("-blank"):
+            return labels
+        finding, query = self._current()
+        labels["table.detail"] = "hide text" if self.detail.display else "text"
+        labels["table.columns"] = labels["table.names"] = ""
+        if self.detail.display and self.detail.max_scroll_y:
+            labels["detail.down"] = "more text"
+        if finding is not None and finding["next_command"]:
+            labels["copy.row"] = "copy command"
+        if self.state.page.id == "evidence":
+            labels["go.in"] = "its rows" if query is not None else ""
+        elif finding is None:
+            labels["go.in"] = ""
+        return labels
+
+
+def _list_page(found: Findings, base: str) -> Page:
+    checked, aside = len(found.checked), len(found.suppressed) + len(found.silenced)
+    said = looked(checked, len(found.abstained), aside)
+    more = "\n\nv shows what was set aside, and what each of the others would need."
+    return _Page(
+        id="findings",
+        title="Findings",
+        frame=_frame(found.found),
+        columns=COLUMNS,
+        noun="findings",
+        note=base,
+        empty=f"Nothing found: {said}.{more if aside or found.abstained else ''}",
+        inside="evidence",
+        key="name",
+        findings=tuple(map(finding_row, found.found)),
+    )
+
+
+def _aside_page(found: Findings) -> Page:
+    away = [*found.suppressed, *found.silenced]
+    by = [each.by for each in found.suppressed] + [f"silenced: {each.by}" for each in found.silenced]
+    rows = [{**finding_row(each.finding), "aside": _why_suppressed(each.by)} for each in found.suppressed] + [
+        {**finding_row(each.finding), "aside": f"Silenced in .tracetui.toml: {each.by}"} for each in found.silenced
+    ]
+    return _Page(
+        id="findings_aside",
+        title="Set aside",
+        frame=_frame([each.finding for each in away]).with_columns(pl.Series("by", by, pl.String)),
+        columns=ASIDE,
+        noun="findings set aside",
+        note="they rest on what a rule refutes, gain too little, or were silenced",
+        empty="Nothing was set aside: no finding rests on what a validity rule refutes, and none is silenced.",
+        inside="evidence",
+        key="name",
+        findings=tuple(rows),
+    )
+
+
+def _why_suppressed(by: str) -> str:
+    rule = all_rules().get(by)
+    if by == "K14":
+        return f"{by}: it would gain less than {LEAST_GAIN_PERCENT:g} % of the step"
+    return f"{by} refutes what it rests on" + (f": {rule.title}" if rule is not None else "")
+
+
+def _abstained_page(found: Findings) -> Page:
+    rules = all_rules()
+    rows = [
+        (number, each.id, rules[each.id].title if each.id in rules else "", each.missing)
+        for number, each in enumerate(found.abstained)
+    ]
+    schema = {"row": pl.Int64, "id": pl.String, "title": pl.String, "name": pl.String}
+    return _Page(
+        id="abstained",
+        title="Abstained",
+        frame=pl.DataFrame(rows, schema=schema, orient="row"),
+        columns=ABSTAINED,
+        noun="rules that abstained",
+        note="they lack what they would judge by",
+        empty="Every rule had what it needs.",
+        key="id",
+    )
+
+
+def _frame(found: Sequence[Finding]) -> pl.DataFrame:
+    rows = [
+        (number, each.severity, each.id, each.title, each.impact_ns, each.ceiling_percent, len(each.evidence))
+        for number, each in enumerate(found)
+    ]
+    schema = {
+        "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "impact_ns": pl.Float64,
+        "ceiling_percent": pl.Float64, "evidence": pl.Int64,
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _evidence_page(finding: Json, *, ascii: bool) -> Page:
+    items = finding["evidence"]
+    queries = tuple(
+        None if item["tab"] is None else Query(item["tab"], item["filter"] or "", item["row"] or "") for item in items
+    )
+    rows = [
+        (number, item["label"], evidence_text(item, ascii=ascii), "" if query is None else _where(query))
+        for number, (item, query) in enumerate(zip(items, queries, strict=True))
+    ]
+    schema = {"row": pl.Int64, "name": pl.String, "value": pl.String, "where": pl.String}
+    return _Page(
+        id="evidence",
+        title=f"{finding['id']} {finding['title']}",
+        frame=pl.DataFrame(rows, schema=schema, orient="row"),
+        columns=EVIDENCE,
+        noun="numbers",
+        empty=NO_EVIDENCE,
+        key="name",
+        findings=(finding,),
+        queries=queries,
+    )
+
+
+def _where(query: Query) -> str:
+    """``Kernels: gemm``: the tab, and which of its rows."""
+    tab, _, table = query.tab.partition(":")
+    place = commands.TITLES.get(tab, tab) + (f", {table}" if table else "")
+    rows = ", ".join(part for part in (query.filter and f"/ {query.filter}", query.row) if part)
+    return f"{place}: {rows}" if rows else place
