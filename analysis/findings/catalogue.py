@@ -17,6 +17,7 @@ MODULES = (
     "validity_times",
     "validity_counters",
     "validity_run",
+    "validity_physics",
     "system",
     "transfers",
     "machine",

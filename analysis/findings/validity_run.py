@@ -205,9 +205,7 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | None:
     The verdict is that of `tracetui diff`, from both recordings and their run.json: each difference is listed, and
     those that matter by themselves make a difference in time prove nothing about the code.
     """
-    from tracetui.analysis.comparable import comparable
-
-    verdict = comparable(pair.a.trace, pair.b.trace)
+    verdict = pair.comparable
     if verdict["verdict"] != "not_comparable":
         return None
     matters = [row for row in verdict["differences"] if row["matters"]]
