@@ -90,6 +90,15 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     return _Run(request, folder, programs, tell).all()
 
 
+def _same_gpu(seen: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What the machine knows of a GPU that the profiled process saw: by its UUID, else by its place among its kind."""
+    wanted = str(seen.get("uuid") or "").removeprefix("GPU-")
+    if wanted and (found := next((d for d in known if str(d.get("uuid") or "").removeprefix("GPU-") == wanted), None)):
+        return found
+    at = seen.get("index")
+    return next((d for d in known if d.get("index") == at and d.get("name") in (None, seen.get("name"))), None)
+
+
 def _check_model(name: str, options: dict[str, Any]) -> None:
     """Finds a mistyped name or option while there is nothing to clean up; needs no torch."""
     from tracetui.models import registry
@@ -230,14 +239,15 @@ class _Run:
         manifest["software"].update({k: v for k, v in (result.get("software") or {}).items() if v is not None})
         manifest["workload"].update({**(result.get("settings") or {}), **(result.get("workload") or {})})
         for seen in result.get("devices") or ():
-            known = next((d for d in manifest["device"] if d.get("name") == seen.get("name")), None)
+            known = _same_gpu(seen, manifest["device"])
             if known is None:
                 manifest["device"].append(seen)
             else:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
         measured = result.get("measurement") or {}
-        if measured.get("clean_step_ns"):
-            manifest["measurement"]["clean_step_ns"] = measured["clean_step_ns"]
+        for key in ("clean_step_ns", "profiled_step_ns", "schedule"):
+            if measured.get(key):
+                manifest["measurement"][key] = measured[key]
 
     # --- the end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .tools import RECORDERS, endless, synchronize
+from .tools import RECORDERS, durations, endless, mark, synchronize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,24 +63,7 @@ def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any
     for number in range(count + 1):
         if number:
             run_step()
-        marks.append(_mark(spec["device"]))
+        marks.append(mark(spec["device"]))
         progress.say("clean", number, count)
     synchronize(spec["device"])
-    return [_between(before, after) for before, after in zip(marks, marks[1:])]
-
-
-def _mark(device: str) -> Any:
-    """A moment on the device's time line, or on the host's where there is no such device."""
-    if device != "cpu":
-        import torch
-
-        if torch.cuda.is_available():
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            return event
-    return time.perf_counter_ns()
-
-
-def _between(before: Any, after: Any) -> int:
-    nanoseconds: int = after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)
-    return nanoseconds
+    return durations(marks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
     def write(profiler: Any) -> None:
         profiler.export_chrome_trace(str(target))
 
+    marks: list[Any] = []
     with profile(
         activities=activities,
         schedule=schedule(wait=0, warmup=warmup, active=steps, repeat=1),
@@ -48,12 +50,20 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
     ) as profiler:
         profiler.add_metadata_json("tracetui", json.dumps({"run": spec["run_id"], "entry": spec["entry"]}))
         for number in range(warmup + steps):
+            if number == warmup:
+                marks.append(mark(spec["device"]))
             run_step()
+            if number >= warmup:
+                marks.append(mark(spec["device"]))
             if number == warmup + steps - 1:
                 synchronize(spec["device"])  # the last step's kernels would be cut otherwise
             profiler.step()
             say(max(number + 1 - warmup, 0))
-    return {"files": [target.name], "with_stack": spec["with_stack"], "with_memory": spec["with_memory"]}
+    return {
+        "files": [target.name],
+        "schedule": {"wait": 0, "warmup": warmup, "active": steps, "repeat": 1, "skip_first": 0},
+        "profiled_step_ns": durations(marks),
+    }
 
 
 def record_capture_range(
@@ -116,6 +126,28 @@ def synchronize(device: str) -> None:
 
         if torch.cuda.is_available():
             torch.cuda.synchronize()
+
+
+def mark(device: str) -> Any:
+    """A moment on the device's time line, or on the host's where there is no such device."""
+    if device != "cpu":
+        import torch
+
+        if torch.cuda.is_available():
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            return event
+    return time.perf_counter_ns()
+
+
+def durations(marks: list[Any]) -> list[int]:
+    """The times between moments, ns; the device must have reached the last one."""
+    return [_between(before, after) for before, after in zip(marks, marks[1:])]
+
+
+def _between(before: Any, after: Any) -> int:
+    nanoseconds: int = after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)
+    return nanoseconds
 
 
 def endless(make: Callable[[], Iterator[Any]]) -> Iterator[Any]:
