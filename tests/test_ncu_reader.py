@@ -386,6 +386,12 @@ def test_a_table_without_rows_opens_empty(read: Callable[..., Trace]) -> None:
     assert any("no rows" in note.reason for note in trace.notes)
 
 
+def test_durations_that_can_not_be(read: Callable[..., Trace]) -> None:
+    launches = [("k()", [value]) for value in ("1e23", "-5", "1e3")]
+    trace = read(ncu_file.wide_table({"gpu__time_duration.sum": "ns"}, launches))
+    assert trace.device["duration"].to_list() == [None, None, 1000]
+
+
 @pytest.mark.parametrize("text", ['{"traceEvents": []}', "ID,Name,Value\n1,a,2\n", "a program's output\n", ""])
 def test_other_texts_are_not_taken_for_ncu(text: str) -> None:
     assert not looks_like_ncu(text.encode())

@@ -496,6 +496,33 @@ def test_processes_of_another_machine_keep_their_numbers(tmp_path: Path) -> None
     assert trace.host.select("process", "thread").rows() == [(None, None), (7, 8)]
 
 
+def test_times_that_no_clock_shows(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.gpu()
+    file.launch("a", call=(10, 20), kernel=(30, 60))
+    file.launch("b", call=(-(2**63), 2**63 - 1), kernel=(2**63 - 1000, 2**63 - 1))
+    file.push_pop("c", 2**62, None)
+    trace = read_nsys(file.write(tmp_path / "a.sqlite"))
+    assert trace.device.select("start", "duration").rows() == [(30, 30)]
+    assert trace.host.select("start", "duration").rows() == [(10, 10)]
+    assert (trace.source.events_total, trace.source.events_parsed) == (5, 2)
+    assert counts(trace) == {
+        ("skipped", f"{what} at a time that no clock shows"): 1 for what in ("kernel", "API call", "NVTX range")
+    }
+
+
+def test_a_view_in_the_place_of_a_table_is_said(tmp_path: Path) -> None:
+    path = large(3).write(tmp_path / "a.sqlite")
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO KERNELS")
+    connection.execute("CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM KERNELS")
+    connection.commit()
+    connection.close()
+    trace = read_nsys(path)
+    assert not trace.device.height
+    assert counts(trace).items() >= {("missing", "view in the place of a table, which is not read"): 1}.items()
+
+
 def test_a_damaged_list_of_tables(tmp_path: Path) -> None:
     """Tables before the damage are read."""
     file = large(50)

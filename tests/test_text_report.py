@@ -7,6 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
+import ncu_file
 import pytest
 
 from tracetui.analysis.report import diff_report, report
@@ -162,6 +163,15 @@ def test_csv_has_one_line_a_row_and_bare_numbers(reports: dict[str, Any]) -> Non
         sum(float(v) for k, v in steps[0].items() if k.endswith("_us")) / 2
     )
     assert len(list(csv.DictReader(io.StringIO(report_csv(found, "launches"))))) == 1
+
+
+@pytest.mark.parametrize("section", ["overview", "launches", "communication"])
+def test_csv_of_what_a_recording_can_not_tell_has_no_rows(section: str, tmp_path: Path) -> None:
+    """Nsight Compute has no time line: the overview of its report is null."""
+    path = tmp_path / "a.csv"
+    path.write_text(ncu_file.wide_table({"launch__registers_per_thread": ""}, [("k()", ["32"])]))
+    found = report(open_path(path, cache=False))
+    assert len(report_csv(found, section).splitlines()) <= 1
 
 
 def test_csv_of_several_ranks_says_whose_row_it_is(reports: dict[str, Any]) -> None:

@@ -93,13 +93,13 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
     columns: dict[str, pl.Series] = {
         "kind": pl.Series(["kernel"] * size, dtype=pl.String).cast(schema.DeviceKind),
         "name": pl.Series(launches.names, dtype=pl.String).cast(schema.Name),
-        "duration": value(DURATIONS).round(0).cast(pl.Int64),
+        "duration": _whole(value(DURATIONS)),
         "process": _integers(launches.identity["Process ID"]),
         "device": _integers(launches.identity["Device"]),
         "stream": _integers(launches.identity["Stream"]),
         "context": _integers(launches.identity["Context"]),
-        "registers": value(REGISTERS).round(0).cast(pl.Int64),
-        "shared_memory": (value(STATIC_SHARED) + value(DYNAMIC_SHARED)).round(0).cast(pl.Int64),
+        "registers": _whole(value(REGISTERS)),
+        "shared_memory": _whole(value(STATIC_SHARED) + value(DYNAMIC_SHARED)),
     }
     for name, spelled in (("grid", "Grid Size"), ("block", "Block Size")):
         found = dimensions(launches.identity[spelled])
@@ -114,6 +114,12 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
             for name, dtype in schema.DEVICE.items()
         ]
     )
+
+
+def _whole(measured: pl.Series) -> pl.Series:
+    """As whole numbers; what is below 0 or beyond 64 bits was not measured, so it is null."""
+    rounded = measured.round(0)
+    return pl.select(pl.when(rounded >= 0).then(rounded.cast(pl.Int64, strict=False))).to_series()
 
 
 def rows_of(counters: pl.DataFrame, metrics: list[str]) -> pl.DataFrame:

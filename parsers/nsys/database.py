@@ -30,6 +30,7 @@ HEADER_BYTES = 100
 BLOCK = 1 << 22
 LOCK_WAIT_SECONDS = 2.0
 ROWID_NAMES = ("rowid", "_rowid_", "oid")
+OF_EVENTS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "StringIds")
 
 PRAGMAS = (
     "PRAGMA query_only=ON",
@@ -186,6 +187,17 @@ def _size(file: Path) -> int:
         return 0
 
 
+def _note_views(connection: sqlite3.Connection, tally: Tally) -> None:
+    """Says which views stand where nsys has tables: what a file's own SQL makes up is not read."""
+    try:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type='view'").fetchall()
+    except sqlite3.Error:
+        return
+    for name in (bytes(raw).decode("utf-8", "replace") for (raw,) in found):
+        if name.startswith(OF_EVENTS):
+            tally.missing("view in the place of a table, which is not read", 1, name)
+
+
 def _tables(uri: str, tally: Tally) -> dict[str, Table]:
     """The real tables: those with pages of their own."""
     connection = connect(uri)
@@ -197,6 +209,7 @@ def _tables(uri: str, tally: Tally) -> dict[str, Table]:
             if not found:
                 raise
             tally.missing("tables behind a damaged page of the database's list of tables", 1, str(error))
+        _note_views(connection, tally)
         tables: dict[str, Table] = {}
         for raw, sql in found:
             name = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)

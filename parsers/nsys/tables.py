@@ -47,6 +47,8 @@ RUNTIME, DRIVER, OS, OVERHEAD, ANNOTATION = (
 )
 STYLES = {style: number for number, style in enumerate(schema.RANGE_STYLES)}
 NO_STYLE = 255
+LATEST = 1 << 61
+"""ns before or after a clock's zero: 73 years."""
 
 
 @dataclass(slots=True)
@@ -116,6 +118,7 @@ def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool =
         torn = (batch["end"] < batch["start"]).fill_null(value=False)
         shared.skip("row that lost values with the end of the file", int(torn.sum()))
         batch = batch.filter(~torn)
+    batch = _on_a_clock(batch, shared, what)
     start, end = _column(batch, "start"), _column(batch, "end")
     missing = start.null_count() if open_ended else start.null_count() + end.null_count()
     if not missing and {"start", "end"} <= set(batch.columns):
@@ -124,6 +127,19 @@ def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool =
     kept = batch.with_columns(start.alias("start"), end.alias("end")).filter(usable)
     shared.skip(f"{what} without a start or an end", batch.height - kept.height)
     return kept
+
+
+def _on_a_clock(batch: pl.DataFrame, shared: Shared, what: str) -> pl.DataFrame:
+    """The rows whose times a clock can have told: sums and differences of others don't fit into 64 bits."""
+    for name in ("start", "end"):
+        if name not in batch.columns or not batch.height:
+            continue
+        low, high = batch.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0)
+        if low is not None and (low < -LATEST or high > LATEST):
+            within = batch[name].is_between(-LATEST, LATEST).fill_null(value=True)
+            shared.skip(f"{what} at a time that no clock shows", int((~within).sum()))
+            batch = batch.filter(within)
+    return batch
 
 
 def _duration(batch: pl.DataFrame, shared: Shared) -> pl.Series:
