@@ -39,6 +39,27 @@ _NEVER = np.iinfo(np.int64).min // 4
 
 
 @dataclass(frozen=True)
+class _Gone:
+    """Host time that is taken away."""
+
+    at: Ints
+    """When, ascending."""
+    total: Ints
+    """Before each of these times, and at the end, ns."""
+
+    @classmethod
+    def of(cls, at: Ints, amount: Ints, more_at: Ints, more: Ints) -> _Gone:
+        at, amount = np.concatenate((at, more_at)), np.concatenate((amount, more))
+        order = np.argsort(at, kind="stable")
+        return cls(at[order], np.concatenate(([0], np.cumsum(amount[order]))))
+
+    def before(self, time: Ints) -> Ints:
+        """How much of it lies before each time, ns."""
+        found: Ints = self.total[np.searchsorted(self.at, time, side="right")]
+        return found
+
+
+@dataclass(frozen=True)
 class Replay:
     """A selection's GPU work and the host's launches and waits, within its steps."""
 
@@ -111,18 +132,7 @@ class Replay:
             host: host time, per activity.
             more: other host time that vanishes: when, and how much.
         """
-        at = self.called if host is not None else self.called[:0]
-        amount = host if host is not None else self.called[:0]
-        if more is not None:
-            at, amount = np.concatenate((at, more[0])), np.concatenate((amount, more[1]))
-        order = np.argsort(at, kind="stable")
-        at, total = at[order], np.concatenate(([0], np.cumsum(amount[order])))
-
-        def ahead(time: Ints) -> Ints:
-            """Host time taken away before these times."""
-            before: Ints = total[np.searchsorted(at, time, side="right")]
-            return before
-
+        gone = _Gone.of(*((self.called, host) if host is not None else intervals.empty()), *(more or intervals.empty()))
         gap = np.where(self.waited, 0, self.gap)
         ready = np.where(self.waited, self.work.end - self.own, self.called)
         busy = self.own - spared
@@ -132,8 +142,7 @@ class Replay:
         last_of = np.searchsorted(reach, self.waits[1], side="right") - 1
         ends = np.empty_like(done)
         shift, begin, before = 0, 0, self.window[0]
-        starts = ahead(self.waits[0])
-        lead = ahead(self.called)
+        lead, lead_of_waits = gone.before(self.called), gone.before(self.waits[0])
         for number in range(self.waits[0].size + 1):
             until = int(first_of[number]) if number < self.waits[0].size else done.size
             if until > begin:
@@ -147,10 +156,10 @@ class Replay:
                 last = min(int(last_of[number]), begin - 1)
                 start, end = int(self.waits[0][number]), int(self.waits[1][number])
                 if last >= 0 and reach[last] > start:
-                    gone = int(starts[number])
-                    returns = max(start - shift - gone, int(ends[last]) + end - int(reach[last]))
-                    shift = end - returns - gone
-        finish = self.host_end - shift - (int(total[-1]) if total.size else 0)
+                    ahead = int(lead_of_waits[number])
+                    returns = max(start - shift - ahead, int(ends[last]) + end - int(reach[last]))
+                    shift = end - returns - ahead
+        finish = self.host_end - shift - int(gone.total[-1])
         if done.size:
             tail = self.window[1] - int(reach[-1]) if self.window[1] == reach[-1] else 0
             finish = max(finish, int(ends[-1]) + tail)

@@ -121,9 +121,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "F6",
         gain.severity(bound.ceiling_percent),
-        f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM per"
-        " step,"
-        f" {words.percent(share or 0.0)} of kernel time between the GEMMs",
+        f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
+        f" {hints.per(facts)}, {words.percent(share or 0.0)} of kernel time between the GEMMs",
         (
             Evidence(
                 f"between the GEMMs, {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
@@ -134,9 +133,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
             ),
             Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share or 0.0)}; without what stands"
-        " between the"
-        f" GEMMs: {bound.why}",
+        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share or 0.0)}; without what stands between"
+        f" the GEMMs: {bound.why}",
         f"{words.things(limits.chains, 'chain')} or more",
         _attention_advice(facts, found),
         impact_ns=bound.ns,
@@ -207,8 +205,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
         f" {words.ns(facts.kernel_ns)}; without"
-        f" {'all of it' if much and many else 'softmax' if much else 'the latter'}:"
-        f" {bound.why}",
+        f" {'all of it' if much and many else 'softmax' if much else 'the latter'}: {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
         _fusion_advice(facts, much=much),
@@ -309,14 +306,12 @@ def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
 
 def _layout_advice(sort: str) -> str:
     first = {
-        "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip"
-        " before and"
-        " after it.",
+        "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
+        " and after it.",
         "cat": "Write parts into one preallocated tensor (out=, slices), or keep them as views of it, in place of"
         " torch.cat.",
         "NCHW/NHWC": "Convert model and input once to memory_format=torch.channels_last, so that cuDNN need not for"
-        " every"
-        " convolution.",
+        " every convolution.",
         "transpose": "Give the operators strides they take (einsum, transposed GEMM flags), or store in the order of"
         " use.",
     }.get(

@@ -35,9 +35,10 @@ def is_integrated(facts: Facts) -> bool:
 
 def is_nvidia(facts: Facts) -> bool:
     """Whether nothing speaks of another maker's GPU: ROCm traces give AMD's architectures as capabilities."""
-    return not any(_AMD.search(device.name or "") for device in facts.trace.info.devices) and not (
-        facts.api.height and facts.api["name"].str.starts_with("hip").any()
-    )
+    devices = facts.trace.info.devices
+    if any(_AMD.search(device.name or "") or device.warp_size not in (None, 32) for device in devices):
+        return False
+    return not facts.api["name"].str.starts_with("hip").any()
 
 
 def capability(facts: Facts) -> str | None:

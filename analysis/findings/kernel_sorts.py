@@ -163,8 +163,6 @@ class Optimizer:
     """Of the launches: those made in them."""
     parameters: float | None
     """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
-    name: str
-    """Of the range."""
 
 
 def optimizer(facts: Facts) -> Optimizer | None:
@@ -183,7 +181,6 @@ def optimizer(facts: Facts) -> Optimizer | None:
         host_ns=int(found["duration"].sum()),
         kernels=_within(facts.trace.host, found["row"].cast(pl.Int64).to_numpy(), launch),
         parameters=_parameters(inside, found.height),
-        name=str(found["name"].cast(pl.String)[0]),
     )
 
 

@@ -13,8 +13,12 @@ from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Qu
 from tracetui.analysis.findings.rule import Threshold, rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.findings.rule import Limits
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.whatif import Bools
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,30 @@ def ratio(facts: Facts, precision: str) -> Ratio | None:
         return None
     per_clock = row["fma"][precision], row["fma"]["fp32"]
     return Ratio(per_clock[0] / per_clock[1], f"{per_clock[0]} by {per_clock[1]} FMA per SM and clock")
+
+
+def _faster(found: Ratio | None) -> str:
+    return f"{found.value:.3g}×, {found.about}" if found else "peaks unknown, so all of it"
+
+
+def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidence]:
+    """Of matrix work without tensor cores: how much it is, and how fast they would be."""
+    spent, share = kernel_sorts.spent(facts, mask)
+    proof = kernel_sorts.proof(facts, mask)
+    yield Evidence(f"GEMMs, convolutions, attention {hints.per(facts)}", facts.per_step(spent), "ns", proof)
+    yield Evidence("of kernel time", share or 0.0, "%", proof)
+    yield Evidence("compute capability", hints.capability(facts) or "")
+    if half:
+        yield Evidence("fp16 peak by fp32 peak", half.value, "×")
+
+
+def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
+    """How much TF32 alone would gain."""
+    found = ratio(facts, "tf32_tensor")
+    if found:
+        bound = gain.of_kernels(facts, rows, factor=1 / found.value)
+        yield Evidence("TF32 peak by fp32 peak", found.value, "×")
+        yield Evidence("step shorter with TF32, at most", bound.ceiling_percent or 0.0, "%")
 
 
 def _tera(flops: float) -> str:
@@ -77,33 +105,17 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     spent, share = kernel_sorts.spent(facts, slow)
     if share is None or share <= limits.share_percent:
         return None
-    tf32, half = ratio(facts, "tf32_tensor"), ratio(facts, "fp16_tensor")
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[slow]
+    half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].cast(pl.Int64).to_numpy()[slow]
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
-    with_tf32 = gain.of_kernels(facts, rows, factor=1 / tf32.value) if tf32 else None
-    faster = f"{half.value:.3g}×, {half.about}" if half else "peaks unknown, so all of it"
     return Finding(
         "F1",
         gain.severity(bound.ceiling_percent),
         f"{words.percent(share)} of kernel time is fp32 matrix work on plain FMA units; the tensor cores idle",
         (
-            Evidence(
-                f"fp32 GEMMs and convolutions {hints.per(facts)}",
-                facts.per_step(spent),
-                "ns",
-                kernel_sorts.proof(facts, slow),
-            ),
-            Evidence("of kernel time", share, "%", kernel_sorts.proof(facts, slow)),
-            Evidence("compute capability", capability),
-            *((Evidence("fp16/bf16 peak by fp32 peak", half.value, "×"),) if half else ()),
-            *((Evidence("TF32 peak by fp32 peak", tf32.value, "×"),) if tf32 else ()),
-            *(
-                (Evidence("step shorter with TF32, at most", with_tf32.ceiling_percent or 0.0, "%"),)
-                if with_tf32
-                else ()
-            ),
+            *_evidence(facts, slow, half),
+            *_with_tf32(facts, rows),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; in fp16 or bf16 ({faster}):"
+        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; in fp16 or bf16 ({_faster(half)}):"
         f" {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
@@ -152,7 +164,6 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if share is None or share <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
-    faster = f"{half.value:.3g}×, {half.about}" if half else "peaks unknown, so all of it"
     rows = launched["row"].cast(pl.Int64).to_numpy()[could]
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
     fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), kernel_sorts.fp32_matrix_work).any())
@@ -161,20 +172,12 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         gain.severity(bound.ceiling_percent),
         f"No kernel uses tensor cores, and {words.percent(share)} of kernel time could",
         (
-            Evidence(
-                f"GEMMs, convolutions, attention {hints.per(facts)}",
-                facts.per_step(spent),
-                "ns",
-                kernel_sorts.proof(facts, could),
-            ),
-            Evidence("of kernel time", share, "%", kernel_sorts.proof(facts, could)),
+            *_evidence(facts, could, half),
             Evidence("on tensor cores", used, "ns", Query("kernels")),
-            Evidence("compute capability", capability),
-            *((Evidence("fp16 peak by fp32 peak", half.value, "×"),) if half else ()),
             *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; on tensor cores"
-        f" ({faster}): {bound.why}",
+        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; on tensor cores ({_faster(half)}):"
+        f" {bound.why}",
         f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
         f" could be, compute capability {limits.capability:g} or later",
         (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.rule import Limits
     from tracetui.analysis.whatif import Bools
 
-LAUNCH = r"(?i)launch"
-
 
 @rule(
     "S1",
@@ -98,13 +96,11 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
         return None
     of_idle = 100 * late_ns / idle_ns
     median = float(facts.launches["duration"].median() or 0)  # type: ignore[arg-type]
-    calls = facts.api.filter(pl.col("name").str.contains(LAUNCH))
-    launching = facts.ceiling(facts.per_step(float(calls["total_ns"].sum()))) or 0.0
+    launching = facts.ceiling(facts.per_step(_launching_ns(facts))) or 0.0
     if of_idle <= limits.host_wait_percent or (
         median >= 1000 * limits.kernel_us and launching <= limits.launch_percent
     ):
         return None
-    busy_ns = facts.step_ns - idle_ns
     per_step = facts.per_step(facts.launches.height)
     return Finding(
         "S2",
@@ -113,19 +109,17 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
         " next kernel",
         (
             Evidence("GPU idle, next work not launched", late_ns, "ns", Query("overview")),
-            Evidence("GPU busy", busy_ns, "ns", Query("overview")),
+            Evidence("GPU busy", facts.step_ns - idle_ns, "ns", Query("overview")),
             Evidence("step", facts.step_ns, "ns", Query("overview")),
             Evidence(f"kernels {hints.per(facts)}", per_step, "", Query("kernels", f"mean_ns<{limits.kernel_us:g}us")),
             Evidence("median kernel", median, "ns", Query("kernels")),
             Evidence("launch calls, of the step", launching, "%", Query("host", "launch")),
         ),
-        f"{words.ns(late_ns)} of {words.ns(idle_ns)} idle = {words.percent(of_idle)}, and of"
-        f" {words.ns(facts.step_ns)} = {words.percent(ceiling)}; with no such wait {words.ns(facts.step_ns - late_ns)}"
-        " would be left",
+        f"{words.ns(late_ns)} of {words.ns(idle_ns)} idle = {words.percent(of_idle)}, and of {words.ns(facts.step_ns)}"
+        f" = {words.percent(ceiling)}; with no such wait {words.ns(facts.step_ns - late_ns)} would be left",
         f"late launches above {words.percent(limits.late_percent)} of the step and"
         f" {words.percent(limits.host_wait_percent)} of idle time; median kernel below {limits.kernel_us:g} µs or"
-        " launch calls above"
-        f" {words.percent(limits.launch_percent)} of the step",
+        f" launch calls above {words.percent(limits.launch_percent)} of the step",
         _launch_advice(facts),
         impact_ns=late_ns,
         ceiling_percent=ceiling,
@@ -133,11 +127,16 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
+def _launching_ns(facts: Facts) -> float:
+    """Time in calls that launch kernels and graphs."""
+    return float(facts.api.filter(pl.col("name").str.contains("(?i)launch"))["total_ns"].sum())
+
+
 def _launch_advice(facts: Facts) -> str:
     last = (
         ""
         if gain.gpu_is_limit(facts)
-        else " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch comes."
+        else " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
     )
     if facts.trace.info.kind == "jax":
         return (
@@ -202,8 +201,8 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("step", facts.step_ns, "ns", Query("overview")),
             Evidence("seen as", found.name),
         ),
-        f"{words.ns(found.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}"
-        f" (the whole wait is {words.ns(found.waited_ns)})",
+        f"{words.ns(found.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)} (the whole wait is"
+        f" {words.ns(found.waited_ns)})",
         f"above {words.percent(limits.share_percent)} of the step; a warning from"
         f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
         f"{advice}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to the GPU"
@@ -311,8 +310,7 @@ _FEWER = (
 )
 _FEWER_IN_GRAPHS = (
     "CUDA graphs spare their launches already: use a larger batch, one wide GEMM in place of several narrow ones, or"
-    " fuse"
-    " what stands between them, so that each kernel does more than start and stop."
+    " fuse what stands between them, so that each kernel does more than start and stop."
 )
 
 

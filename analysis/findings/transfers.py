@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -159,19 +159,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     ceiling = facts.ceiling(per_step)
     if ceiling is None or ceiling <= limits.stall_percent or stall < 1e6 * limits.stall_ms:
         return None
-    owners = (
-        frame.filter(pl.col("stall_ns") > 0)
-        .group_by("owner")
-        .agg(
-            calls=pl.len(),
-            stall=pl.col("stall_ns").sum(),
-            waited=pl.col("waited_ns").sum(),
-            call=pl.col("name").first(),
-        )
-        .sort("stall", "owner", descending=[True, False])
-    )
+    owners = _by_owner(frame)
     first = owners.row(0, named=True)
-    tab = "operators" if first["owner"].startswith("aten::") else "host"
     benign = frame.height - int(owners["calls"].sum())
     return Finding(
         "S7",
@@ -179,27 +168,36 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         f"Waits for the GPU stall it: {words.percent(ceiling)} of {hints.span(facts)} it is idle after them, most after"
         f" {first['owner']}",
         (
-            *(
-                Evidence(
-                    f"GPU idle after {row['owner']}, {words.things(row['calls'], 'call')} ({row['call']})",
-                    facts.per_step(row["stall"]),
-                    "ns",
-                    Query(tab if number == 0 else "host", "", row["owner"] if tab == "operators" else row["call"]),
-                )
-                for number, row in enumerate(owners.head(4).iter_rows(named=True))
-            ),
-            Evidence(
-                f"host waits, {hints.per(facts)}", facts.per_step(float(frame["waited_ns"].sum())), "ns", Query("host")
-            ),
+            *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
+            Evidence("host waits", facts.per_step(float(frame["waited_ns"].sum())), "ns", Query("host")),
         ),
         f"{words.ns(per_step)} idle after {words.things(int(owners['calls'].sum()), 'wait')} of"
         f" {words.ns(facts.step_ns)} {hints.per(facts)} = {words.percent(ceiling)}; {words.things(benign, 'wait')}"
-        " stalled"
-        " nothing",
+        " stalled nothing",
         f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
         _wait_advice(first["owner"], first["call"]),
         impact_ns=per_step,
         ceiling_percent=ceiling,
+    )
+
+
+def _by_owner(frame: pl.DataFrame) -> pl.DataFrame:
+    """owner, calls, stall, call (an API function): the waits that stalled the GPU, the most first."""
+    return (
+        frame.filter(pl.col("stall_ns") > 0)
+        .group_by("owner")
+        .agg(calls=pl.len(), stall=pl.col("stall_ns").sum(), call=pl.col("name").first())
+        .sort("stall", "owner", descending=[True, False])
+    )
+
+
+def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
+    operator = row["owner"].startswith("aten::")
+    return Evidence(
+        f"GPU idle after {row['owner']}, {words.things(row['calls'], 'call')} ({row['call']})",
+        facts.per_step(row["stall"]),
+        "ns",
+        Query("operators", "", row["owner"]) if operator else Query("host", "", row["call"]),
     )
 
 
@@ -211,16 +209,14 @@ def _wait_advice(owner: str, call: str) -> str:
         )
     if owner in ASKS:
         return (
-            f"{owner} must know its result's size: use a mask with torch.where, or a fixed size (topk,"
-            " nonzero_static), so"
-            " that the host need not ask; else compute it once outside the loop."
+            f"{owner} must know its result's size: use a mask with torch.where, or a fixed size (topk, nonzero_static),"
+            " so that the host need not ask; else compute it once outside the loop."
         )
     if "Device" in call or "Stream" in call or "Event" in call or "Ctx" in call:
         return (
             f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time with"
-            " torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned"
-            " memory and"
-            " wait for them one step later."
+            " torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned memory"
+            " and wait for them one step later."
         )
     return "Copy with non_blocking=True into pinned memory, and read the result one step later."
 
@@ -246,34 +242,23 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         return None
     if found["pageable"].null_count() == found.height:
         return Abstention("S8", "kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
-    calls = facts.trace.host.with_row_index("launch").select(
-        "launch", api=pl.col("name").cast(pl.String), called="start", returned=pl.col("start") + pl.col("duration")
-    )
-    slow = found.filter(
-        pl.col("pageable").fill_null(value=False) & (pl.col("bytes").fill_null(0) >= 1024 * limits.copy_kib)
-    ).join(calls, on="launch", how="left")
-    slow = slow.filter(pl.col("api").is_null() | pl.col("api").str.contains("Async"))
-    replay = facts.replay
+    slow, replay = _slow_copies(facts, found, int(1024 * limits.copy_kib)), facts.replay
     if not slow.height or replay is None:
         return None
-    after = facts.trace.host[pageable_waits(facts)]
-    known = slow.filter(pl.col("called").is_not_null())
-    start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
-    end = np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
-    inside = (start >= replay.window[0]) & (end <= replay.window[1])
-    host_ns = facts.per_step(float((end - start)[inside].sum()))
-    bound = gain.of_copies(replay, start[inside], end[inside], gain.chosen(facts, slow["row"].to_numpy()), facts)
+    start, end = _calls_of(facts, slow, replay.window)
+    host_ns = facts.per_step(float((end - start).sum()))
+    bound = gain.of_copies(replay, start, end, gain.chosen(facts, slow["row"].to_numpy()), facts)
     spent = facts.per_step(float((slow["end"] - slow["start"]).sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
     return Finding(
         "S8",
         gain.severity(bound.ceiling_percent),
-        f"{words.things(facts.per_step(slow.height), 'asynchronous copy', 'asynchronous copies')} {hints.per(facts)}"
-        " of pageable"
-        f" memory: {words.size(moved)} that the CPU has to carry",
+        f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
+        f" hold the host up for {words.ns(host_ns)}",
         (
             Evidence("copies on the GPU", spent, "ns", Query("host", "Memcpy")),
             Evidence("host in these calls", host_ns, "ns", Query("host", "Memcpy")),
+            Evidence("copies", facts.per_step(slow.height)),
             Evidence("bytes", moved, "byte"),
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
         ),
@@ -281,11 +266,33 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         f"any copy of {limits.copy_kib:g} KiB or more",
         "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
         " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
-        " wait"
-        " with an event.",
+        " wait with an event.",
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
     )
+
+
+def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
+    """The copies of at least so many bytes from or to pageable memory that an asynchronous call made."""
+    calls = facts.trace.host.with_row_index("launch").select(
+        "launch", api=pl.col("name").cast(pl.String), called="start", returned=pl.col("start") + pl.col("duration")
+    )
+    large = pl.col("pageable").fill_null(value=False) & (pl.col("bytes").fill_null(0) >= least)
+    return (
+        found.filter(large)
+        .join(calls, on="launch", how="left")
+        .filter(pl.col("api").is_null() | pl.col("api").str.contains("Async"))
+    )
+
+
+def _calls_of(facts: Facts, slow: pl.DataFrame, window: tuple[int, int]) -> tuple[Ints, Ints]:
+    """When the calls that make these copies begin and end, and the waits for them, as far as they lie in the window."""
+    after = facts.trace.host[pageable_waits(facts)]
+    known = slow.filter(pl.col("called").is_not_null())
+    start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
+    end = np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
+    inside = (start >= window[0]) & (end <= window[1])
+    return start[inside], end[inside]
 
 
 @rule(
@@ -318,32 +325,32 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     if 100 * beside >= limits.overlap_percent * total:
         return None
     bound = gain.of_kernels(facts, found["row"].to_numpy())
-    advice = (
-        "Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their place,"
-        " and keep it only if a test shows that the kernels do not get slower."
-        if hints.is_integrated(facts)
-        else "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
-        " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream)"
-        " before its"
-        " use; send uint8 images and convert on the GPU."
-    )
     alone = facts.per_step(total - beside)
     return Finding(
         "S10",
         gain.severity(bound.ceiling_percent),
         f"Copies to the GPU take {words.percent(share)} of {hints.span(facts)}, and"
-        f" {words.percent(100 - 100 * beside / total)}"
-        " of that no kernel runs",
+        f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
             Evidence("copies to the GPU", facts.per_step(total), "ns", Query("host", "Memcpy")),
             Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("overview")),
             Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
-        f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)}"
-        " of the"
-        " step or more",
-        advice,
+        f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
+        " the step or more",
+        _ON_BOARD if hints.is_integrated(facts) else _BESIDE,
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
     )
+
+
+_ON_BOARD = (
+    "Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their place, and"
+    " keep it only if a test shows that the kernels do not get slower."
+)
+_BESIDE = (
+    "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
+    " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream) before its"
+    " use; send uint8 images and convert on the GPU."
+)
