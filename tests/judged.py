@@ -1,0 +1,73 @@
+"""What single rules say of runs that a test makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.findings.facts import Facts
+from tracetui.analysis.findings.finding import Abstention, Finding
+from tracetui.parsers import Run, open_path
+from tracetui.parsers.run_manifest import SCHEMA, RunManifest, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.analysis.findings.facts import Subject
+    from tracetui.analysis.scope import Scope
+    from tracetui.parsers import Trace
+
+
+def manifest(**sections: Any) -> RunManifest:
+    """A run.json with these sections."""
+    read = parse({"schema": SCHEMA, "status": "finished", **sections})
+    assert read is not None
+    assert read.notes == ()
+    return read
+
+
+def facts(*sources: Path | Trace, said: RunManifest | None = None, scope: Scope | None = None) -> Facts:
+    """The facts of files, or of traces that are there already, of one run."""
+    traces = [item for item in sources if not hasattr(item, "exists")]
+    paths = [item for item in sources if hasattr(item, "exists")]
+    run = open_path(*paths, cache=False) if paths else Run(traces[0].source.path, tuple(traces))
+    return Facts(replace(run, manifest=said) if said is not None else run, scope=scope)
+
+
+def judged(id: str, subject: Subject) -> Finding | Abstention | None:
+    """What a rule says through the engine: its one finding, its abstention, or nothing."""
+    known = {id: all_rules()[id]}
+    said = find(subject, rules=known)
+    answers = [*said.found, *said.abstained]
+    assert len(answers) < 2
+    return answers[0] if answers else None
+
+
+def fires(id: str, subject: Subject) -> Finding:
+    """The rule's finding, which must be there, and be whole."""
+    said = judged(id, subject)
+    assert isinstance(said, Finding), said
+    assert said.id == id
+    assert all((said.title, said.evidence, said.formula, said.threshold, said.advice))
+    return said
+
+
+def silent(id: str, subject: Subject) -> bool:
+    """Whether the rule looked and found nothing."""
+    said = judged(id, subject)
+    assert said is None, said
+    return True
+
+
+def abstains(id: str, subject: Subject) -> str:
+    """What the rule misses."""
+    said = judged(id, subject)
+    assert isinstance(said, Abstention), said
+    return said.missing
+
+
+def fired(subject: Subject, letters: str = "V") -> set[str]:
+    """Ids of all the rules of these groups that find something."""
+    known = {id: rule for id, rule in all_rules().items() if id[0] in letters}
+    return {finding.id for finding in find(subject, rules=known).found}
