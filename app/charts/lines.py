@@ -1,0 +1,138 @@
+"""A chart of lines: step time against batch, on linear or logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MARKS = "ox+*#%@&"
+"""Each line's points; a line's name stands beside its mark."""
+LEAST_WIDTH, LEAST_HEIGHT = 24, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    """By x; of a logarithmic axis only those above 0 are drawn."""
+
+
+def line_chart(
+    lines: Sequence[Line],
+    width: int,
+    height: int,
+    *,
+    x_title: str,
+    y_title: str,
+    x_label: Callable[[float], str],
+    y_label: Callable[[float], str],
+    log: bool = True,
+    ascii: bool = False,
+) -> list[str]:
+    """Rows of text, at most `height`, none wider than `width`: a title, the plot with both axes, what the marks mean.
+
+    Args:
+        lines: what to draw; more than there are `MARKS` share them.
+        width: columns of the whole chart.
+        height: rows of the whole chart.
+        x_title: what stands at the right end of the x axis.
+        y_title: what stands above the y axis.
+        x_label: how a number is written below the x axis.
+        y_label: how one is written beside the y axis.
+        log: both axes are logarithmic.
+        ascii: no characters outside ASCII.
+    """
+    shown = [[(x, y) for x, y in line.points if not log or (x > 0 and y > 0)] for line in lines]
+    every = [point for points in shown for point in points]
+    if not every or width < LEAST_WIDTH or height < LEAST_HEIGHT:
+        return []
+    scale = math.log if log else float
+    xs, ys = _Span.of([x for x, _ in every], scale), _Span.of([y for _, y in every], scale)
+    legend = _legend(lines, width) if len(lines) > 1 else []
+    rows = height - 3 - len(legend)
+    if rows < 2:
+        legend, rows = [], height - 3
+    ticks = {row: y_label(ys.value(1 - row / (rows - 1), log)) for row in {0, rows // 2, rows - 1}}
+    margin = max(map(len, ticks.values())) + 1
+    room = width - margin - 2
+    cells = [[" "] * room for _ in range(rows)]
+    for number, points in enumerate(shown):
+        places = [(xs.place(x, room), rows - 1 - ys.place(y, rows)) for x, y in points]
+        for begin, end in zip(places, places[1:], strict=False):
+            _connect(cells, begin, end, "." if ascii else "·")
+    for number, points in reversed(list(enumerate(shown))):
+        for x, y in points:
+            cells[rows - 1 - ys.place(y, rows)][xs.place(x, room)] = MARKS[number % len(MARKS)]
+    side, corner, floor = ("|", "+", "-") if ascii else ("│", "└", "─")
+    drawn = [f"{y_title}{', log-log' if log else ''}"[:width]]
+    drawn += [f"{ticks.get(row, ''):>{margin}} {side}{''.join(cells[row]).rstrip()}" for row in range(rows)]
+    drawn.append(f"{'':>{margin}} {corner}{floor * room}")
+    below = _x_labels(sorted({x for x, _ in every}), xs, room, x_title, x_label)
+    return [row[:width] for row in (*drawn, " " * (margin + 2) + below, *legend)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The stretch of an axis, in its scale."""
+
+    low: float
+    high: float
+    scale: Callable[[float], float]
+
+    @classmethod
+    def of(cls, values: Sequence[float], scale: Callable[[float], float]) -> _Span:
+        return cls(scale(min(values)), scale(max(values)), scale)
+
+    def place(self, value: float, room: int) -> int:
+        """The cell of a value, from 0."""
+        if self.high <= self.low:
+            return room // 2
+        return round((self.scale(value) - self.low) / (self.high - self.low) * (room - 1))
+
+    def value(self, share: float, log: bool) -> float:
+        """The value at a share of the axis."""
+        at = self.low + share * (self.high - self.low)
+        return math.exp(at) if log else at
+
+
+def _connect(cells: list[list[str]], begin: tuple[int, int], end: tuple[int, int], dot: str) -> None:
+    """Draws between two points, where nothing stands yet."""
+    (x0, y0), (x1, y1) = begin, end
+    count = max(abs(x1 - x0), abs(y1 - y0))
+    for step in range(1, count):
+        x, y = x0 + round((x1 - x0) * step / count), y0 + round((y1 - y0) * step / count)
+        if cells[y][x] == " ":
+            cells[y][x] = dot
+
+
+def _x_labels(values: Sequence[float], span: _Span, room: int, title: str, label: Callable[[float], str]) -> str:
+    """Values below their places as far as they have room, and what they are."""
+    line = [" "] * room
+    free = 0
+    end = room - len(title) - 1
+    line[max(end + 1, 0) :] = title[-room:]
+    last = max(values)
+    for value in (last, *values):
+        text = label(value)
+        at = min(max(span.place(value, room) - len(text) // 2, 0), max(end - len(text), 0))
+        taken = at < free or any(cell != " " for cell in line[max(at - 1, 0) : at + len(text) + 1])
+        if at + len(text) <= end and not taken:
+            line[at : at + len(text)] = text
+    return "".join(line[:room]).rstrip()
+
+
+def _legend(lines: Sequence[Line], width: int) -> list[str]:
+    """Marks and names, as many to a row as fit; a row at most is given to each three lines."""
+    rows = [""]
+    for number, line in enumerate(lines):
+        text = f"{MARKS[number % len(MARKS)]} {line.name}"
+        if rows[-1] and len(rows[-1]) + 3 + len(text) > width:
+            rows.append("")
+        rows[-1] += ("   " if rows[-1] else " ") + text
+    return [row[:width] for row in rows[:3]]
