@@ -128,8 +128,9 @@ def attention(facts: Facts) -> Attention:
     lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
     for rows in lanes:
         on = rows.to_numpy()
-        for at in np.flatnonzero((category[on] == "softmax") & ~log[on]).tolist():
-            first, last = _to_gemm(category[on], at, -1), _to_gemm(category[on], at, 1)
+        here = category[on]
+        for at in np.flatnonzero((here == "softmax") & ~log[on]).tolist():
+            first, last = _to_gemm(here, at, -1), _to_gemm(here, at, 1)
             if first is None or last is None:
                 continue
             between[on[first + 1 : last]] = True
