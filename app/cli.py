@@ -146,7 +146,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="CONDITION",
         help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's",
     )
-    diff.add_argument("--section", choices=("kernels", "operators", "modules"), help="the table csv prints")
+    diff.add_argument("--section", choices=("kernels", "operators", "modules", "findings"), help="the table csv prints")
     _add_output(diff)
     diff.set_defaults(run=_diff)
 
@@ -166,6 +166,16 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     models.set_defaults(run=_models)
 
+    rules = commands.add_parser(
+        "rules",
+        help="list what the findings look for, with their thresholds",
+        description="Every rule behind the findings: thresholds (your own marked), what it needs, what it rests on.",
+    )
+    rules.add_argument("id", nargs="?", metavar="ID", help="one rule, explained")
+    rules.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
+    _add_plain(rules)
+    rules.set_defaults(run=_rules)
+
     share = commands.add_parser(
         "scrub",
         help="copy a recording without host names, paths, commands and environments",
@@ -183,8 +193,8 @@ def build_parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser(
         "doctor",
         help="check terminal, torch, profilers, permissions and the machine's state",
-        description="Check what `tracetui` and `tracetui profile` need, and say what mends what is missing. Exit code 1 "
-        "where something must be mended.",
+        description="Check what `tracetui` and `tracetui profile` need, and say what mends what is missing. Exit "
+        "code 1 where something must be mended.",
     )
     doctor.add_argument("--python", metavar="PATH", help="the Python that runs the workload (default: this one)")
     doctor.add_argument("--output", type=Path, metavar="DIR", help="where runs are to be written (default: here)")
@@ -367,6 +377,17 @@ def _models(arguments: argparse.Namespace) -> int:
     return print_models(arguments.name, format=arguments.format, python=arguments.python, ascii=arguments.ascii)
 
 
+def _rules(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.findings.config import load
+    from tracetui.app.formats import printable
+    from tracetui.app.rules_list import print_rules
+
+    config = load(Path.cwd())
+    for problem in config.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return print_rules(arguments.id, config, format=arguments.format, ascii=arguments.ascii)
+
+
 def _scrub(arguments: argparse.Namespace) -> int:
     from tracetui.app.scrub import scrub_command
 
@@ -400,6 +421,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         output=getattr(arguments, "output", None),
         ascii=arguments.ascii,
         cache=arguments.cache,
+        debug=arguments.debug,
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report_rows import Json
 
-NESTED = ("segments", "modules", "operators", "counters", "by_category", "rules")
+NESTED = ("segments", "modules", "operators", "counters", "by_category", "rules", "evidence", "remarks")
 """Lists within a row: JSON has them, a table has no place for them."""
 
 
@@ -36,8 +36,8 @@ def report_csv(found: Json, section: str) -> str:
 
 
 def diff_csv(found: Json, section: str) -> str:
-    """The diff's kernels, operators or modules."""
-    return _csv(found[section])
+    """The diff's kernels, operators, modules or findings."""
+    return _csv(found[section], LISTS["findings"] if section == "findings" else ())
 
 
 def _rows(section: Any) -> list[Json]:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.selection import select
@@ -16,8 +17,8 @@ from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report_rows import Json
     from tracetui.analysis.scope import Scope
     from tracetui.app.request import Request
@@ -48,7 +49,9 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
-    found = report(run, request.scope, sections, _rows_for_data(request), open_file)
+    config = _config(*paths)
+    run = replace(run, warnings=(*run.warnings, *config.problems))
+    found = report(run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error)
     _write(_render(found, request), request)
     return DONE
 
@@ -77,12 +80,11 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
     """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
-    from tracetui.analysis.findings.config import load as load_config
     from tracetui.analysis.report import diff_report
 
     runs = _open([a], request), _open([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
-    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, load_config(a, b))
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
     _write(_render_diff(found, request), request)
     return _judge(found, fail_above_percent)
 
@@ -98,6 +100,16 @@ def cache_command(*, clear: bool) -> int:
     else:
         print(f"{printable(str(held.folder))}: {content} of at most {format_bytes(held.limit)}")
     return DONE
+
+
+def _config(*paths: Path) -> Config:
+    """The user's thresholds, from beside the recordings or from here; what is wrong with their file is said."""
+    from tracetui.analysis.findings import config
+
+    found = config.load(*paths, Path.cwd())
+    for problem in found.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return found
 
 
 def _open(paths: Sequence[Path], request: Request) -> Run:

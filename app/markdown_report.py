@@ -9,6 +9,8 @@ from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.range_tree import largest, merged_ranges, spelled
+from tracetui.app.roofline_text import CHART_ROWS, chart_lines
+from tracetui.app.roofline_text import block as roofline_block
 from tracetui.app.text_diff import (
     SPLIT_WORDS,
     calls,
@@ -18,11 +20,12 @@ from tracetui.app.text_diff import (
     signed_time,
     verdict,
 )
+from tracetui.app.text_findings import finding_markdown
 from tracetui.app.text_joins import sentences as sentences_of_join
 from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_ranges import shown_ranges, tree_is_shown
 from tracetui.app.text_sections import launched_by, launches, most_per_step, unknowns
-from tracetui.app.text_table import Page
+from tracetui.app.text_table import WIDTH, Page
 from tracetui.app.words import CATEGORY_LABELS
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
         lines += [f"- differs: {plain(row['field'])}: {values}{matters}"]
     lines += [""] if found["comparable"]["differences"] else []
     lines += [plain(verdict(found, page)), ""]
+    lines += finding_markdown(found, page, plain, code)
     lines += _split(found, page) + _waterfall(found["waterfall"], page)
     for name in ("kernels", "operators", "modules"):
         everything = merged_changes(found[name]) if name == "modules" else found[name]
@@ -143,11 +147,16 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         "",
     ]
     if trace.get("overview"):
+        lines += [plain(trace["overview"]["waits_for"]["sentence"]), ""]
+    lines += finding_markdown(trace, page, plain, code)
+    if trace.get("overview"):
         lines += _overview(trace["overview"], page)
     if trace.get("kernels"):
         lines += _kernels(trace["kernels"], page)
     for block in counter_blocks.blocks(trace, page):
         lines += counter_blocks.markdown_block(block, plain, code)
+    if trace.get("roofline"):
+        lines += _roofline(trace, page)
     if trace.get("host_functions"):
         lines += _host(trace["host_functions"], page)
     if trace.get("modules"):
@@ -175,6 +184,12 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
     return [*lines, ""]
 
 
+def _roofline(trace: Json, page: Page) -> list[str]:
+    chart = chart_lines(trace["roofline"], trace["roofline_peaks"], WIDTH, CHART_ROWS)
+    lines = counter_blocks.markdown_block(roofline_block(trace, page), plain, code)
+    return [*lines[:2], *(["```text", *chart, "```", ""] if chart else []), *lines[2:]]
+
+
 def _memory(found: Json, page: Page) -> list[str]:
     lines = [plain(text) for text in sentences(found, page)]
     lines += [""] if lines else []
@@ -192,7 +207,7 @@ def _overview(found: Json, page: Page) -> list[str]:
         for name, cost in found["categories"].items()
     ]
     rows.append(["**Step**", page.time(found["average_step_us"]), format_percent(100.0)])
-    lines = [plain(found["waits_for"]["sentence"]), "", *_table(("average step", "time", "share"), rows, "lrr"), ""]
+    lines = [*_table(("average step", "time", "share"), rows, "lrr"), ""]
     keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
     gpus = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
     if gpus:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tracetui.analysis.scope import Scope
@@ -29,6 +31,13 @@ class Request:
     output: Path | None = None
     ascii: bool = False
     cache: bool = True
+    debug: bool = False
+    """Show the traceback of a rule that fails; without, it abstains and says so."""
+
+    @property
+    def on_error(self) -> Callable[[Exception], None] | None:
+        """What to do with what a rule failed of."""
+        return traceback.print_exception if self.debug else None
 
     @property
     def rows(self) -> int | None:

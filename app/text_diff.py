@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.formats import format_percent
 from tracetui.app.module_tree import merged_changes
+from tracetui.app.text_findings import finding_lines
 from tracetui.app.text_report import finish, title
 from tracetui.app.text_table import Column, Page
 
@@ -30,6 +31,7 @@ def diff_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> 
         [*_side("A", found["a"], page), *_side("B", found["b"], page)],
         comparable_lines(found, page),
         page.paragraph(verdict(found, page)),
+        finding_lines(found, page),
         _split(found, page),
         _waterfall(found["waterfall"], page),
         changes("kernels", found["kernels"], page),

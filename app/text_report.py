@@ -78,7 +78,8 @@ def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Jso
         if kind == main_kind:
             shown.append(trace)
         elif kind in ONLY_THERE:
-            shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in ONLY_THERE[kind]})
+            kept = (*ONLY_THERE[kind], *(["findings"] if trace.get("findings") else []))
+            shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in kept})
         else:
             others.append(trace)
     return shown, others

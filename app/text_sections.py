@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app import counter_blocks
+from tracetui.app.counter_blocks import text_block
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
+from tracetui.app.roofline_text import CHART_ROWS, chart_lines
+from tracetui.app.roofline_text import block as roofline_block
+from tracetui.app.text_findings import finding_lines
 from tracetui.app.text_memory import memory_lines
 from tracetui.app.text_ranges import range_tree, ranges
-from tracetui.app.text_table import Column, Page
+from tracetui.app.text_table import WIDTH, Column, Page
 from tracetui.app.words import ABSENT, CATEGORY_LABELS
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ EXAMPLE_WIDTH = 60
 
 def blocks(trace: Json, page: Page) -> Iterator[list[str]]:
     """The trace's sections in the order of reading: the verdict first, what is missing last."""
+    if trace.get("overview") is not None:
+        yield page.paragraph(trace["overview"]["waits_for"]["sentence"])
     for name, section in SECTIONS.items():
         if trace.get(name) is not None:
             yield section(trace, page)
@@ -31,13 +37,17 @@ def blocks(trace: Json, page: Page) -> Iterator[list[str]]:
 
 
 def overview(trace: Json, page: Page) -> list[str]:
-    """The verdict, then the average step, GPU metrics and idle time."""
+    """The average step, GPU metrics and idle time."""
     found = trace["overview"]
-    lines = page.paragraph(found["waits_for"]["sentence"])
-    lines += ["", *_average_step(found, page)]
+    lines = _average_step(found, page)
     if found["gpu"]:
         lines += ["", *_gpu(found, page)]
     return lines
+
+
+def findings(trace: Json, page: Page) -> list[str]:
+    """What is wrong and what to do about it; where nothing else was asked for, also what could not be judged."""
+    return finding_lines(trace, page, whole=not any(name in trace for name in SECTIONS if name != "findings"))
 
 
 def _average_step(found: Json, page: Page) -> list[str]:
@@ -275,6 +285,15 @@ def counters(trace: Json, page: Page) -> list[str]:
     return lines
 
 
+def roofline(trace: Json, page: Page) -> list[str]:
+    """How near each kernel comes to the GPU's roofs: the chart, then the table."""
+    if not trace["roofline"]:
+        return []
+    chart = chart_lines(trace["roofline"], trace["roofline_peaks"], WIDTH - 2, CHART_ROWS, ascii=page.ascii)
+    lines = text_block(roofline_block(trace, page), page)
+    return [lines[0], *(f"  {line}".rstrip() for line in chart), *lines[1:]]
+
+
 def communication(trace: Json, page: Page) -> list[str]:
     """Collectives: how long they run, how much of that compute hides, and which they are."""
     found = trace["communication"]
@@ -334,9 +353,11 @@ def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
 
 
 SECTIONS: dict[str, Callable[[Json, Page], list[str]]] = {
+    "findings": findings,
     "overview": overview,
     "kernels": kernels,
     "counters": counters,
+    "roofline": roofline,
     "communication": communication,
     "host_functions": host_functions,
     "modules": modules,
