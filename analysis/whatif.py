@@ -79,8 +79,8 @@ class Replay:
     launch: Ints
     """Host row of its launch, -1 where unknown."""
     host_cost: Ints
-    """What its launch cost the host: the time since the launch before it, at most the median of those; 0 where others
-    share the launch and for all but the first of them."""
+    """What its launch cost the host: the time since the thread's launch before it (of the first, the call), at most the
+    median of those; 0 for all but the first of those that one launch started."""
     per_launch_ns: float
     """That median."""
     waits: tuple[Ints, Ints]
@@ -225,7 +225,7 @@ def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]
     )
     passed = since.drop_nulls()
     median = float(passed.median()) if passed.len() else float(calls["duration"].median() or 0)  # type: ignore[arg-type]
-    each = np.clip(since.fill_null(round(median)).to_numpy(), 0, round(median))
+    each = np.clip(since.fill_null(calls["duration"]).to_numpy(), 0, round(median))
     first = np.flatnonzero((launch >= 0) & _is_first(launch))
     cost[first] = each[np.searchsorted(known, launch[first])]
     return cost, median
