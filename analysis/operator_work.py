@@ -114,7 +114,7 @@ def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None
     for shape, kind in zip(listed, kinds, strict=False):
         if isinstance(shape, list) and shape and all(isinstance(one, list) for one in shape):
             # the types of a list's members are not recorded; operators on lists take one type
-            found.append(tuple(_tensor(one, members or "float") for one in shape if _is_shape(one)))  # type: ignore[misc]
+            found.append(tuple(_tensor(one, members or "float") for one in shape if _is_shape(one)))
         elif _is_shape(shape) and kind in TYPES:
             found.append(_tensor(shape, kind))
         else:
@@ -202,8 +202,10 @@ _CONVOLUTIONS = frozenset(
 
 
 def _convolution(inputs: Sequence[Any], after: Sequence[Shape]) -> Work | None:
-    """Strides and paddings are not recorded: the output is the input of an operator after it with its images and
-    channels (the bias's sum, the normalisation)."""
+    """Strides and paddings are not recorded: an operator after it that takes its images and channels tells the output.
+
+    That is the bias's sum, or the normalisation.
+    """
     x, weight = _given(inputs[0]), _given(inputs[1])
     if len(x.shape) != len(weight.shape) or len(x.shape) < 3:
         raise ValueError
@@ -305,15 +307,19 @@ def _scan(inputs: Sequence[Any]) -> Work:
     return Work(flops, float(moved), "fp32" if first.type in ("fp16", "bf16") else first.type)
 
 
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 # --- what streams through memory: name -> (operations per element, inputs that are read, bytes written per element)
 
-_ONE = (
+_ONE = _words(
     "add sub mul div rsub neg exp log sqrt rsqrt abs relu gelu silu sigmoid tanh clamp clamp_min clamp_max threshold "
     "pow reciprocal square sin cos erf softplus hardtanh hardswish leaky_relu masked_fill where addcmul addcdiv lerp "
     "maximum minimum eq ne lt le gt ge logical_and logical_not bitwise_and bitwise_not threshold_backward "
     "gelu_backward silu_backward sigmoid_backward tanh_backward relu_backward exp2 log2 floor round sign"
-).split()
-_MOVING = "copy clone contiguous flip roll cat stack tril triu transpose_copy repeat index_select".split()
+)
+_MOVING = _words("copy clone contiguous flip roll cat stack tril triu transpose_copy repeat index_select")
 _SEVERAL = {
     "_softmax": 5, "_log_softmax": 5, "_softmax_backward_data": 4, "_log_softmax_backward_data": 4,
     "native_layer_norm": 8, "_fused_rms_norm": 5, "native_group_norm": 8, "cudnn_batch_norm": 8,

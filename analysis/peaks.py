@@ -130,15 +130,11 @@ def peaks_of(run: Run | None, trace: Trace, *, measured: bool = True) -> Peaks:
         *(counter_peaks(other) for other in reversed(traces) if other.info.kind == "ncu"),
     ):
         if better is not None:
-            compute, bandwidth = better
-            found = replace(
-                found,
-                compute={**found.compute, **{name: Peak(*peak) for name, peak in compute.items()}},
-                bandwidth=found.bandwidth if bandwidth is None else Peak(*bandwidth),
-            )
-    order = list(PRECISIONS)
-    compute = dict(sorted(found.compute.items(), key=lambda item: order.index(item[0])))
-    return replace(found, compute=compute, unknown=_unknown(device, found))
+            known = {**found.compute, **{name: Peak(*peak) for name, peak in better[0].items()}}
+            bandwidth = found.bandwidth if better[1] is None else Peak(*better[1])
+            found = replace(found, compute=known, bandwidth=bandwidth)
+    in_order = {name: found.compute[name] for name in PRECISIONS if name in found.compute}
+    return replace(found, compute=in_order, unknown=_unknown(device, found))
 
 
 def known_device(traces: list[Trace], manifest: RunManifest | None) -> DeviceInfo | None:

@@ -42,7 +42,7 @@ def measured_peaks(device: DeviceInfo, cap_hz: int | None) -> Roofs | None:
             if _is_rate(value) and name in _known()
         }
         rate = entry.get("bandwidth")
-        return compute, (float(rate), "measured", about) if _is_rate(rate) else None  # type: ignore[arg-type]
+        return compute, (float(rate), "measured", about) if _is_rate(rate) else None
     return None
 
 

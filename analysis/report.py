@@ -108,6 +108,8 @@ def trace_report(
                 counts[name] = count
     if "counters" in found:
         found |= filled.counter_extras()
+    if "roofline" in found:
+        found |= filled.roofline_extras()
     if "findings" in found:
         found |= filled.finding_extras()
     found["counts"] = counts

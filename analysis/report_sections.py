@@ -37,6 +37,7 @@ SECTIONS = (
     "launches",
     "communication",
     "counters",
+    "roofline",
     "memory",
     "findings",
 )
@@ -76,6 +77,11 @@ COUNTER_COLUMNS = (
     "l1_hit_percent", "l2_hit_percent", "l1_percent", "l2_percent", "registers", "shared_memory", "waves",
     "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing", "rules",
 )  # fmt: skip
+ROOFLINE_COLUMNS = (
+    "letter", "name", "short_name", "origin", "launches", "total_ns", "flops", "bytes", "precision", "achieved_flops",
+    "achieved_bytes", "intensity", "peak_flops", "attained_percent", "memory_roof_percent", "compute_roof_percent",
+    "roof", "bound", "gap_ns", "unknown",
+)  # fmt: skip
 COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
 LISTS = {
     "kernels": KERNEL_COLUMNS,
@@ -88,6 +94,7 @@ LISTS = {
     "range_tree": RANGE_TREE_COLUMNS,
     "communication": COMMUNICATION_COLUMNS,
     "counters": COUNTER_COLUMNS,
+    "roofline": ROOFLINE_COLUMNS,
     "findings": FINDING_KEYS,
 }
 """The columns of the sections that are lists, empty or not."""
@@ -273,6 +280,16 @@ class Sections:
             "counters_by_kernel": [] if found is None else found.kernels(),
             "counters_missing": None if found is None else found.missing(),
         }
+
+    def roofline(self) -> Section:
+        """How near each kernel comes to what the GPU's arithmetic and memory allow."""
+        return self._table(self._facts.roofline.points, ROOFLINE_COLUMNS)
+
+    def roofline_extras(self) -> Json:
+        """What goes with the section `roofline`: the roofs and where they are from."""
+        from tracetui.analysis.report_roofline import roofs
+
+        return {"roofline_peaks": roofs(self._facts.roofline)}
 
     @cached_property
     def _counters(self) -> Counters | None:

@@ -23,6 +23,7 @@ from tracetui.parsers import kernel_names
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tracetui.analysis.run_join import Measured
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -30,7 +31,10 @@ AT_ROOF_PERCENT = 60.0
 """From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
 throughput."""
 ORIGINS = ("counters", "shapes")
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Keys of kernels in a chart: of those that have a place there, the ones with most time."""
 SCHEMA = {
+    "letter": pl.String(),
     "name": pl.String(),
     "short_name": pl.String(),
     "origin": pl.String(),
@@ -58,7 +62,8 @@ class Roofline:
     """The roofs and what stands under them."""
 
     points: pl.DataFrame
-    """A row per kernel and origin (`SCHEMA`), the most time first. ``launches`` and ``total_ns``: what the row is of;
+    """A row per kernel and origin (`SCHEMA`), the most time first. ``letter``: its key in a chart; ``launches`` and
+    ``total_ns``: what the row is of;
     ``flops`` and ``bytes`` per launch (means), ``achieved_…`` per second; ``precision``: the one with most FLOPs;
     ``peak_flops``: of its mix of precisions; ``attained_percent``: time at the roof, of the time taken;
     ``…_roof_percent``: of either roof alone; ``roof``: which of both is above it; ``bound``: of counters Nsight
@@ -93,23 +98,23 @@ class _Sum:
     memory: float = 0.0
 
 
-def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None) -> Roofline:
+def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None, measured: Measured | None = None) -> Roofline:
     """The roofline of a selection.
 
     Args:
         run: the run that the selection's recording is of; its Nsight Compute reports give counters.
         sel: the recording within a scope.
         peaks: instead of `peaks_of` the recording.
+        measured: `kernel_counters_of` the recording, where that is known already.
     """
     trace = sel.trace
     roofs = peaks_of(run, trace) if peaks is None else peaks
-    measured = kernel_counters_of(run, trace) if run is not None else None
+    if measured is None and run is not None:
+        measured = kernel_counters_of(run, trace)
     work = shape_work(sel, conventions_of(measured).uses_tensor_cores)
     launches = _measured_launches(run, trace)
     rows = [*_counter_points(launches, roofs), *_shape_points(work, roofs)]
-    points = pl.DataFrame(rows, schema=SCHEMA).sort(
-        "total_ns", "name", "origin", descending=[True, False, False], nulls_last=True
-    )
+    points = _lettered(rows)
     return Roofline(points, roofs, work, launches, _covered(sel, points["name"].to_list()))
 
 
@@ -120,9 +125,19 @@ def of_launches(run: Run) -> Roofline:
     roofs = peaks_of(run, trace)
     frames = [launch_flops(report) for report in reports]
     launches = pl.concat(frames) if frames else pl.DataFrame()
-    points = pl.DataFrame(_counter_points(launches, roofs), schema=SCHEMA)
-    points = points.sort("total_ns", "name", descending=[True, False], nulls_last=True)
-    return Roofline(points, roofs, pl.DataFrame(), launches, None)
+    return Roofline(_lettered(list(_counter_points(launches, roofs))), roofs, pl.DataFrame(), launches, None)
+
+
+def _lettered(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """The table in its order, the first kernels that have a place in the chart with their letters."""
+    points = pl.DataFrame(rows, schema=SCHEMA).sort(
+        "total_ns", "name", "origin", descending=[True, False, False], nulls_last=True
+    )
+    placed = (points["intensity"].fill_null(0) > 0) & (points["achieved_flops"].fill_null(0) > 0)
+    letters: list[str | None] = [None] * points.height
+    for letter, row in zip(LETTERS, placed.arg_true().to_list(), strict=False):
+        letters[row] = letter
+    return points.with_columns(letter=pl.Series(letters, dtype=pl.String))
 
 
 def _measured_launches(run: Run | None, trace: Trace) -> pl.DataFrame:
@@ -219,6 +234,7 @@ def _point(
         unknown = [*unknown, *([f"peak of {', '.join(roofless)}"] if roofless else [])]
         unknown += ["memory bandwidth"] if peaks.bandwidth is None else []
     return {
+        "letter": None,
         "name": name,
         "short_name": kernel_names.short_name(name),
         "origin": origin,
@@ -264,5 +280,3 @@ def _covered(sel: Selection, names: list[str]) -> float | None:
     if not whole:
         return None
     return 100 * int(rows.filter(pl.col("name").is_in(names))["duration"].sum()) / whole
-
-

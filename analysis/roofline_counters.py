@@ -26,10 +26,10 @@ _TENSOR = re.compile(r"sm__ops_path_tensor_op_\w+?_src_(?P<type>[a-z]+\d+|e\dm\d
 
 
 def launch_flops(trace: Trace) -> pl.DataFrame:
-    """One row per launch: ``device_row``, ``name``, ``grid``, ``block``, ``duration_ns``, ``flops`` by precision, ``bytes``.
+    """One row per launch, what it is and ``duration_ns``, ``flops`` by precision, ``bytes``, ``bound``, ``unknown``.
 
-    ``flops`` is a list of (precision, FLOPs) or null where no counter of them was collected; ``bytes`` are DRAM's, where
-    these were not collected what missed L2. ``unknown`` names what is missing; with it FLOPs are what is known of them.
+    ``flops`` is a list of (precision, FLOPs) or null where no counter of them was collected; ``bytes`` are DRAM's, and
+    where these were not collected what missed L2. ``unknown`` names what is missing; FLOPs are then what is known.
     ``bound`` is Nsight Compute's class.
     """
     launches = launch_counters(trace).select(

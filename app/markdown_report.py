@@ -185,7 +185,7 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
 
 
 def _roofline(trace: Json, page: Page) -> list[str]:
-    chart = chart_lines(trace["roofline"], trace["roofline_peaks"], WIDTH, CHART_ROWS)
+    chart = chart_lines(trace["roofline"][: page.limit], trace["roofline_peaks"], WIDTH, CHART_ROWS)
     lines = counter_blocks.markdown_block(roofline_block(trace, page), plain, code)
     return [*lines[:2], *(["```text", *chart, "```", ""] if chart else []), *lines[2:]]
 

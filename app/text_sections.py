@@ -289,7 +289,9 @@ def roofline(trace: Json, page: Page) -> list[str]:
     """How near each kernel comes to the GPU's roofs: the chart, then the table."""
     if not trace["roofline"]:
         return []
-    chart = chart_lines(trace["roofline"], trace["roofline_peaks"], WIDTH - 2, CHART_ROWS, ascii=page.ascii)
+    chart = chart_lines(
+        trace["roofline"][: page.limit], trace["roofline_peaks"], WIDTH - 2, CHART_ROWS, ascii=page.ascii
+    )
     lines = text_block(roofline_block(trace, page), page)
     return [lines[0], *(f"  {line}".rstrip() for line in chart), *lines[1:]]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.memory import Memory
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.roofline import Roofline
     from tracetui.analysis.run_join import Measured
     from tracetui.analysis.step_ranges import StepRanges
     from tracetui.analysis.whatif import Replay
@@ -161,6 +162,13 @@ class Facts:
 
         frames = [launch_counters(trace) for trace in self.run.of_kind("ncu")]
         return pl.concat(frames) if frames else pl.DataFrame()
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """`analysis.roofline.roofline`: points from counters and from shapes, and the GPU's peaks."""
+        from tracetui.analysis.roofline import roofline
+
+        return roofline(self.run, self.sel, measured=self.counters)
 
     @property
     def manifest(self) -> RunManifest | None:

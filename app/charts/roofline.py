@@ -1,0 +1,225 @@
+"""A roofline as rows of text: FLOP/s over FLOP per byte, both logarithmic, roofs as lines, kernels as letters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SEVERAL = "*"
+"""Where more kernels lie on one another than find room beside it."""
+DECADES = 7
+"""An axis shows no more: what lies lower is drawn at the edge."""
+LEAST_WIDTH, LEAST_HEIGHT = 30, 7
+_NEIGHBOURS = ((0, 0), (0, 1), (0, -1), (0, 2), (0, -2), (-1, 0), (1, 0), (-1, 1), (1, -1), (-1, -1), (1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One kernel."""
+
+    letter: str
+    intensity: float
+    """FLOP per byte."""
+    flops: float
+    """FLOP/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One roof of arithmetic."""
+
+    label: str
+    flops: float
+    """FLOP/s."""
+
+
+def roofline_chart(
+    points: Sequence[Point],
+    ceilings: Sequence[Ceiling],
+    bandwidth: float,
+    width: int,
+    height: int,
+    *,
+    ascii: bool = False,
+) -> list[str]:
+    """Rows of text, `height` of them, none wider than `width`; none where there is no room or nothing to draw.
+
+    Args:
+        points: kernels; those without FLOPs or bytes have no place and are left out.
+        ceilings: the roofs of arithmetic; the memory roof rises to the highest.
+        bandwidth: of memory, byte/s: the slope.
+        width: columns of the whole chart.
+        height: rows of the whole chart, axis and its numbers included.
+        ascii: no characters outside ASCII.
+    """
+    shown = [point for point in points if point.intensity > 0 and point.flops > 0]
+    if width < LEAST_WIDTH or height < LEAST_HEIGHT or not ceilings or bandwidth <= 0:
+        return []
+    canvas = _Canvas(shown, ceilings, bandwidth, width, height, ascii=ascii)
+    canvas.slope()
+    for ceiling in sorted(ceilings, key=lambda one: one.flops):
+        canvas.ceiling(ceiling)
+    canvas.name_slope()
+    for point in shown:
+        canvas.point(point)
+    return canvas.rows()
+
+
+class _Canvas:
+    """Cells of the plot, with the axes' ranges."""
+
+    def __init__(
+        self, points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float, width: int, height: int, *,
+        ascii: bool,
+    ) -> None:  # fmt: skip
+        self.bandwidth, self.ascii = bandwidth, ascii
+        self.top = max(ceiling.flops for ceiling in ceilings)
+        self.ridges = sorted({ceiling.flops / bandwidth for ceiling in ceilings})
+        high = self.top * 1.6
+        self.y = _range([point.flops for point in points] + [min(one.flops for one in ceilings) / 30], high)
+        far = max([point.intensity for point in points] + [self.ridges[-1] * 6])
+        self.x = _range([point.intensity for point in points] + [self.ridges[0] / 30], far * 1.2)
+        self.titles = [si(10.0**power) for power in _ticks(self.y)]
+        self.margin = max((len(title) for title in self.titles), default=1) + 1
+        self.columns, self.lines = width - self.margin - 1, height - 3
+        self.cells = [[" "] * self.columns for _ in range(self.lines)]
+        self.taken: set[tuple[int, int]] = set()
+        self.dots = [[0] * self.columns for _ in range(self.lines)]
+
+    def _column(self, intensity: float) -> float:
+        return math.log(intensity / self.x[0]) / math.log(self.x[1] / self.x[0]) * (self.columns - 1)
+
+    def _line(self, flops: float) -> float:
+        return (1 - math.log(flops / self.y[0]) / math.log(self.y[1] / self.y[0])) * (self.lines - 1)
+
+    def slope(self) -> None:
+        """The memory roof, up to the highest ceiling."""
+        step = 0.25
+        at = 0.0
+        while at < self.columns:
+            intensity = self.x[0] * (self.x[1] / self.x[0]) ** (at / max(self.columns - 1, 1))
+            flops = intensity * self.bandwidth
+            if self.y[0] <= flops <= self.top:
+                line = self._line(flops)
+                if self.ascii:
+                    self._put(round(line), round(at), "/", over=False)
+                else:
+                    self._dot(line, at)
+            at += step
+
+    def _dot(self, line: float, column: float) -> None:
+        x, y = int((column + 0.5) * 2), int((line + 0.5) * 4)
+        row, cell = y // 4, x // 2
+        if 0 <= row < self.lines and 0 <= cell < self.columns:
+            bit = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))[y % 4][x % 2]
+            self.dots[row][cell] |= bit
+
+    def ceiling(self, ceiling: Ceiling) -> None:
+        """A flat roof from its ridge to the right, its name at the end."""
+        line, start = round(self._line(ceiling.flops)), round(self._column(ceiling.flops / self.bandwidth))
+        for column in range(max(start, 0), self.columns):
+            self._put(line, column, "-" if self.ascii else "─", over=True)
+        self._put(line, start, "+" if self.ascii else "╭", over=True)
+        label = f" {ceiling.label} {si(ceiling.flops)} "
+        begin = self.columns - len(label)
+        free = all(self.cells[line][column] in " -─" for column in range(max(begin, 0), self.columns))
+        if begin > start and free:
+            self._write(line, begin, label)
+
+    def name_slope(self) -> None:
+        """The bandwidth, left of the slope where there is room, else right of it."""
+        text = f"{si(self.bandwidth)}B/s"
+        for line in range(self.lines // 4, self.lines):
+            flops = self.y[1] * (self.y[0] / self.y[1]) ** (line / max(self.lines - 1, 1))
+            column = round(self._column(flops / self.bandwidth))
+            begin = column - len(text) - 4
+            if begin < 0:
+                begin = column + 4
+            free = all(cell == " " for cell in self.cells[line][begin : begin + len(text)])
+            if flops < self.top and free and begin + len(text) <= self.columns:
+                self._write(line, begin, text)
+                return
+
+    def point(self, point: Point) -> None:
+        """A letter at its place, or beside it where another stands there."""
+        line = min(max(round(self._line(max(point.flops, self.y[0]))), 0), self.lines - 1)
+        column = min(max(round(self._column(max(point.intensity, self.x[0]))), 0), self.columns - 1)
+        for down, right in _NEIGHBOURS:
+            place = (line + down, column + right)
+            if place not in self.taken and 0 <= place[0] < self.lines and 0 <= place[1] < self.columns:
+                self.taken.add(place)
+                self._put(*place, point.letter, over=True)
+                return
+        self._put(line, column, SEVERAL, over=True)
+
+    def _write(self, line: int, column: int, text: str) -> None:
+        """A label; points keep clear of it."""
+        for offset, character in enumerate(text):
+            self._put(line, column + offset, character, over=True)
+            self.taken.add((line, column + offset))
+
+    def _put(self, line: int, column: int, character: str, *, over: bool) -> None:
+        if 0 <= line < self.lines and 0 <= column < self.columns and (over or self.cells[line][column] == " "):
+            self.cells[line][column] = character
+
+    def rows(self) -> list[str]:
+        """The plot with its axes: units above and at the right, ridges as marks on the axis."""
+        bar, corner, tick = ("|", "+", "+") if self.ascii else ("│", "└", "┤")
+        ticks = {round(self._line(10.0**power)): si(10.0**power) for power in _ticks(self.y)}
+        drawn = ["FLOP/s up, FLOP/byte right" if self.ascii else "FLOP/s ↑  FLOP/byte →"]
+        for number, cells in enumerate(self.cells):
+            line = "".join(
+                chr(0x2800 + dots) if character == " " and dots else character
+                for character, dots in zip(cells, self.dots[number], strict=True)
+            )
+            title = ticks.get(number, "")
+            drawn.append(f"{title:>{self.margin}}{tick if title else bar}{line}".rstrip())
+        axis = ["-" if self.ascii else "─"] * self.columns
+        below = [" "] * self.columns
+        for power in _ticks(self.x):
+            text, at = _plain(10.0**power), round(self._column(10.0**power))
+            begin = max(at - len(text) // 2, 0)
+            if 0 <= at < self.columns:
+                axis[at] = "+" if self.ascii else "┬"
+            clear = begin + len(text) <= self.columns and all(
+                character == " " for character in below[max(begin - 1, 0) : begin + len(text) + 1]
+            )
+            if clear:
+                below[begin : begin + len(text)] = text
+        for ridge in self.ridges:
+            at = round(self._column(ridge))
+            if 0 <= at < self.columns:
+                axis[at] = "^" if self.ascii else "▲"
+        return [
+            *drawn,
+            " " * self.margin + corner + "".join(axis),
+            (" " * (self.margin + 1) + "".join(below)).rstrip(),
+        ]
+
+
+def si(value: float) -> str:
+    """``67.0T``, ``1.10P``, ``100G``: three digits at most."""
+    for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)):
+        if value >= 0.9995 * scale:
+            number = value / scale
+            digits = 0 if number >= 99.95 else 1 if number >= 9.995 else 2
+            text = f"{number:.{digits}f}"
+            return (text.rstrip("0").rstrip(".") if digits else text) + unit
+    return f"{value:.2g}"
+
+
+def _plain(value: float) -> str:
+    return si(value) if value >= 1 else f"{value:g}"
+
+
+def _range(values: Sequence[float], high: float) -> tuple[float, float]:
+    low = min(value for value in values if value > 0) / 1.6
+    return max(low, high / 10**DECADES), high
+
+
+def _ticks(span: tuple[float, float]) -> range:
+    return range(math.ceil(math.log10(span[0])), math.floor(math.log10(span[1])) + 1)
