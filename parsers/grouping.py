@@ -97,10 +97,9 @@ def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]
     kernels = {id(unit): kernels_of(unit.first) for unit in units}
     pairs: list[tuple[bool, float, float, int, _Unit, _Unit]] = []
     for left, right in combinations(units, 2):
-        fewer = min(len(kernels[id(left)]), len(kernels[id(right)]))
-        if left.tools == right.tools or not fewer:
+        if left.tools == right.tools:
             continue
-        shared = len(kernels[id(left)] & kernels[id(right)]) / fewer
+        shared = _shared(kernels[id(left)], kernels[id(right)])
         if shared >= LEAST_SHARED:
             apart = left.first.path.parent != right.first.path.parent
             likeness = _likeness(left.first, right.first)
@@ -114,6 +113,31 @@ def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]
         home.tools |= guest.tools
         run_of.update({name: home for name, unit in run_of.items() if unit is guest})
     return list({id(unit): unit for unit in run_of.values()}.values())
+
+
+def _shared(left: frozenset[str], right: frozenset[str]) -> float:
+    """Share of the kernels of the file with fewer that the other has too.
+
+    Where one of them gives the functions' bare names only (``ncu --kernel-name-base function``), those are compared.
+    """
+    if any("<" in key for key in left) != any("<" in key for key in right):
+        left, right = frozenset(map(_bare, left)), frozenset(map(_bare, right))
+    fewer = min(len(left), len(right))
+    return len(left & right) / fewer if fewer else 0.0
+
+
+def _bare(key: str) -> str:
+    """A function's own name out of its key: ``run`` of ``Agent<f::g>::run<3>``."""
+    depth, begin, end = 0, 0, None
+    for place, letter in enumerate(key):
+        if letter in "<({[":
+            end = place if not depth and end is None else end
+            depth += 1
+        elif letter in ">)}]":
+            depth -= 1
+        elif letter == ":" and not depth:
+            begin, end = place + 1, None
+    return key[begin:end]
 
 
 def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:

@@ -43,6 +43,18 @@ def test_half_of_the_fewer_kernels_must_match() -> None:
     assert len(runs({chrome: {GEMM}, ncu: set()})) == 2
 
 
+def test_bare_names_are_held_against_bare_names() -> None:
+    """What ``ncu --kernel-name-base function`` prints beside a trace with whole names."""
+    trace, counters, other = file("a.json"), file("a.csv", "ncu"), file("b.json")
+    whole = {"Kernel2<tn>", "Kernel2<nn>", "Agent<f::g>::run<3>", "foo::{lambda(int)#1}::apply<4>", "triton_1"}
+    assert runs({trace: whole, other: {"gemm<1>", "Agent<f::g>"}, counters: {"Kernel2", "run", "apply"}}) == [
+        ["a.json", "a.csv"],
+        ["b.json"],
+    ]
+    # with whole names, a function and a template of its name are two
+    assert len(runs({file("c.json"): {"gemm", "f<1>"}, file("c.csv", "ncu"): {"gemm<4>", "g<2>"}})) == 2
+
+
 def test_files_of_one_tool_stay_several() -> None:
     first, second = file("a.json"), file("b.json")
     assert runs({first: {GEMM}, second: {GEMM}}) == [["a.json"], ["b.json"]]
