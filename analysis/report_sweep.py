@@ -10,6 +10,8 @@ from tracetui.analysis.report_rows import Json, known, us
 from tracetui.analysis.sweep_compare import Crossover, comparisons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.finding import Findings
     from tracetui.analysis.sweep import Point, Sweep
@@ -22,9 +24,17 @@ POINT_KEYS = (
 )  # fmt: skip
 
 
-def sweep_report(sweep: Sweep, config: Config | None = None) -> Json:
-    """Points, variants against their baselines, the crossover, and what the rules found."""
-    found = find(sweep, config)
+def sweep_report(
+    sweep: Sweep, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
+) -> Json:
+    """Points, variants against their baselines, the crossover, and what the rules found.
+
+    Args:
+        sweep: what `sweep.read_sweep` returned.
+        config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
+    """
+    found = find(sweep, config, on_error=on_error)
     compared = comparisons(sweep)
     chosen = next((one.crossover for one in compared if one.crossover.value is not None), None)
     if chosen is None:

@@ -78,7 +78,7 @@ def read_table(path: Path) -> Sweep:
     samples = [_sample(line, cells, columns, notes) for line, cells in rows[1:]]
     if len(notes) > MAX_SHOWN:
         notes[MAX_SHOWN:] = [f"and {len(notes) - MAX_SHOWN} more"]
-    return sweep_of(path, "table", samples, "as the table has it", notes)
+    return sweep_of(path, "table", samples, "what the table says", notes)
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 INDEX, FAMILY = "sweep.json", "tracetui.sweep-index/"
 MAX_INDEX_BYTES = 16 << 20
 MAX_DEPTH = 3
-CLEAN, PROFILED = "median step without a profiler", "median step under the profiler"
+CLEAN, PROFILED = "the median step without a profiler", "the median step under the profiler"
 NOT_AXES = frozenset({"device", "seed", "data"})
 """Options that tell no points apart."""
 

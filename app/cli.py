@@ -150,6 +150,17 @@ def build_parser() -> argparse.ArgumentParser:
     _add_output(diff)
     diff.set_defaults(run=_diff)
 
+    sweep = commands.add_parser(
+        "sweep",
+        parents=[common],
+        help="compare many runs that differ in an option",
+        description="Step time, throughput, kernels and GPU time against batch, context, keep rate, type: of a folder "
+        "that `tracetui profile --sweep` wrote, of any folder of captures, or of a table (CSV).",
+    )
+    sweep.add_argument("path", type=Path, metavar="PATH", help="a folder of runs, or a CSV file")
+    _add_output(sweep)
+    sweep.set_defaults(run=_sweep)
+
     from tracetui.app.profile_options import add_profile
 
     add_profile(commands, common).set_defaults(run=_profile)
@@ -349,6 +360,23 @@ def _diff(arguments: argparse.Namespace) -> int:
     from tracetui.app.headless import print_diff
 
     return print_diff(arguments.a, arguments.b, _request(arguments), fail_above_percent=arguments.fail_on)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.request import Request
+    from tracetui.app.sweep_report import print_sweep
+
+    request = Request(
+        Scope(),
+        format=arguments.format,
+        limit=arguments.limit,
+        output=arguments.output,
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    return print_sweep(arguments.path, request)
 
 
 def _profile(arguments: argparse.Namespace) -> int:

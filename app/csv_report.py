@@ -68,6 +68,11 @@ def _rows(section: Any) -> list[Json]:
     ]
 
 
+def plain_csv(rows: Iterable[Json], keys: Iterable[str]) -> str:
+    """Any rows with these keys as CSV."""
+    return _csv([{key: row.get(key) for key in keys} for row in rows], keys)
+
+
 def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
     """The rows under their header; `keys` are the header of a list without rows."""
     rows = list(rows)

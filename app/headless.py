@@ -52,7 +52,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     config = _config(*paths)
     run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error)
-    _write(_render(found, request), request)
+    write(_render(found, request), request)
     return DONE
 
 
@@ -70,9 +70,9 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
         line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
         print(f"tracetui: {printable(line)}--rank N or --source KIND picks another", file=sys.stderr)
     text, notes = nsys_report.render(
-        select(trace, request.scope), reports, request.format, request.limit or None, ascii=_ascii(request)
+        select(trace, request.scope), reports, request.format, request.limit or None, ascii=is_ascii(request)
     )
-    _write(text, request)
+    write(text, request)
     for note in notes:
         print(f"tracetui: {printable(note)}", file=sys.stderr)
     return DONE
@@ -85,7 +85,7 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
     runs = _open([a], request), _open([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
     found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
-    _write(_render_diff(found, request), request)
+    write(_render_diff(found, request), request)
     return _judge(found, fail_above_percent)
 
 
@@ -212,7 +212,7 @@ def _render(found: Json, request: Request) -> str:
         return report_markdown(found, limit=request.rows)
     from tracetui.app.text_report import report_text
 
-    return report_text(found, limit=request.rows, ascii=_ascii(request))
+    return report_text(found, limit=request.rows, ascii=is_ascii(request))
 
 
 def _render_diff(found: Json, request: Request) -> str:
@@ -230,16 +230,17 @@ def _render_diff(found: Json, request: Request) -> str:
         return diff_markdown(found, limit=request.rows)
     from tracetui.app.text_diff import diff_text
 
-    return diff_text(found, limit=request.rows, ascii=_ascii(request))
+    return diff_text(found, limit=request.rows, ascii=is_ascii(request))
 
 
-def _ascii(request: Request) -> bool:
+def is_ascii(request: Request) -> bool:
     """Asked for, or all that standard output can take."""
     encoding = "utf-8" if request.output is not None else (getattr(sys.stdout, "encoding", None) or "utf-8")
     return request.ascii or not encoding.lower().replace("-", "").startswith("utf")
 
 
-def _write(text: str, request: Request) -> None:
+def write(text: str, request: Request) -> None:
+    """Writes a report to where it was asked for."""
     if request.output is None:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))

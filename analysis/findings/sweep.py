@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.sweep import Point, Sweep
     from tracetui.analysis.sweep_compare import Row
 
-MOST = 4
 INVALID = "the sweep's batches are wrong (D9): its points say nothing about size"
 
 
@@ -81,7 +80,7 @@ def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
             Evidence(
                 p.label, f"{p.seen or 0:.3f} samples per step, asked {p.batch or 0:g}", "", Query("sweep", row=p.label)
             )
-            for p in wrong[:MOST]
+            for p in wrong
         ),
         formula,
         f"off by more than {limits.batch_percent:g} %",
@@ -130,7 +129,8 @@ def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
                 tuple(_step(point) for point in stretch),
                 f"{what} grow {words.number(ratio)} times, step times differ by {words.percent(change)}",
                 f"less than {limits.change_percent:g} % while work grows {limits.work_ratio:g} times",
-                "Something other than the work decides at these sizes, most often launches and the host: put more samples into a step, or take CUDA graphs or "
+                "Something other than the work decides at these sizes, most often launches and the host: put more "
+                "samples into a step, or take CUDA graphs or "
                 "torch.compile(mode='reduce-overhead').",
             )
 
