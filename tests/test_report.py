@@ -82,6 +82,36 @@ COUNTERS = {
     "missing": [TEXT],
     "rules": [RULE],
 }
+FINDING = {
+    "id": TEXT,
+    "severity": TEXT,
+    "title": TEXT,
+    "impact_us": MAYBE_REAL,
+    "ceiling_percent": MAYBE_REAL,
+    "evidence": [
+        {
+            "label": TEXT,
+            "value": (float, int, str),
+            "unit": TEXT,
+            "tab": MAYBE_TEXT,
+            "filter": MAYBE_TEXT,
+            "row": MAYBE_TEXT,
+        }
+    ],
+    "formula": TEXT,
+    "threshold": TEXT,
+    "advice": TEXT,
+    "next_command": TEXT,
+    "reference": TEXT,
+    "remarks": [TEXT],
+}
+FINDINGS = {
+    "findings": [FINDING],
+    "findings_suppressed": [{**FINDING, "by": TEXT}],
+    "findings_silenced": [{**FINDING, "reason": TEXT}],
+    "findings_abstained": [{"id": TEXT, "missing": TEXT}],
+    "findings_checked": [TEXT],
+}
 TRACE: dict[str, Any] = {
     "source": {
         "path": TEXT,
@@ -275,6 +305,38 @@ TRACE: dict[str, Any] = {
         }
     ],
     "counters_missing": (dict, NONE),
+    "roofline": [
+        {
+            "letter": MAYBE_TEXT,
+            "name": TEXT,
+            "short_name": TEXT,
+            "origin": TEXT,
+            "launches": WHOLE,
+            "total_us": MAYBE_REAL,
+            "flops": MAYBE_REAL,
+            "bytes": MAYBE_REAL,
+            "precision": MAYBE_TEXT,
+            "achieved_flops": MAYBE_REAL,
+            "achieved_bytes": MAYBE_REAL,
+            "intensity": MAYBE_REAL,
+            "peak_flops": MAYBE_REAL,
+            "attained_percent": MAYBE_REAL,
+            "memory_roof_percent": MAYBE_REAL,
+            "compute_roof_percent": MAYBE_REAL,
+            "roof": MAYBE_TEXT,
+            "bound": MAYBE_TEXT,
+            "gap_us": MAYBE_REAL,
+            "unknown": list,
+        }
+    ],
+    "roofline_peaks": {
+        "device": MAYBE_TEXT,
+        "compute_capability": MAYBE_TEXT,
+        "compute": [{"precision": TEXT, "flops": REAL, "ridge": MAYBE_REAL, "source": TEXT, "about": TEXT}],
+        "bandwidth": (dict, NONE),
+        "covered_percent": MAYBE_REAL,
+        "unknown": list,
+    },
     "memory": {
         "peak_allocated_bytes": MAYBE_WHOLE,
         "peak_reserved_bytes": MAYBE_WHOLE,
@@ -334,7 +396,7 @@ TRACE: dict[str, Any] = {
         ],
         "oom": [dict],
     },
-    "findings": [{}],
+    **FINDINGS,
 }
 CHANGE = {
     "name": TEXT,
@@ -363,7 +425,7 @@ DIFF: dict[str, Any] = {
     "kernels": [{"short_name": TEXT, "b_name": MAYBE_TEXT, "paired_by": MAYBE_TEXT, **CHANGE}],
     "operators": [CHANGE],
     "modules": [CHANGE],
-    "findings": [{}],
+    **FINDINGS,
     "counts": dict,
 }
 
@@ -448,7 +510,8 @@ def test_sections_choose_what_is_computed(opened: Callable[[str], Run]) -> None:
     assert set(found) == {"source", "device", "base", "counts", "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(opened(VIM), sections=["kernel"])
-    beside = {"source", "device", "base", "counts", "counters_by_kernel", "counters_missing"}
+    beside = {"source", "device", "base", "counts", "counters_by_kernel", "counters_missing", "roofline_peaks"}
+    beside |= set(FINDINGS) - {"findings"}
     assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 
 
