@@ -30,9 +30,9 @@ class StepRanges:
 
 
 def step_ranges(sel: Selection) -> StepRanges:
-    """The steps in scope; where the trace has none, ranges named as steps (``train_step``), those of one name.
+    """The steps in scope; where the trace has none, ranges that are called so (``train_step``).
 
-    A range inside another of its name on the same thread does not count.
+    These are of the name and thread that take the most time; one inside another does not count.
     """
     columns = {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64}
     if sel.trace.steps.height:
@@ -48,9 +48,8 @@ def step_ranges(sel: Selection) -> StepRanges:
     if not host.height:
         return StepRanges("step", pl.DataFrame(schema=columns), marked=False)
     host = host.with_columns(end=pl.col("start") + pl.col("duration"))
-    most = host.group_by("name").agg(ns=pl.col("duration").sum()).sort("ns", "name", descending=[True, False])
-    name = str(most["name"][0])
-    mine = host.filter(pl.col("name") == name).sort("process", "thread", "start")
-    around = pl.col("end").cum_max().shift(1).over("process", "thread")
-    mine = mine.filter((pl.col("start") >= around).fill_null(value=True)).sort("start")
-    return StepRanges(name, mine.select(*columns), marked=False)
+    key = ["name", "process", "thread"]
+    most = host.group_by(key).agg(ns=pl.col("duration").sum()).sort("ns", *key, descending=[True, False, False, False])
+    mine = host.join(most.head(1), on=key, how="semi", nulls_equal=True).sort("start")
+    mine = mine.filter((pl.col("start") >= pl.col("end").cum_max().shift(1)).fill_null(value=True))
+    return StepRanges(str(most["name"][0]), mine.select(*columns), marked=False)
