@@ -121,8 +121,13 @@ def explanation(rule: Rule) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
 
 
+def rules_page() -> str:
+    """docs/rules.md."""
+    return markdown(sorted(all_rules().values(), key=_place))
+
+
 def markdown(rules: list[Rule], config: Config | None = None) -> str:
-    """The page of all rules, by letter."""
+    """The page of these rules, by letter."""
     lines = [INTRODUCTION]
     lines += ["Bases: " + "; ".join(f"*{name}* ({words})" for name, words in BASES.items()) + ".", ""]
     for letter, about in GROUPS.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tracetui.app.finding_words import LABEL_WIDTH, evidence_text, headline, looked, parts
-from tracetui.app.formats import pad
+from tracetui.app.formats import cell_width, pad
+from tracetui.app.text_table import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from tracetui.app.text_table import Page
 
 INDENT = "  "
+CONTINUED = " \\"
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*'|["'])+""")
+"""A word of a shell command, quotes and all."""
 
 
 def finding_lines(found: Json, page: Page, *, whole: bool = False) -> list[str]:
@@ -60,14 +65,28 @@ def _finding(row: Json, page: Page, *, evidence: bool = False) -> list[str]:
     for label, text in parts(row, ascii=page.ascii):
         if label == "Limit" and not evidence:
             continue
-        if label == "Run":  # a command is copied, so it is not wrapped
-            lines.append(f"{INDENT}{pad('Run', LABEL_WIDTH)}{page.text(text)}")
+        if label == "Run":
+            lines += _command(text, page)
         else:
             lines += page.field(f"{INDENT}{label}", text, width=LABEL_WIDTH + len(INDENT))
     if evidence and row["evidence"]:
         said = "; ".join(f"{item['label']} {evidence_text(item, ascii=page.ascii)}" for item in row["evidence"])
         lines += page.field(f"{INDENT}Rests", said, width=LABEL_WIDTH + len(INDENT))
     return lines
+
+
+def _command(command: str, page: Page) -> list[str]:
+    """A command that can be copied over its lines, as a shell reads them; broken between its words only."""
+    gap = " " * (len(INDENT) + LABEL_WIDTH)
+    room = WIDTH - len(gap) - len(CONTINUED)
+    lines = [""]
+    for word in _WORD.findall(page.text(command)):
+        if cell_width(word) > room:
+            return page.field(f"{INDENT}Run", command, width=len(gap))
+        joined = f"{lines[-1]} {word}".lstrip()
+        lines = [*lines[:-1], joined] if cell_width(joined) <= room else [*lines, word]
+    first = f"{INDENT}{pad('Run', LABEL_WIDTH)}"
+    return [(gap if n else first) + line + (CONTINUED if n < len(lines) - 1 else "") for n, line in enumerate(lines)]
 
 
 def _rest(found: Json, page: Page) -> list[str]:

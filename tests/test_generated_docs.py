@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from generated_docs import README, SCREENSHOTS, SHOTS, readme, screenshot, words
+from generated_docs import README, RULES, SCREENSHOTS, SHOTS, readme, rules_page, screenshot, words
 
 
 @pytest.mark.parametrize("name", SHOTS)
@@ -22,3 +22,7 @@ def test_the_readme_shows_what_its_command_prints() -> None:
     text = readme()
     assert "Waits for the CPU, not the GPU" in text
     assert README.read_text(encoding="utf-8") == text, "run `make docs`"
+
+
+def test_the_page_of_rules_is_what_the_rules_say() -> None:
+    assert RULES.read_text(encoding="utf-8") == rules_page(), "run `make docs`"
