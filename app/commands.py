@@ -44,7 +44,7 @@ class Command:
     action: str
     """Textual action."""
     where: str
-    """What binds it: ``app``, ``view``, ``table``, ``tree``, ``overview`` or ``diff``."""
+    """What binds it: ``app``, ``view``, ``table``, ``tree``, ``overview``, ``diff`` or ``sweep``."""
     tabs: frozenset[str] = frozenset()
     """Tabs it works in; empty for all."""
     footer: str = ""
@@ -67,6 +67,7 @@ def _go(number: int, tab: str, title: str) -> Command:
 
 _MODULES = frozenset({"modules"})
 _DIFF = frozenset({"diff"})
+_SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
 
 COMMANDS: tuple[Command, ...] = (
@@ -136,6 +137,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
+    Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
+            rank=15),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),

@@ -346,7 +346,7 @@ class TracetuiApp(App[None]):
     async def _do(self, command: commands.Command) -> None:
         view = self.view
         target: Any = self
-        if command.where in ("view", "diff"):
+        if command.where in ("view", "diff", "sweep"):
             target = view
         elif command.where in ("table", "tree", "overview"):
             target = self.focused

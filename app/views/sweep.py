@@ -1,0 +1,255 @@
+"""Sweep: many runs of a folder, by what they differ in; the chart above the table follows what is sorted by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from textual.widgets import Static
+
+from tracetui.analysis.findings.config import load
+from tracetui.analysis.report_sweep import sweep_report
+from tracetui.analysis.sweep import read_sweep
+from tracetui.app import commands
+from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.columns import Column
+from tracetui.app.finding_words import headline
+from tracetui.app.formats import format_number, format_percent, format_us, printable
+from tracetui.app.sweep_report import label, spelled, verdict
+from tracetui.app.views.page import Page
+from tracetui.app.views.table_view import TableView
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.sweep_place import sweep_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.report_rows import Json
+
+MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
+    "step": ("step time", "step_us", format_us),
+    "throughput": ("samples per second", "images_per_s", format_number),
+    "GPU time": ("GPU time per step", "gpu_us", format_us),
+    "kernels": ("kernels per step", "kernels", format_number),
+    "busy": ("GPU busy", "busy_percent", format_percent),
+}
+"""What the chart shows: its title, the key of a point, how a value is written."""
+LEAST_ROWS = 18
+"""Terminals with fewer rows have the table alone."""
+NUMBERS = (
+    Column("step_ns", "Step", "time", priority=0, main=True, about="median step over the repeats"),
+    Column("std_ns", "±", "time", priority=4, about="standard deviation over the repeats"),
+    Column("images_per_s", "samples/s", "number", width=9, priority=1, about="by the batch really seen"),
+    Column("seen", "seen", "number", width=6, priority=6, about="samples that a step really took"),
+    Column("gpu_ns", "GPU", "time", priority=2, about="kernels, copies and fills per step, summed"),
+    Column("kernels", "kernels", "number", width=7, priority=3, about="kernel launches per step"),
+    Column("busy_percent", "busy", "percent", width=6, priority=3, about="share of the profiled steps with GPU work"),
+    Column("gflops", "GFLOPs", "number", width=7, priority=7, about="per step, as run.json counts them"),
+    Column("repeats", "runs", "count", width=4, priority=5, about="runs of this point that have a step time"),
+    Column("marks", "", width=4, priority=2, about="rules that found something at this point, or why there is none"),
+)  # fmt: skip
+COMPARED = (
+    Column("label", "Variant", width=14, priority=3, flex=True, about="what is compared with its baseline"),
+    Column("x", "at", width=6, priority=0, about="the size at which both were run"),
+    Column("base_ns", "baseline", "time", priority=2, about="its median step"),
+    Column("variant_ns", "variant", "time", priority=1, main=True, about="its median step"),
+    Column("speedup", "speed-up", "number", width=8, priority=0, about="time of the baseline / time of the variant"),
+    Column("work", "less work", "percent", width=9, priority=1, about="FLOPs removed, of the baseline's"),
+    Column("lost", "lost", "percent", width=6, priority=4, about="share of the possible speed-up that is not there"),
+    Column("kernels", "kernels", "number", width=7, priority=4, about="more kernels per step than the baseline"),
+    Column("gpu_ns", "GPU", "delta", width=9, priority=3, about="more GPU time per step than the baseline"),
+    Column("sure", "", width=6, priority=1, about="faster, slower, or within the noise of the repeats"),
+)
+FOUND = (
+    Column("said", "Finding", width=20, priority=0, flex=True, about="what the rules say of the sweep"),
+    Column("try", "Try", width=16, priority=1, flex=True, about="what to do about it"),
+)
+
+
+@dataclass(frozen=True)
+class _Result:
+    page: Page
+    found: Json | None
+
+
+class SweepView(TableView):
+    """Points, variants against their baseline, and findings, below a chart."""
+
+    TAB = "sweep"
+    TABLES = ("points", "variants", "findings")
+    BINDINGS = commands.bindings("sweep")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Json | None = None
+        self._measure = "step"
+
+    def content(self) -> ComposeResult:
+        """The answer and the chart above what every table has."""
+        yield Static(id="curve", markup=False)
+        yield from super().content()
+
+    # --- what is computed in a thread
+
+    def analyse(self) -> _Result:  # type: ignore[override]
+        """The table in view, of the folder that the run stands in."""
+        folder = sweep_folder(self.session.runs["a"])
+        if folder is None:
+            return _Result(_empty("This run stands alone: there is no sweep around it."), None)
+        try:
+            found = self.session.cached(
+                ("sweep", folder), lambda: sweep_report(read_sweep(folder), self._config(folder))
+            )
+        except TraceError as problem:
+            return _Result(_empty(str(problem)), None)
+        return _Result(_page(self.kind, found), found)
+
+    def _config(self, folder: Path) -> Config:
+        return self.session.config or load(folder)
+
+    def show(self, result: _Result) -> None:  # type: ignore[override]
+        """The chart, then the table."""
+        self._found = result.found
+        super().show(result.page)
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Draws the chart anew; Textual calls the handler of `TableView` too."""
+        self._draw()
+
+    def action_measure(self) -> None:
+        """The chart of the next number."""
+        known = _drawable(self._found) if self._found is not None else []
+        if known:
+            at = known.index(self._measure) + 1 if self._measure in known else 0
+            self._measure = known[at % len(known)]
+            self._draw()
+
+    def _draw(self) -> None:
+        above = self.query_one("#curve", Static)
+        width, height = self.size
+        above.display = self._found is not None and width > 0 and not self.has_class("-blank")
+        if self._found is not None and width:
+            lines = [f" {self.tui.own(printable(verdict(self._found)))}"]
+            if height >= LEAST_ROWS:
+                lines += chart(self._found, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
+            above.update("\n".join(lines))
+
+    # --- in and out
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """Nothing: a point's details are its row."""
+        return None
+
+
+def chart(found: Json, measure: str, width: int, height: int, *, ascii: bool) -> list[str]:
+    """The chart of one number against the sweep's axis; empty where no two points can be drawn."""
+    title, key, write = MEASURES[measure]
+    axis = found["x_axis"]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in found["points"]:
+        x, y = row.get(axis) if axis else None, row[key]
+        if isinstance(x, int | float) and y is not None:
+            rest = [f"{name} {spelled(row[name])}" for name in found["axes"] if name != axis and row[name] is not None]
+            lines.setdefault(", ".join(rest) or title, []).append((float(x), float(y)))
+    if not any(len(points) > 1 for points in lines.values()):
+        return []
+    drawn = [Line(printable(name, ascii=ascii), tuple(sorted(points))) for name, points in lines.items()]
+    return line_chart(
+        drawn, width, height, x_title=printable(str(axis), ascii=ascii), y_title=title,
+        x_label=lambda value: f"{value:g}", y_label=lambda value: printable(write(value), ascii=ascii),
+        log=measure != "busy", ascii=ascii,
+    )  # fmt: skip
+
+
+def _drawable(found: Json) -> list[str]:
+    return [name for name, (_, key, _) in MEASURES.items() if any(row[key] for row in found["points"])]
+
+
+def _page(kind: str, found: Json) -> Page:
+    """One of the tables."""
+    note = f"{len(found['points'])} points, a step is {found['base']}"
+    if kind == "variants":
+        return Page(
+            id="sweep_variants", title="Variants", frame=_variants(found), columns=COMPARED, noun="comparisons",
+            note=note, key="label", empty="No two variants to compare: the points differ in size only.",
+        )  # fmt: skip
+    if kind == "findings":
+        rows = [(headline(row), row["advice"]) for row in found["findings"]]
+        frame = pl.DataFrame(rows, schema={"said": pl.String, "try": pl.String}, orient="row")
+        return Page(id="sweep_findings", title="Findings", frame=frame, columns=FOUND, noun="findings", note=note,
+                    key="said", empty="The rules found nothing to say of this sweep.")  # fmt: skip
+    frame = _points(found)
+    axes = tuple(
+        Column(f"axis_{axis}", axis, width=min(len(axis), 12), priority=0, about="what the runs differ in")
+        for axis in found["axes"]
+    )
+    shown = [column for column in NUMBERS if frame[column.name].null_count() < frame.height]
+    return Page(id="sweep_points", title="Points", frame=frame, columns=(*axes, *shown), noun="points", note=note,
+                key="point")  # fmt: skip
+
+
+def _points(found: Json) -> pl.DataFrame:
+    """One row per point; times in ns. ``point`` is its label, by which findings lead to it."""
+    numbers = ("images_per_s", "busy_percent", "kernels")
+    rows = [
+        {
+            "point": ", ".join(f"{axis} {spelled(row[axis])}" for axis in found["axes"] if row[axis] is not None),
+            **{f"axis_{axis}": spelled(row[axis]) for axis in found["axes"]},
+            **{f"{key}_ns": _ns(row[f"{key}_us"]) for key in ("step", "std", "gpu")},
+            **{key: None if row[key] is None else float(row[key]) for key in numbers},
+            "gflops": None if row["flops"] is None else row["flops"] / 1e9,
+            "seen": None if row["batch_seen"] == row.get("batch") else row["batch_seen"],
+            "repeats": row["repeats"],
+            "marks": " ".join([*row["findings"], row["problem"] or ""]).strip() or None,
+        }
+        for row in found["points"]
+    ]
+    floats = ("step_ns", "std_ns", "gpu_ns", *numbers, "gflops", "seen")
+    texts = ("point", *(f"axis_{axis}" for axis in found["axes"]), "marks")
+    schema = {**dict.fromkeys(texts, pl.String), **dict.fromkeys(floats, pl.Float64), "repeats": pl.Int64}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _variants(found: Json) -> pl.DataFrame:
+    rows = [
+        {
+            "label": label(one),
+            "x": spelled(row["x"]),
+            "base_ns": _ns(row["baseline_us"]),
+            "variant_ns": _ns(row["variant_us"]),
+            "speedup": row["speedup"],
+            "work": row["work_removed_percent"],
+            "lost": row["lost_percent"],
+            "kernels": row["kernels_delta"],
+            "gpu_ns": _ns(row["gpu_delta_us"]),
+            "sure": "noise" if row["within_noise"] else "faster" if row["speedup"] > 1 else "slower",
+        }
+        for one in found["comparisons"]
+        for row in one["points"]
+    ]
+    numbers = ("base_ns", "variant_ns", "speedup", "work", "lost", "kernels", "gpu_ns")
+    schema = {**dict.fromkeys(("label", "x", "sure"), pl.String), **dict.fromkeys(numbers, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _ns(us: float | None) -> float | None:
+    return None if us is None else us * 1000
+
+
+def _empty(why: str) -> Page:
+    text = (
+        f"{printable(why)}\n\n"
+        "tracetui profile MODEL --sweep batch=1,2,4 --repeats 3  makes one and opens it\n"
+        "tracetui open FOLDER                                    opens a folder of captures\n"
+        "tracetui sweep TABLE.csv                                reads a table"
+    )
+    return Page(id="sweep_points", title="Sweep", frame=pl.DataFrame(), columns=NUMBERS, noun="points", empty=text)
