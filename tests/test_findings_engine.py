@@ -1,0 +1,322 @@
+"""The engine behind the findings: order, what takes a finding away, what is said of it, what users may change."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tracetui.analysis import sweep
+from tracetui.analysis.findings import config as user_config
+from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, all_rules, find, limits_of
+from tracetui.analysis.findings.facts import NEEDS, Facts
+from tracetui.analysis.findings.finding import Abstention, Evidence, Finding
+from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.rule import BASES, Rule, Threshold, rule
+from tracetui.app import commands, filters
+from tracetui.app.views import view_class
+from tracetui.parsers import Run, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+
+
+@dataclass
+class Subject:
+    """Something to look at that lacks what it is told to lack."""
+
+    kind: str = "run"
+    lacks: dict[str, str] = field(default_factory=dict)
+
+    def missing(self, needs: Iterable[str]) -> str:
+        return next((self.lacks[name] for name in needs if name in self.lacks), "")
+
+
+def said(id: str, severity: str = "warning", impact: float | None = None, gain: float | None = None) -> Finding:
+    evidence = (Evidence("seen", 3),)
+    return Finding(id, severity, f"{id} is so", evidence, "1 of 2", "above 0", "mend it", impact, gain)  # type: ignore[arg-type]
+
+
+def made(id: str, answer: Any, **more: Any) -> Rule:
+    """A rule that answers so, or does what is called."""
+    look = answer if callable(answer) else lambda subject, limits: answer
+    given: dict[str, Any] = {
+        "title": f"title of {id}", "subject": "run", "needs": (), "rests_on": (), "thresholds": {}, "advice": "",
+    }  # fmt: skip
+    return Rule(id, look=look, **{**given, **more})
+
+
+def rules(*declared: Rule) -> dict[str, Rule]:
+    return {each.id: each for each in declared}
+
+
+def ids(found: Iterable[Finding]) -> list[str]:
+    return [finding.id for finding in found]
+
+
+def test_invalid_comes_first_then_what_costs_most_then_the_worst() -> None:
+    answers = [
+        said("S1", "info"), said("S3", "critical", 10.0, 50.0), said("S4", "info", 3000.0, 60.0),
+        said("S5", "critical"), said("S6", "warning", 2000.0), said("V3", "warning"), said("V9", "invalid"),
+        said("S2", "info"),
+    ]  # fmt: skip
+    found = find(Subject(), rules=rules(*(made(answer.id, answer) for answer in answers)))
+    assert ids(found.found) == ["V9", "S4", "S6", "S3", "S5", "V3", "S1", "S2"]
+    assert set(found.checked) == {answer.id for answer in answers}
+
+
+def test_what_rests_on_a_refuted_base_is_set_aside_and_says_by_whom() -> None:
+    declared = rules(
+        made("S2", said("S2", impact=5.0), rests_on=("host", "gpu")),
+        made("S5", said("S5"), rests_on=("host",)),
+        made("V12", said("V12"), rests_on=("gpu",)),
+        made("V9", said("V9", "invalid"), refutes=("gpu", "shares")),
+    )
+    found = find(Subject(), rules=declared)
+    assert ids(found.found) == ["V9", "S5", "V12"]
+    assert [(each.finding.id, each.by) for each in found.suppressed] == [("S2", "V9")]
+    quiet = {**declared, "V9": made("V9", None, refutes=("gpu", "shares"))}
+    assert "S2" in ids(find(Subject(), rules=quiet).found)
+
+
+def test_what_rests_on_a_doubted_base_is_kept_with_a_remark() -> None:
+    declared = rules(
+        made("S2", [said("S2"), said("S2")], rests_on=("host", "whole")),
+        made("K1", said("K1"), rests_on=("gpu",)),
+        made("V8", said("V8"), doubts=("host", "whole"), remark="the profiler slows the host down", rests_on=("host",)),
+        made("V7", None, doubts=("gpu",), remark="never said"),
+    )
+    found = {finding.id: finding for finding in find(Subject(), rules=declared).found}
+    assert found["S2"].remarks == ("V8: the profiler slows the host down",)
+    assert found["K1"].remarks == found["V8"].remarks == ()
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(None, True), (LEAST_GAIN_PERCENT, True), (1.99, False), (0.0, False)])
+def test_advice_that_gains_next_to_nothing_is_set_aside(gain: float | None, kept: bool) -> None:
+    found = find(Subject(), rules=rules(made("F1", said("F1", impact=1.0, gain=gain))))
+    assert bool(found.found) == kept
+    assert [each.by for each in found.suppressed] == ([] if kept else ["K14"])
+
+
+def test_a_silenced_rule_is_not_heard_not_even_in_what_it_refutes() -> None:
+    declared = rules(
+        made("V9", said("V9", "invalid"), refutes=("gpu",)),
+        made("F1", said("F1"), rests_on=("gpu",)),
+    )
+    config = Config(silenced={"V9": "a known fault of this board"})
+    found = find(Subject(), config, declared)
+    assert ids(found.found) == ["F1"]
+    assert [(each.finding.id, each.by) for each in found.silenced] == [("V9", "a known fault of this board")]
+    assert not found.suppressed
+
+
+def test_the_users_threshold_is_the_one_in_force() -> None:
+    def look(subject: Subject, limits: Any) -> Finding | None:
+        return said("S2") if limits.idle_percent < 45 else None
+
+    declared = made("S2", look, thresholds={"idle_percent": Threshold(50, "%", "idle", own=True)})
+    assert not find(Subject(), rules=rules(declared)).found
+    assert find(Subject(), Config(thresholds={"S2.idle_percent": 40}), rules(declared)).found
+    assert not find(Subject(), Config(thresholds={"S1.idle_percent": 40}), rules(declared)).found
+    with pytest.raises(AttributeError):
+        _ = limits_of(declared).idle
+
+
+def test_a_rule_without_its_evidence_abstains_and_says_what_is_missing() -> None:
+    declared = rules(
+        made("T1", said("T1"), needs=("gpu", "power")),
+        made("V4", Abstention("V4", "counters: record with ncu")),
+        made("K1", [said("K1"), Abstention("K1", "the rest of it")]),
+        made("S1", None),
+    )
+    found = find(Subject(lacks={"power": "the machine's state: tracetui profile"}), rules=declared)
+    assert {(each.id, each.missing) for each in found.abstained} == {
+        ("T1", "the machine's state: tracetui profile"), ("V4", "counters: record with ncu"), ("K1", "the rest of it"),
+    }  # fmt: skip
+    assert ids(found.found) == ["K1"]
+    assert found.checked == ("S1",)
+
+
+def test_a_rule_that_fails_takes_no_other_down() -> None:
+    def divides(subject: Subject, limits: Any) -> Finding:
+        raise ZeroDivisionError("by zero")
+
+    def breaks_off(subject: Subject, limits: Any) -> Iterable[Finding]:
+        yield said("S3")
+        raise KeyError("percent")
+
+    class Broken(Subject):
+        def missing(self, needs: Iterable[str]) -> str:
+            if tuple(needs):
+                raise ValueError("no such frame")
+            return ""
+
+    declared = rules(
+        made("S2", divides), made("S3", breaks_off), made("S4", said("S4"), needs=("steps",)), made("S5", said("S5"))
+    )
+    errors: list[Exception] = []
+    found = find(Broken(), rules=declared, on_error=errors.append)
+    assert ids(found.found) == ["S5"]
+    assert found.checked == ("S5",)
+    assert [each.id for each in found.abstained] == ["S2", "S3", "S4"]
+    assert found.abstained[0].missing == f"{BUG}: ZeroDivisionError: by zero"
+    assert [type(error) for error in errors] == [ZeroDivisionError, KeyError, ValueError]
+
+
+def test_a_subject_is_looked_at_by_its_own_rules_only() -> None:
+    declared = rules(
+        made("S1", said("S1")), made("D1", said("D1"), subject="pair"), made("D9", said("D9"), subject="sweep")
+    )
+    assert ids(find(Subject(), rules=declared).found) == ["S1"]
+    assert ids(find(Subject("pair"), rules=declared).found) == ["D1"]
+    assert ids(find(Subject("sweep"), rules=declared).found) == ["D9"]
+
+
+def test_a_rule_that_can_not_be_is_not_declared() -> None:
+    with pytest.raises(ValueError, match="moon"):
+        rule("X1", "title", rests_on=("moon",))
+    with pytest.raises(ValueError, match="galaxy"):
+        rule("X1", "title", subject="galaxy")
+    with pytest.raises(ValueError, match="declared twice"):
+        rule(next(iter(all_rules())), "title")(lambda facts, limits: None)
+
+
+# --- what users may change
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / user_config.FILE).write_text(text, encoding="utf-8")
+    return folder
+
+
+def known_threshold() -> str:
+    return next(f"{each.id}.{name}" for each in all_rules().values() for name in each.thresholds)
+
+
+def test_the_users_file_is_found_beside_the_recording_or_above(tmp_path: Path) -> None:
+    name, id = known_threshold(), next(iter(all_rules()))
+    folder = write(tmp_path / "runs", f'[thresholds]\n"{name}" = 40\n[silence]\n{id} = "as agreed"\n')
+    other = write(tmp_path / "work", "")
+    trace = folder / "deep" / "trace.json"
+    trace.parent.mkdir()
+    trace.touch()
+    for paths in ((folder,), (trace,), (trace.parent, other), (folder, other)):
+        found = user_config.load(*paths)
+        assert found.thresholds == {name: 40.0}
+        assert found.silenced == {id: "as agreed"}
+        assert not found.problems
+    assert user_config.load(other, folder) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[thresholds]\nS2 = 1\n", "there is no threshold S2"),
+        ('[thresholds]\n"S2.moon" = 1\n', "there is no threshold S2.moon"),
+        ('[thresholds]\n"%s" = "much"\n', "is no number"),
+        ('[thresholds]\n"%s" = true\n', "is no number"),
+        ('[silence]\nX99 = "why"\n', "there is no rule X99"),
+        ("[silence]\nV9 = true\n", "only be silenced with a reason"),
+        ('[silence]\nV9 = "  "\n', "only be silenced with a reason"),
+        ("thresholds = 3\n", "[thresholds] is no table"),
+        ("[thresholds\n", user_config.FILE),
+    ],
+)
+def test_what_is_wrong_in_it_is_said_and_the_rest_holds(tmp_path: Path, text: str, problem: str) -> None:
+    text = text.replace("%s", known_threshold())
+    good = '[silence]\nV12 = "known"\n' if "[silence]" not in text and "[thresholds\n" not in text else ""
+    found = user_config.load(write(tmp_path, text + good))
+    assert len(found.problems) == 1
+    assert problem in found.problems[0]
+    assert str(tmp_path) in found.problems[0]
+    assert not found.thresholds
+    assert found.silenced == ({"V12": "known"} if good else {})
+
+
+# --- the rules there are
+
+
+@pytest.mark.parametrize("declared", all_rules().values(), ids=all_rules())
+def test_every_rule_is_whole(declared: Rule) -> None:
+    assert re.fullmatch(r"[VSTFKGD]\d+", declared.id)
+    assert declared.look.__doc__, "its docstring is its explanation in docs/rules.md"
+    known = set(sweep.NEEDS if declared.subject == "sweep" else NEEDS)
+    assert set(declared.needs) <= known
+    assert set(declared.rests_on) <= set(BASES)
+    assert all(limit.about and limit.value == limit.value for limit in declared.thresholds.values())
+    assert not declared.refutes or declared.id in ("V2", "V9", "V11", "V16")
+    assert not (declared.doubts or declared.refutes) or declared.id.startswith("V")
+    assert bool(declared.doubts) == bool(declared.remark)
+    if not declared.id.startswith(("V", "T", "D")):
+        assert declared.rests_on, "what it rests on decides whether it stands"
+
+
+RECORDINGS = (
+    VIM,
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/cudagraph_replay.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/forms/amd_mi250_rocm.json.gz",
+    "chrome/forms/cpu_only_rank34.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "ncu/vim_full_raw.csv.gz",
+    "nsys/gpt_small_ctx256.sqlite.gz",
+    "jax/h200.trace.json.gz",
+    "memory/gpt_memory_snapshot.pickle",
+    "broken/empty_events.json",
+    "broken/truncated_mid_event.json",
+)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_no_rule_fails_and_what_is_said_is_whole(recording: Callable[[str], Trace], name: str) -> None:
+    trace = recording(name)
+    errors: list[Exception] = []
+    found = findings_of(Facts(Run(trace.source.path, (trace,)), trace), on_error=errors.append)
+    assert not errors
+    for finding in (*found.found, *(each.finding for each in found.suppressed)):
+        text = f"{finding.title} {finding.formula} {finding.advice} {finding.threshold}"
+        assert all((finding.title, finding.formula, finding.threshold, finding.advice)), finding.id
+        assert not re.search(r"\bnan\b|\binf\b|None|\{|\}", text), text
+        assert finding.ceiling_percent is None or 0 <= finding.ceiling_percent <= 100
+        assert finding.impact_ns is None or finding.impact_ns >= 0
+        assert finding.evidence
+        for item in finding.evidence:
+            assert item.value == item.value
+            if item.query is not None:
+                tab, _, table = item.query.tab.partition(":")
+                assert tab in commands.TITLES
+                assert not table or table in view_class(tab).TABLES  # type: ignore[attr-defined]
+                filters.parse(item.query.filter)
+    asked = {each.id for each in found.abstained} | set(found.checked)
+    assert asked == {each.id for each in all_rules().values() if each.subject == "run"}
+
+
+def test_the_worst_of_a_launch_bound_run_is_that_it_is_launch_bound(recording: Callable[[str], Trace]) -> None:
+    trace = recording(VIM)
+    found = findings_of(Facts(Run(trace.source.path, (trace,)), trace))
+    first = found.found[0]
+    assert first.id == "S2"
+    assert first.ceiling_percent == pytest.approx(96.4, abs=0.2)
+    assert "CUDA graphs" in first.advice
+    assert "F1" not in ids(found.found)
+
+
+def test_of_counters_beside_a_time_line_only_the_file_is_judged(shared_data: Path) -> None:
+    run = open_path(shared_data / VIM, shared_data / "ncu" / "vim_full_raw.csv.gz", cache=False)
+    (counters,) = run.of_kind("ncu")
+    beside = findings_of(Facts(run, counters))
+    alone = findings_of(Facts(Run(counters.source.path, (counters,)), counters))
+    asked = {each.id for each in beside.abstained} | set(beside.checked)
+    assert asked
+    assert all(id.startswith("V") for id in asked)
+    assert len(asked) < len(alone.checked) + len(alone.abstained)
