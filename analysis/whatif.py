@@ -133,9 +133,11 @@ class Replay:
             more: other host time that vanishes: when, and how much.
         """
         gone = _Gone.of(*((self.called, host) if host is not None else intervals.empty()), *(more or intervals.empty()))
-        gap = np.where(self.waited, 0, self.gap)
-        ready = np.where(self.waited, self.work.end - self.own, self.called)
         busy = self.own - spared
+        vanished = (busy == 0) & (spared > 0)
+        gap = np.where(self.waited | vanished, 0, self.gap)
+        ready = np.where(self.waited, self.work.end - self.own, self.called)
+        ready[vanished] = _NEVER
         done = np.cumsum(gap + busy)
         first_of = np.searchsorted(np.maximum.accumulate(self.called), self.waits[1], side="left")
         reach = np.maximum.accumulate(self.work.end) if self.work.end.size else self.work.end
