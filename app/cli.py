@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tracetui.app.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
+from tracetui.app.terminal.choice import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,6 +109,12 @@ def build_parser() -> argparse.ArgumentParser:
     mouse = one.add_mutually_exclusive_group()
     mouse.add_argument("--mouse", action="store_true", default=None, help="mouse on (default: off over SSH)")
     mouse.add_argument("--no-mouse", action="store_false", dest="mouse", help="mouse off")
+    one.add_argument(
+        "--driver",
+        choices=DRIVERS,
+        default="auto",
+        help="what sends the screen: cells (only what differs), or stock (Textual's own) (default: %(default)s)",
+    )
     one.set_defaults(run=_open)
 
     report = commands.add_parser(
@@ -342,6 +349,7 @@ def _open(arguments: argparse.Namespace) -> int:
         color=arguments.color,
         ascii=arguments.ascii,
         mouse=arguments.mouse,
+        driver=arguments.driver,
         cache=arguments.cache,
     )
 

@@ -21,6 +21,7 @@ from tracetui.app.exit_codes import UNREADABLE
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader, LoadProgress, explain
 from tracetui.app.session import Session, Side
+from tracetui.app.terminal.choice import driver_class
 from tracetui.app.theme import DARK, settle_color, theme_name
 from tracetui.app.widgets.lines import Footer, Line, TabBar
 from tracetui.app.words import KIND_NAMES
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult, SystemCommand
     from textual.command import Provider
+    from textual.driver import Driver
     from textual.events import Key, Resize
     from textual.screen import Screen
 
@@ -82,9 +84,10 @@ class TracetuiApp(App[None]):
         ascii: bool = False,
         low_bandwidth: bool = False,
         cache: bool = True,
+        driver_class: type[Driver] | None = None,
     ) -> None:
         # NO_COLOR is answered by a filter that is chosen here: with ANSI colours it takes them all away
-        super().__init__(ansi_color=True if color == "never" else None)
+        super().__init__(driver_class=driver_class, ansi_color=True if color == "never" else None)
         self.session = Session(tuple(paths[:1]), rank=rank, kind=source, filter=filter or "", ascii=ascii)
         if scope is not None:
             self.session.scope = scope
@@ -511,6 +514,8 @@ class TracetuiApp(App[None]):
 
     def action_redraw(self) -> None:
         """Draws everything anew."""
+        if redraw := getattr(self._driver, "redraw", None):
+            redraw()
         self.refresh(repaint=True, layout=True)
 
     async def action_quit(self) -> None:
@@ -530,6 +535,7 @@ def run_tui(
     color: str = "auto",
     ascii: bool = False,
     mouse: bool | None = None,
+    driver: str = "auto",
     cache: bool = True,
 ) -> int:
     """Shows a run, or two, until the person quits; the exit code.
@@ -544,6 +550,7 @@ def run_tui(
         color: auto, never, 16, 256 or truecolor.
         ascii: no characters outside ASCII.
         mouse: null is on, but off over SSH, where every motion of the pointer costs kilobytes.
+        driver: what sends the screen, one of `terminal.choice.DRIVERS`.
         cache: use the cache of parsed traces.
     """
     remote = "SSH_CONNECTION" in os.environ
@@ -562,6 +569,7 @@ def run_tui(
         ascii=ascii,
         low_bandwidth=remote,
         cache=cache,
+        driver_class=driver_class(driver),
     )
     app.run(mouse=not remote if mouse is None else mouse)
     return app.exit_code or app.return_code or 0

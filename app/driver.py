@@ -1,0 +1,228 @@
+"""A Textual driver for slow lines: sends only what differs, and never more than the line takes.
+
+Textual repaints widgets, and its own driver sends each repaint whole, up to thirty of them behind one another. This one
+reads a repaint as cells, keeps the picture of what is wanted and of what the terminal shows, and lets a thread send the
+difference when the line has room; a picture that was not sent yet is replaced by the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import selectors
+import signal
+import termios
+import threading
+from codecs import getincrementaldecoder
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from textual import constants, events
+from textual._ansi_sequences import SYNC_END, SYNC_START
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+from tracetui.app.terminal import frames
+from tracetui.app.terminal.answers import Answers
+from tracetui.app.terminal.grid import Grid, Palette
+from tracetui.app.terminal.paint import Painter
+from tracetui.app.terminal.sender import Sender, write
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from textual.app import App
+    from textual.message import Message
+
+SYNC_FROM_BYTES = 512
+"""Larger pictures are shown at once, where the terminal can; a smaller one is there before it could be torn."""
+LEAVING_SECONDS = 1.0
+"""The longest wait for the line when the program ends."""
+RESTORE = (
+    "\x1b[<u\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l"
+    "\x1b[?2026l\x1b[?7h\x1b[m\x1b[?1049l\x1b[?25h"
+)
+"""Takes back every mode that Textual sets."""
+DEADLY = (signal.SIGTERM, signal.SIGHUP)
+
+
+class CellDriver(LinuxDriver):
+    """Textual's driver for Linux and macOS, with another way out and a more careful way in."""
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._palette = Palette()
+        self._painter = Painter(erases_in_color=erases_in_color())
+        self._wanted = Grid()
+        self._shown = Grid()
+        self._cursor = (0, 0)
+        self._syncs = False
+        self._stale = False
+        self._sender: Sender | None = None
+        self._former: dict[signal.Signals, Any] = {}
+
+    # --- out
+
+    def write(self, data: str) -> None:
+        """Takes a frame into the picture that is wanted; sends anything else as it is."""
+        sender = self._sender
+        if sender is None or not data:
+            return
+        if data in (SYNC_START, SYNC_END):
+            self._syncs = True
+            return
+        with sender.lock:
+            if frames.is_frame(data):
+                self._take(data, sender)
+            else:
+                sender.text(data)
+                if frames.turns_page(data):
+                    self._forget()
+                elif not frames.is_quiet(data):
+                    self._forget()
+                    sender.picture()
+
+    def _take(self, data: str, sender: Sender) -> None:
+        size = self._app.size
+        if (size.width, size.height) != (self._wanted.width, self._wanted.height):
+            self._wanted = Grid(size.width, size.height)
+            self._stale = True
+        if self._stale:
+            self._stale = False
+            self._forget()
+        frame = frames.read(data, size.width, size.height, self._palette)
+        if frame is None:  # let the terminal make of it what it can; nothing is known of its cells until the next frame
+            sender.text(data)
+            self._wanted = Grid(size.width, size.height)
+            self._forget()
+            return
+        for span in frame.spans:
+            self._wanted.put(*span, self._palette)
+        self._cursor = frame.cursor or self._cursor
+        sender.picture()
+
+    def _forget(self) -> None:
+        """Whatever the terminal shows, it is not what was sent."""
+        self._shown = Grid(self._wanted.width, self._wanted.height)
+
+    def _paint(self) -> str:
+        data = self._painter.paint(self._wanted, self._shown)
+        if data and self._cursor != (0, 0):  # an input method shows its window there
+            data += f"\x1b[{self._cursor[1] + 1};{self._cursor[0] + 1}H"
+        return f"{SYNC_START}{data}{SYNC_END}" if self._syncs and len(data) >= SYNC_FROM_BYTES else data
+
+    def redraw(self) -> None:
+        """Sends everything anew, whatever another program has left on the screen."""
+        sender = self._sender
+        if sender is not None:
+            with sender.lock:
+                sender.text("\x1b[m\x1b[?7l\x1b[?25l")
+                self._forget()
+                sender.picture()
+
+    # --- in
+
+    def run_input_thread(self) -> None:
+        """Reads keys and answers until told to stop, or until the terminal is gone."""
+        sender = self._sender
+        if sender is None:
+            return
+        selector = selectors.SelectSelector()
+        selector.register(self.fileno, selectors.EVENT_READ)
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        answers = Answers(sender.answered, lambda: sender.awaits_answer, constants.ESCAPE_DELAY)
+        try:
+            while not self.exit_event.is_set():
+                data = b""
+                if selector.select(0.1):
+                    data = os.read(self.fileno, 4096)
+                    if not data:
+                        self._hung_up()
+                        return
+                if typed := decode(answers.keys(data)):
+                    for event in parser.feed(typed):
+                        self.process_message(event)
+                for event in parser.tick():
+                    self.process_message(event)
+        except OSError:
+            self._hung_up()
+        finally:
+            selector.close()
+
+    def process_message(self, message: Message) -> None:
+        """Notes when the terminal changes its size: it may have moved what it showed."""
+        if isinstance(message, events.Resize):
+            self._stale = True
+        super().process_message(message)
+
+    def _hung_up(self) -> None:
+        """The terminal is gone: ends the program."""
+        with suppress(RuntimeError):  # the loop has ended already
+            self._loop.call_soon_threadsafe(self._app.exit)
+
+    # --- from start to end
+
+    def start_application_mode(self) -> None:
+        """Takes the terminal over, at the start or after the program was suspended."""
+        self._loop = asyncio.get_running_loop()
+        self._sender = Sender(self._file.fileno(), self._paint, self._hung_up)
+        self._sender.start()
+        self._forget()
+        super().start_application_mode()
+        self._sender.ask()
+        if self._wanted.width:
+            self._sender.picture()
+        if threading.current_thread() is threading.main_thread():
+            self._handle_signals()
+
+    def _handle_signals(self) -> None:
+        resized = signal.getsignal(signal.SIGWINCH)
+
+        def note_resize(number: int, frame: FrameType | None) -> None:
+            self._stale = True
+            if callable(resized):
+                resized(number, frame)
+
+        signal.signal(signal.SIGWINCH, note_resize)
+        for number in DEADLY:
+            # one that is ignored (nohup) stays so
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._former[number] = signal.signal(number, self._killed)
+
+    def _killed(self, number: int, frame: FrameType | None) -> None:
+        """Gives the terminal back, and dies of the signal."""
+        if self._sender is not None:
+            self._sender.abandon()
+        signal.signal(number, signal.SIG_DFL)  # a second one need not wait for the line
+        with suppress(OSError):
+            if select.select([], [self._file.fileno()], [], LEAVING_SECONDS)[1]:
+                write(self._file.fileno(), RESTORE.encode())
+        if self.attrs_before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
+        os.kill(os.getpid(), number)
+
+    def disable_input(self) -> None:
+        """Stops reading, once the terminal has answered."""
+        if self._sender is not None and self._key_thread is not None and self._key_thread.is_alive():
+            self._sender.settle(LEAVING_SECONDS)
+        super().disable_input()
+
+    def close(self) -> None:
+        """Sends what is left, and lets the terminal go."""
+        super().close()
+        if self._sender is not None:
+            self._sender.stop(LEAVING_SECONDS)
+            self._sender = None
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+        self._former.clear()
+
+
+def erases_in_color() -> bool:
+    """Whether erased cells take on the background in force (``bce``); GNU screen does not do so, tmux does."""
+    return "TMUX" in os.environ or not os.environ.get("TERM", "").startswith(("screen", "vt", "ansi", "dumb"))

@@ -1,0 +1,48 @@
+"""What comes from the terminal, without the answers that are meant for the sender."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tracetui.app.terminal.sender import ANSWER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Answers:
+    """Takes answers out of what was typed; one that arrives in pieces is put together first."""
+
+    def __init__(self, answered: Callable[[], None], expected: Callable[[], bool], patience: float) -> None:
+        """Sets up.
+
+        Args:
+            answered: called for each answer.
+            expected: whether one may come.
+            patience: seconds that the beginning of an answer is held back for the rest of it.
+        """
+        self._answered, self._expected, self._patience = answered, expected, patience
+        self._held = b""
+        self._since = 0.0
+
+    def keys(self, data: bytes) -> bytes:
+        """What was typed; `data` is what has just been read, empty where nothing came in time."""
+        if not data:
+            if self._held and time.monotonic() - self._since >= self._patience:
+                return self._release()
+            return b""
+        pieces = (self._release() + data).split(ANSWER)
+        for _ in pieces[1:]:
+            self._answered()
+        typed = b"".join(pieces)
+        if self._expected():
+            for length in range(len(ANSWER) - 1, 0, -1):
+                if pieces[-1].endswith(ANSWER[:length]):
+                    self._held, self._since = ANSWER[:length], time.monotonic()
+                    return typed[:-length]
+        return typed
+
+    def _release(self) -> bytes:
+        held, self._held = self._held, b""
+        return held
