@@ -15,7 +15,7 @@ from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.facts import Facts
+from tracetui.analysis.findings.facts import Facts, Pair
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 from tracetui.parsers.trace import KINDS, Note
@@ -131,6 +131,14 @@ def test_steps_that_overlap(recording: Recording):
 @pytest.mark.parametrize("name", [VIM, GPT, DEIT, VIM_NSYS, "chrome/forms/cpu_only_rank34.json.gz"])
 def test_possible_shares(recording: Recording, name: str):
     assert silent("V2", facts(recording(name)))
+
+
+def test_a_range_that_goes_on_after_its_step_is_no_part_of_it():
+    """As an epoch's does that begins inside the first step."""
+    trace = nvtx_trace(
+        ("range", "train_step", 0, 100), ("range", "train_step", 200, 300), ("range", "epoch", 50, 1000),
+    )  # fmt: skip
+    assert silent("V2", facts(trace))
 
 
 def test_shares_without_steps(recording: Recording):
@@ -434,6 +442,27 @@ def test_the_profilers_cost(recording: Recording):
     assert "run.json" in abstains("V8", facts(recording(VIM)))
 
 
+def test_runs_that_can_not_be_compared(recording: Recording):
+    ours, theirs = facts(recording(VIM)), facts(recording("chrome/hta_trace_diff/test.json.gz"))
+    finding = fires("V14", Pair(ours, theirs))
+    assert "gpu" in finding.title
+    assert "Tesla V100" in finding.formula
+    assert silent("V14", Pair(ours, facts(recording("chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"))))
+
+
+def test_runs_of_another_power_mode(recording: Recording):
+    def run(mode: str) -> Facts:
+        return Facts(Run(Path(mode), (recording(VIM),), manifest=manifest(power={"before": {"mode_name": mode}})))
+
+    assert "power" in fires("V14", Pair(run("15W"), run("25W"))).title
+    assert silent("V14", Pair(run("15W"), run("15W")))
+
+
+def test_runs_of_which_nothing_is_known():
+    bare = facts(nvtx_trace(("call", "cudaLaunchKernel", 0, 10)))
+    assert "launch with tracetui profile" in abstains("V14", Pair(bare, bare))
+
+
 def test_code_that_stands_in_for_kernels(recording: Recording, tmp_path):
     said = manifest(workload={"backend": "reference"})
     assert fires("V18", Facts(Run(Path("r"), (recording(DEIT),), manifest=said))).severity == "critical"
@@ -497,7 +526,7 @@ def test_no_rule_cries_wolf(recording: Recording, name: str):
 
 def test_notes_that_mean_an_early_end():
     """What readers say of files that end early is what V16 looks for."""
-    from tracetui.analysis.findings.validity import CUT_SHORT
+    from tracetui.analysis.findings.validity_file import CUT_SHORT
 
     sources = "".join(path.read_text() for path in (Path(__file__).parents[1] / "parsers").rglob("*.py"))
     assert not [words for words in CUT_SHORT if words not in sources]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MODULES = (
     "validity",
+    "validity_file",
+    "validity_ranges",
     "validity_times",
     "validity_counters",
     "validity_run",
@@ -24,6 +26,7 @@ MODULES = (
     "framework",
     "precision",
     "kernels",
+    "kernel_sums",
     "comparison",
     "sweep",
     "memory",

@@ -26,6 +26,8 @@ STREAMS = frozenset(
 """Operators that read and write each element once."""
 ALSO = {"fp32": "tf32_tensor", "fp64": "fp64_tensor", "fp16": "fp16_tensor", "bf16": "bf16_tensor"}
 """What a product of this type may be computed in, whatever the kernel is called."""
+OF_TYPE = {"fp32": "fp32", "tf32": "tf32_tensor", "bf16": "bf16", "fp64": "fp64"}
+"""The precision of a run's type; of others the fastest that is common."""
 CACHE_MIB = {"6.0": 4, "6.1": 3, "7.0": 6, "7.2": 0.5, "7.5": 6, "8.0": 40, "8.6": 6, "8.7": 4, "8.9": 72, "9.0": 60}
 """L2 by compute capability; of others the largest that there is."""
 LARGEST_CACHE_MIB = 128
@@ -182,7 +184,7 @@ def _of_steps(facts: Facts, peaks: Peaks) -> list[Rate]:
     manifest = facts.manifest
     if manifest is None or not manifest.workload.flops_per_step or not facts.sel.steps.height or not facts.kernel_ns:
         return []
-    peak = max(peaks.compute.values(), key=lambda peak: peak.value, default=None)
+    peak = _compute_peak(peaks, OF_TYPE.get(manifest.workload.dtype or "", "fp16"))
     seconds = facts.per_step(facts.kernel_ns) / 1e9
     return [Rate("The whole step", manifest.workload.flops_per_step / seconds, peak, "FLOP/s")] if peak else []
 

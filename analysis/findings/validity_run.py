@@ -199,13 +199,15 @@ def _busy_ns(facts: Facts) -> float | None:
     remark="the two runs differ in more than what is to be compared",
     advice="Repeat one of the runs under the conditions of the other.",
 )
-def not_comparable(pair: Pair, limits: Limits) -> Finding | None:
+def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     """The two runs differ in something that changes times beside the code: GPU, power mode, clocks, versions, batch.
 
     The verdict is that of `tracetui diff`, from both recordings and their run.json: each difference is listed, and
     those that matter by themselves make a difference in time prove nothing about the code.
     """
     verdict = pair.comparable
+    if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
+        return Abstention("V14", "under which conditions both ran: launch with tracetui profile")
     if verdict["verdict"] != "not_comparable":
         return None
     matters = [row for row in verdict["differences"] if row["matters"]]
