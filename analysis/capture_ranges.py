@@ -112,15 +112,24 @@ def phases(sel: Selection) -> Phases:
     distinct = texts.unique().to_list()
     label = {text: _NUMBERED.sub("", text) if text in step_names else text for text in distinct}
     steps = {label.get(text, text) for text in step_names}
+    operators = _operators(sel, host)
     host = host.select(
         "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
         label=texts.replace_strict(label, return_dtype=pl.String), domain=host["domain"].cast(pl.String).fill_null(""),
     ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
-    roles = {name: _role(name, steps) for name in set(label.values())}
+    roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
     host = host.with_columns(role=pl.col("label").replace_strict(roles, return_dtype=pl.String))
     measure = Measure(sel, host)
     named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
     return Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
+
+
+def _operators(sel: Selection, host: pl.DataFrame) -> set[str]:
+    """Names of ranges that PyTorch's `emit_nvtx` made, one a call: ``MmBackward0`` is an operator, no phase."""
+    if sel.trace.info.kind != "nsys":
+        return set()
+    numbered = host.filter(pl.col("sequence").is_not_null() | pl.col("external_id").is_not_null())
+    return set(numbered["name"].unique().cast(pl.String).to_list())
 
 
 def _role(name: str, steps: set[str]) -> str | None:

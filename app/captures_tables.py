@@ -63,9 +63,9 @@ def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
     grid = grid_of(read)
     if grid is not None:
         for role in GRID_ROLES:
-            if any(role in row["phases"] for row in read):
+            if _is_timed(read, role):
                 yield from (_grid(part, role, page) for part in grid.parts(ACROSS))
-    elif roles := [role for role in GRID_ROLES if any(role in row["phases"] for row in shown)]:
+    elif roles := [role for role in GRID_ROLES if _is_timed(shown, role)]:
         yield _ranges(shown, len(read), roles[:SHOWN_ROLES], page)
     if steps := [row for row in shown if row["in_steps"]]:
         yield _steps(steps, len(read), page)
@@ -75,6 +75,11 @@ def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
     yield _top(shown, len(read), page)
     if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
         yield _attention(shown, len(read), page)
+
+
+def _is_timed(found: Iterable[Json], role: str) -> bool:
+    """Whether any capture has a time of such a range: Nsight Compute's know ranges, but not how long they were open."""
+    return any(_phase(row, role, key) is not None for row in found for key, _ in EACH)
 
 
 def label(row: Json) -> str:

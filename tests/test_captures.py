@@ -218,6 +218,20 @@ def test_marks_are_no_ranges(tmp_path):
     assert first(tmp_path).phases.by_name == ()
 
 
+def test_operators_that_emit_nvtx_names_are_no_phases(tmp_path):
+    """``MmBackward0`` of the autograd thread is no backward pass of its own."""
+    file = NsysFile()
+    file.push_pop("backward", 0, 100)
+    for call in range(3):
+        file.push_pop(f"MmBackward0, seq = {call}, op_id = {call}", 10 * call, 10 * call + 5, tid=101)
+        file.launch(GEMM, (10 * call + 1, 10 * call + 2), (20 * call + 5, 20 * call + 15), tid=101)
+    file.write(tmp_path / "a.sqlite")
+    training(tmp_path / "b.sqlite", 1)
+    (backward,) = (phase for phase in first(tmp_path).phases.by_role if phase.role == "backward")
+    assert (backward.names, backward.instances, backward.host_ns) == (("backward",), 1, 100)
+    assert backward.launched_ns == 30
+
+
 def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
     def broken(path):
         if path.name == "xl_ctx128.sqlite":
@@ -273,6 +287,7 @@ def test_nsight_compute_has_ranges_without_a_host(tmp_path):
     assert rows[1]["steps"] is rows[1]["wall_us"] is rows[1]["busy_percent"] is None
     forward = rows[1]["phases"]["forward"]
     assert (forward["launched_us"], forward["launched_ops"], forward["host_total_us"]) == (0.2, 1, None)
+    assert "GPU proj." not in report_text(report(open_path(tmp_path, cache=False)))  # no table of nothing but dashes
 
 
 def test_chrome_traces_are_compared_when_asked(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import ncu_file
 import pytest
 from tui_pilot import opened, press, screen_text
 
@@ -64,3 +65,13 @@ def test_an_ncu_recording_alone_shows_its_own(folder):
     lines = text.splitlines()
     assert "SM %" in lines[3]
     assert "launches" not in lines[2]
+
+
+@pytest.mark.parametrize("presses", range(4))
+def test_a_report_of_no_launch_has_every_table(tmp_path, presses):
+    path = tmp_path / "none.csv"
+    path.write_text(ncu_file.wide_table({"gpu__time_duration.sum": "ns"}, []))
+    texts = screens(path, keys=["6", *["v"] * presses, "enter", "d"])
+    assert not any("bug" in text for text in texts)
+    assert "[6 Counters]" in texts[1]
+    assert "0 launches" in texts[1]

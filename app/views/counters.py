@@ -154,10 +154,11 @@ class CountersView(TableView):
 
     def _kernels(self) -> pl.DataFrame:
         def work() -> pl.DataFrame:
-            parts = self._launches().partition_by("file_number", maintain_order=True)
             tables = [
-                by_kernel(part).with_columns(file=pl.lit(part["file"][0]), file_number=pl.lit(part["file_number"][0]))
-                for part in parts
+                by_kernel(part).with_columns(
+                    file=pl.lit(part["file"].first()), file_number=pl.lit(part["file_number"].first())
+                )
+                for part in _files(self._launches())
             ]
             table = pl.concat(tables).with_columns(_size("grid"), _size("block"), _advice())
             return tell_apart(table.sort("total_ns", "name", descending=[True, False], nulls_last=True))
@@ -220,8 +221,9 @@ class CountersView(TableView):
 
     def _rule_page(self, note: str) -> Page:
         def work() -> pl.DataFrame:
-            parts = self._launches().partition_by("file_number", maintain_order=True)
-            tables = [kernel_rules(part).with_columns(file=pl.lit(part["file"][0])) for part in parts]
+            tables = [
+                kernel_rules(part).with_columns(file=pl.lit(part["file"].first())) for part in _files(self._launches())
+            ]
             return pl.concat(tables).sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
 
         return Page(
@@ -279,6 +281,11 @@ class CountersView(TableView):
             note="means over the profiled launches of each file",
             key="row",
         )
+
+
+def _files(launches: pl.DataFrame) -> list[pl.DataFrame]:
+    """The launches of each file; of files without launches one table that has the columns alone."""
+    return launches.partition_by("file_number", maintain_order=True) or [launches]
 
 
 def _advice() -> pl.Expr:
