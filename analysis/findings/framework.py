@@ -49,7 +49,7 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
 
     A loop launches several kernels for every parameter tensor; ``foreach`` one per operation for many tensors, each of
     which reads and writes all of them again; ``fused`` one that does it all. Parameters are counted by the gradients
-    that autograd accumulates. At stake is all that the optimizer launches, its GPU time and its launches.
+    that autograd accumulates. At stake is the whole step of the optimizer, on the host and on the GPU.
     """
     found = kernel_sorts.optimizer(facts)
     if found is None or not found.kernels.any():
@@ -64,7 +64,7 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     foreach = kernel_sorts.by_name(mine, lambda name: _FOREACH.search(name) is not None)
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
-    bound = _without(facts, found.kernels)
+    bound = gain.of_calls(facts, found.start, found.end, mine["row"].cast(pl.Int64).to_numpy())
     return _optimizer_finding(facts, limits, found, bound, (host, device, per_call), loop=loop)
 
 
@@ -86,7 +86,7 @@ def _optimizer_finding(
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
         ),
         f"{words.ns(facts.per_step(found.host_ns))} on the host, {words.ns(facts.per_step(spent))} on the GPU of"
-        f" {words.ns(facts.step_ns)}; without what it launches: {bound.why}",
+        f" {words.ns(facts.step_ns)}; {bound.why}",
         f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
         "Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor once."

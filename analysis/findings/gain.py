@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.findings.finding import Severity
     from tracetui.analysis.intervals import Ints
-    from tracetui.analysis.whatif import Bools, Replay
+    from tracetui.analysis.whatif import Bools
 
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """From these shares of the step on, what is at stake makes a finding critical, or worth a warning."""
@@ -85,9 +85,13 @@ def gpu_is_limit(facts: Facts) -> bool:
     return 100 * facts.per_step(float(facts.replay.own.sum())) >= GPU_BOUND_PERCENT * median(clean)
 
 
-def of_copies(replay: Replay, start: Ints, end: Ints, mask: Bools, facts: Facts) -> Gain:
-    """The gain without these calls of the host and the copies that they make."""
-    gain = facts.per_step(replay.saved_calls_ns(start, end, mask))
+def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
+    """The gain without these calls (or other stretches) of the host and the device rows that they launch."""
+    replay = facts.replay
+    if replay is None:
+        return Gain(0.0, None, "nothing to replay")
+    inside = (start >= replay.window[0]) & (end <= replay.window[1])
+    gain = facts.per_step(replay.saved_calls_ns(start[inside], end[inside], chosen(facts, rows)))
     return Gain(gain, facts.ceiling(gain), f"{_shortened(gain)} when the launches are replayed without them")
 
 

@@ -52,7 +52,10 @@ def by_name(launched: pl.DataFrame, says: object) -> Bools:
 def categories(launched: pl.DataFrame) -> pl.Series:
     """The category of each launch."""
     known = {name: kernel_names.category(name) for name in launched["name"].cast(pl.String).unique().drop_nulls()}
-    return launched["name"].cast(pl.String).replace_strict(known, default="other", return_dtype=pl.String)
+    names_of: pl.Series = (
+        launched["name"].cast(pl.String).replace_strict(known, default="other", return_dtype=pl.String)
+    )
+    return names_of
 
 
 def on_tensor_cores(facts: Facts) -> Bools:
@@ -157,13 +160,23 @@ def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, st
 class Optimizer:
     """What the optimizer's steps launch."""
 
-    calls: int
-    host_ns: int
-    """What they last on the host."""
+    start: Ints
+    end: Ints
+    """When they begin and end on the host."""
     kernels: Bools
     """Of the launches: those made in them."""
     parameters: float | None
     """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
+
+    @property
+    def calls(self) -> int:
+        """How many there are."""
+        return self.start.size
+
+    @property
+    def host_ns(self) -> int:
+        """What they last on the host."""
+        return int((self.end - self.start).sum())
 
 
 def optimizer(facts: Facts) -> Optimizer | None:
@@ -175,27 +188,30 @@ def optimizer(facts: Facts) -> Optimizer | None:
         return None
     end = pl.col("start") + pl.col("duration")
     reach = end.cum_max().shift(1).over("process", "thread")
+    found = found.sort("start", "duration", descending=[False, True])
     found = found.filter((pl.col("start") >= reach).fill_null(value=True))
-    launch = row_ids(facts.launches["launch"])
     return Optimizer(
-        calls=found.height,
-        host_ns=int(found["duration"].sum()),
-        kernels=_within(facts.trace.host, found["row"].cast(pl.Int64).to_numpy(), launch),
+        start=found["start"].to_numpy(),
+        end=found.select(end)["start"].to_numpy(),
+        kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
         parameters=_parameters(inside, found.height),
     )
 
 
-def _within(host: pl.DataFrame, rows: Ints, calls: Ints) -> Bools:
-    """Which host rows lie in one of the ranges: rows of a thread stand together, a range before what it holds."""
-    place = np.searchsorted(rows, calls, side="right") - 1
-    over = rows[np.maximum(place, 0)]
-    start = host["start"].to_numpy()
-    end = start + host["duration"].to_numpy()
-    same = np.ones(calls.size, np.bool_)
-    for column in ("process", "thread"):
-        lane = host[column].fill_null(-1).to_numpy()
-        same &= lane[over] == lane[np.maximum(calls, 0)]
-    return (calls >= 0) & (place >= 0) & same & (start[np.maximum(calls, 0)] < end[over])
+def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
+    """Which host rows (-1 for none) begin in one of the ranges of their thread, which don't overlap."""
+    lane = ["process", "thread"]
+    known = np.flatnonzero(calls >= 0)
+    begun = host.select(*lane, "start")[calls[known]].with_columns(at=pl.Series(known)).sort("start")
+    inside = begun.join_asof(
+        ranges.select(*lane, "start", end=pl.col("start") + pl.col("duration")).sort("start"),
+        on="start",
+        by=lane,
+        check_sortedness=False,
+    ).filter(pl.col("start") < pl.col("end"))
+    within = np.zeros(calls.size, np.bool_)
+    within[inside["at"].to_numpy()] = True
+    return within
 
 
 def _parameters(inside: pl.DataFrame, calls: int) -> float | None:

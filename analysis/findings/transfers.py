@@ -10,11 +10,12 @@ import polars as pl
 
 from tracetui.analysis import intervals, names
 from tracetui.analysis.activities import activities
-from tracetui.analysis.calltree import row_ids
+from tracetui.analysis.calltree import NONE, row_ids
 from tracetui.analysis.findings import gain, hints, words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
 from tracetui.analysis.memops import operation_name
+from tracetui.analysis.projection import enclosing, lanes_of, walk
 from tracetui.analysis.steps import step_slots
 from tracetui.analysis.whatif import WAITS
 
@@ -102,22 +103,43 @@ def waits(facts: Facts) -> Waits:
 
 
 def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
-    """Who called: an operator that asks the GPU something, else the innermost operator or range, else the call."""
-    parent, kind = row_ids(host["parent"]), host["kind"].cast(pl.String).to_numpy()
-    asks = names.matching(host["name"], ASKS.__contains__)
-    found = rows.copy()
-    settled = np.zeros(rows.size, np.bool_)
-    inner = np.full(rows.size, -1, np.int64)
-    at = parent[rows] if rows.size else rows
-    while at.size and (at >= 0).any():
-        real = at >= 0
-        asking = real & ~settled & asks[at]
-        found[asking], settled = at[asking], settled | asking
-        named = real & (inner < 0) & np.isin(kind[at], ("operator", "annotation"))
-        inner[named] = at[named]
-        at = np.where(real, parent[at], -1)
-    found = np.where(settled, found, np.where(inner >= 0, inner, rows))
-    return host["name"].gather(found).cast(pl.String).alias("owner")
+    """Who called: an operator that asks the GPU something, else the innermost operator, else the call and its range."""
+    parent = row_ids(host["parent"])
+    operator = (host["kind"] == "operator").to_numpy()
+    asks = names.matching(host["name"], ASKS.__contains__) & operator
+    asking, inner = np.full(rows.size, NONE, np.int64), np.full(rows.size, NONE, np.int64)
+    at = parent[rows]
+    while (at != NONE).any():
+        real = at != NONE
+        for found, chosen in ((asking, asks), (inner, operator)):
+            fits = real & (found == NONE) & chosen[at]
+            found[fits] = at[fits]
+        at = np.where(real, parent[at], NONE)
+    owner = np.where(asking != NONE, asking, inner)
+    named = host["name"].cast(pl.String)
+    call, around = named.gather(rows), named.gather(_or_null(_range_around(host, rows)))
+    with_range = pl.select(pl.concat_str(call, pl.lit(" in "), around)).to_series()
+    owners: pl.Series = pl.select(pl.coalesce(named.gather(_or_null(owner)), with_range, call)).to_series()
+    return owners
+
+
+def _or_null(rows: Ints) -> pl.Series:
+    return pl.select(pl.when(pl.Series(rows) >= 0).then(pl.Series(rows))).to_series()
+
+
+def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
+    """The innermost range around each call, -1 for none."""
+    ranges = np.flatnonzero((host["kind"] == "annotation").to_numpy())
+    rows = walk(host, np.concatenate((ranges, calls)))
+    start = host["start"].to_numpy()[rows]
+    above = enclosing(lanes_of(host)[rows], start, start + host["duration"].to_numpy()[rows])
+    is_call = np.isin(rows, calls)
+    while (nested := (above != NONE) & is_call[above]).any():
+        above[nested] = above[above[nested]]
+    place = np.empty(host.height, np.int64)
+    place[rows] = np.arange(rows.size)
+    around = above[place[calls]]
+    return np.where(around == NONE, NONE, rows[around])
 
 
 def pageable_waits(facts: Facts) -> pl.Series:
@@ -131,7 +153,8 @@ def pageable_waits(facts: Facts) -> pl.Series:
         .select("row", "name", before=pl.col("row").shift(1).over("process", "thread", order_by="start"))
     )
     after = calls.filter(pl.col("before").is_in(slow["launch"].implode()))
-    return after.filter(pl.Series(names.matching(after["name"], lambda name: "Synchronize" in name)))["row"]
+    rows: pl.Series = after.filter(pl.Series(names.matching(after["name"], lambda name: "Synchronize" in name)))["row"]
+    return rows
 
 
 @rule(
@@ -242,12 +265,12 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         return None
     if found["pageable"].null_count() == found.height:
         return Abstention("S8", "kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
-    slow, replay = _slow_copies(facts, found, int(1024 * limits.copy_kib)), facts.replay
-    if not slow.height or replay is None:
+    slow = _slow_copies(facts, found, int(1024 * limits.copy_kib))
+    if not slow.height:
         return None
-    start, end = _calls_of(facts, slow, replay.window)
+    start, end = _calls_of(facts, slow)
     host_ns = facts.per_step(float((end - start).sum()))
-    bound = gain.of_copies(replay, start, end, gain.chosen(facts, slow["row"].to_numpy()), facts)
+    bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
     spent = facts.per_step(float((slow["end"] - slow["start"]).sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
     return Finding(
@@ -285,14 +308,12 @@ def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
     )
 
 
-def _calls_of(facts: Facts, slow: pl.DataFrame, window: tuple[int, int]) -> tuple[Ints, Ints]:
-    """When the calls that make these copies begin and end, and the waits for them, as far as they lie in the window."""
+def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
+    """When the calls that make these copies begin and end, and the waits for them."""
     after = facts.trace.host[pageable_waits(facts)]
     known = slow.filter(pl.col("called").is_not_null())
     start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
-    end = np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
-    inside = (start >= window[0]) & (end <= window[1])
-    return start[inside], end[inside]
+    return start, np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
 
 
 @rule(

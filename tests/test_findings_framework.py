@@ -1,0 +1,411 @@
+"""Rules of the framework: precision, casts, the optimizer, attention, fusion, layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from made_run import (
+    ADD,
+    FLIP,
+    H200,
+    HGEMM,
+    LOG_SOFTMAX,
+    ORIN,
+    SGEMM,
+    SOFTMAX,
+    TO_HALF,
+    V100,
+    Made,
+    facts_of,
+    finding,
+    look,
+    missing,
+    silent,
+)  # fmt: skip
+from nsys_file import NsysFile
+
+from tracetui.analysis.findings import kernel_sorts
+from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.findings.facts import Facts
+from tracetui.parsers import open_path
+from tracetui.parsers.run_manifest import Measurement, RunManifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+FRAMEWORK = ("F1", "F2", "F4", "F6", "F7", "F11", "F12")
+VIM, HALF = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
+DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+GPT, GPT_NSYS = "chrome/gpt_small_ctx256.trace.json.gz", "nsys/gpt_small_ctx256.sqlite.gz"
+RESNET = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
+AMD = "chrome/forms/amd_mi250_rocm.json.gz"
+PLAIN_HALF = (
+    "void implicit_convolve_sgemm<__half, __half, 128, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int,"
+    " __half const*, int, __half*, __half const*, kernel_conv_params)"
+)
+DGEMM = "sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_cublas"
+FOREACH = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
+    "::TensorListMetadata<2>, at::native::(anonymous namespace)::TernaryOpScalarFunctor<float, 2, 2, 0>,"
+    " at::native::LerpFunctor<float>, float>(int)"
+)
+FUSED = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
+    "::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4>>(int)"
+)
+
+
+def _busy(*kernels: tuple[str, float], device: dict[str, object] = H200) -> Made:
+    """Two steps in which these kernels (name, µs) follow each other without a pause, launched in time."""
+    made, at = Made(device), 0.0
+    for number in range(2):
+        begin = at
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + len(kernels), begin + sum(k[1] for k in kernels))
+        for place, (name, lasts) in enumerate(kernels):
+            made.launch(name, (begin + place, begin + place + 1), (at, at + lasts))
+            at += lasts
+        made.step(number, begin, at)
+    return made
+
+
+def _value(found: object, label: str) -> object:
+    return next(e.value for e in found.evidence if e.label.startswith(label))  # type: ignore[attr-defined]
+
+
+# --- every rule
+
+
+@pytest.mark.parametrize("rule", FRAMEWORK)
+@pytest.mark.parametrize(
+    "name",
+    ["chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "ncu/vim_basic_stdout_details.csv.gz"],
+)
+def test_rules_abstain_in_words_where_there_is_nothing_to_look_at(
+    recording: Callable[[str], Trace], rule: str, name: str
+) -> None:
+    said = look(rule, facts_of(recording(name)))
+    assert not said.found
+    assert said.abstained[0].missing
+
+
+@pytest.mark.parametrize("name", ["ok", "empty_events", "only_metadata_events", "truncated_mid_event", "missing_dur"])
+def test_no_rule_falls_over_a_damaged_trace(shared_data: Path, name: str) -> None:
+    run = open_path(shared_data / "broken" / f"{name}.json", cache=False)
+    said = find(facts_of(run.main), rules={rule: all_rules()[rule] for rule in FRAMEWORK})
+    assert len(said.checked) + len(said.abstained) >= len(FRAMEWORK)
+
+
+def test_a_clean_gpu_bound_run_is_clean(tmp_path: Path) -> None:
+    facts = _busy((HGEMM, 800), (HGEMM, 150), (ADD, 50)).facts(tmp_path)
+    assert all(silent(rule, facts) for rule in FRAMEWORK)
+
+
+# --- F1: fp32 without TF32
+
+
+def test_f1_is_bounded_by_the_ratio_of_the_peaks(tmp_path: Path) -> None:
+    found = finding("F1", _busy((SGEMM, 800), (HGEMM, 200)).facts(tmp_path))
+    ratio = 989.42976 / 66.90816  # H200: 132 SMs, 2048 FMA at 1.83 GHz by 128 at 1.98 GHz
+    assert _value(found, "fp16 peak by fp32 peak") == pytest.approx(ratio)
+    assert found.impact_ns == pytest.approx(800_000 * (1 - 1 / ratio), abs=1)
+    assert found.ceiling_percent == pytest.approx(80 * (1 - 1 / ratio), abs=0.01)
+    assert _value(found, "step shorter with TF32") == pytest.approx(80 * (1 - 66.90816 / 494.71488), abs=0.01)
+    assert "set_float32_matmul_precision" in found.advice
+    assert "14.8×" in found.formula
+
+
+def test_f1_is_next_to_nothing_on_a_launch_bound_run(recording: Callable[[str], Trace]) -> None:
+    """Half of vim_tiny's kernel time is fp32 GEMMs, and making them faster gains nothing: K14 leaves the advice out."""
+    said = look("F1", facts_of(recording(VIM)))
+    (left_out,) = said.suppressed
+    assert left_out.by == "K14"
+    assert left_out.finding.ceiling_percent == 0
+    assert "does not end earlier" in left_out.finding.formula
+    assert _value(left_out.finding, "of kernel time") == pytest.approx(52.5, abs=0.1)
+
+
+def test_f1_trusts_steps_without_a_profiler_that_the_gpu_is_the_limit(recording: Callable[[str], Trace]) -> None:
+    """20.5 ms of GPU work per step: under nsys a step takes 33.6 ms, and a clean one of 22 ms has no slow host."""
+    trace = recording(GPT_NSYS)
+    assert [each.by for each in look("F1", facts_of(trace)).suppressed] == ["K14"]
+    clean = RunManifest(measurement=Measurement(clean_step_ns=(22_000_000,) * 5))
+    found = finding("F1", facts_of(trace, clean))
+    assert found.impact_ns == pytest.approx(0.782 * 20_283_130 * (1 - 66.90816 / 989.42976), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [_busy((SGEMM, 50), (HGEMM, 950)), _busy((SGEMM, 900), (HGEMM, 100), device=V100), _busy((DGEMM, 900), (ADD, 99))],
+    ids=["little", "no TF32", "fp64"],
+)
+def test_f1_is_silent(made: Made, tmp_path: Path) -> None:
+    assert silent("F1", made.facts(tmp_path))
+
+
+def test_f1_is_silent_about_other_makers(recording: Callable[[str], Trace]) -> None:
+    """ROCm calls the MI250's architecture 9.0."""
+    assert silent("F1", facts_of(recording(AMD)))
+
+
+def test_f1_needs_the_compute_capability(tmp_path: Path, recording: Callable[[str], Trace]) -> None:
+    assert "compute capability" in missing("F1", _busy((SGEMM, 900), device={"id": 0}).facts(tmp_path)).missing
+    assert "compute capability" in missing("F2", facts_of(recording("jax/h200.trace.json.gz"))).missing
+
+
+def test_precision_by_name() -> None:
+    fp32 = kernel_sorts.fp32_matrix_work
+    assert fp32("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4")
+    assert fp32("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)")
+    assert fp32("volta_scudnn_128x64_relu_interior_nn_v1")
+    assert fp32("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int)")
+    for other in (
+        PLAIN_HALF,
+        DGEMM,
+        HGEMM,
+        ADD,
+        "void gemv2T_kernel_val<int, int, float, float, float, float, 128>(int)",
+    ):
+        assert not fp32(other)
+
+
+# --- F2: tensor cores
+
+
+def test_f2_finds_idle_tensor_cores_on_a_v100(recording: Callable[[str], Trace]) -> None:
+    found = finding("F2", facts_of(recording(RESNET)))
+    assert _value(found, "fp16 peak by fp32 peak") == pytest.approx(8.0)
+    assert found.impact_ns == pytest.approx(0.62694 * 99_144_667 * 7 / 8, rel=1e-3)
+    assert "GradScaler" in found.advice
+
+
+def test_f2_looks_for_shapes_where_the_type_would_fit(tmp_path: Path) -> None:
+    found = finding("F2", _busy((PLAIN_HALF, 600), (ADD, 400)).facts(tmp_path))
+    assert _value(found, "of kernel time") == pytest.approx(60)
+    assert "multiples of 8" in found.advice
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        _busy((HGEMM, 1), (SGEMM, 900), device=V100),
+        _busy((SGEMM, 900), (ADD, 100)),
+        _busy((DGEMM, 900), (ADD, 100), device=V100),
+        _busy((ADD, 900), device=V100),
+        _busy((SGEMM, 900), device={**V100, "name": "Tesla P100", "computeMajor": 6}),
+    ],
+    ids=["used", "fp32 is F1's", "fp64", "nothing eligible", "no tensor cores"],
+)
+def test_f2_is_silent(made: Made, tmp_path: Path) -> None:
+    assert silent("F2", made.facts(tmp_path))
+
+
+def test_f2_asks_the_counters(shared_data: Path) -> None:
+    """Of the 43 launches of `ops`, Nsight Compute saw tensor cores in some that do not say so in their names."""
+    run = open_path(shared_data / "ops", cache=False)
+    facts = Facts(run)
+    by_name = kernel_sorts.on_tensor_cores(facts_of(run.main))
+    by_counters = kernel_sorts.on_tensor_cores(facts)
+    assert facts.counters is not None
+    told = dict(facts.counters.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
+    names = facts.launches["name"].cast(str).to_list()
+    assert [bool(used) for used in by_counters] == [told.get(name, bool(used)) for name, used in zip(names, by_name)]  # noqa: B905
+    assert silent("F2", facts)
+
+
+# --- F4: the optimizer
+
+
+def _optimizer(kernel: str, number: int, parameters: int = 0, name: str = "Optimizer.step#AdamW.step") -> Made:
+    """Two steps: 5 ms of GEMMs, then an optimizer that launches so many kernels of 10 µs, each 50 µs apart."""
+    made, at = Made(), 0.0
+    for step in range(2):
+        begin = at
+        made.launch(HGEMM, (at, at + 10), (at + 10, at + 5000))
+        for grad in range(parameters):
+            made.host("cpu_op", "torch::autograd::AccumulateGrad", at + 20 + grad, at + 20.5 + grad)
+        at += 5000
+        made.host("user_annotation", name, at, at + 50 * number)
+        for _ in range(number):
+            made.launch(kernel, (at, at + 10), (at + 15, at + 25))
+            at += 50
+        made.step(step, begin, at)
+    return made
+
+
+def test_f4_counts_kernels_per_parameter(tmp_path: Path) -> None:
+    found = finding("F4", _optimizer(ADD, 80, parameters=20).facts(tmp_path))
+    assert _value(found, "kernels per call") == 80
+    assert _value(found, "parameter tensors") == 20
+    assert _value(found, "optimizer on the host") == 4_000_000
+    assert found.ceiling_percent == pytest.approx(100 * 4 / 9, abs=0.2)
+    assert found.advice.startswith("Pass fused=True")
+    assert "foreach=True" in found.advice
+
+
+def test_f4_suggests_fused_to_foreach(tmp_path: Path) -> None:
+    found = finding("F4", _optimizer(FOREACH, 40, parameters=160).facts(tmp_path))
+    assert "operation by operation (foreach)" in found.title
+    assert "foreach=True" not in found.advice
+
+
+def test_f4_knows_ranges_of_users_and_counts_without_gradients(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.push_pop("optimizer_step", 0, 200_000)
+    for at in range(0, 200_000, 1000):
+        file.launch(ADD, call=(at, at + 500), kernel=(at + 600, at + 700))
+    found = finding("F4", facts_of(open_path(file.write(tmp_path / "a.sqlite"), cache=False).main))
+    assert _value(found, "kernels per call") == 200
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        _optimizer(FUSED, 40, parameters=20),
+        _optimizer(ADD, 6, parameters=3),
+        _optimizer(ADD, 40, parameters=40),
+        _optimizer(ADD, 40, parameters=20, name="my optimizer"),
+    ],
+    ids=["fused", "short", "one per parameter", "no such range"],
+)
+def test_f4_is_silent(made: Made, tmp_path: Path) -> None:
+    assert silent("F4", made.facts(tmp_path))
+
+
+def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
+    """SGD of 2021: three kernels for each of ResNet-50's 161 parameter tensors."""
+    found = finding("F4", facts_of(recording(RESNET)))
+    assert (_value(found, "kernels per call"), _value(found, "parameter tensors")) == (483, 161)
+    adamw = finding("F4", facts_of(recording(DEIT)))  # AdamW of today: 22 kernels for all of them
+    assert _value(adamw, "kernels per call") == 22
+    assert "foreach" in adamw.title
+    assert adamw.ceiling_percent == pytest.approx(10.1, abs=0.1)
+    assert silent("F4", facts_of(recording(GPT)))
+
+
+# --- F6: attention
+
+
+@pytest.mark.parametrize(("name", "chains"), [(GPT, 48), (GPT_NSYS, 36)])
+def test_f6_counts_chains(recording: Callable[[str], Trace], name: str, chains: int) -> None:
+    """12 layers: 4 forward passes, 3 of them in nsys's steps."""
+    facts = facts_of(recording(name))
+    assert kernel_sorts.attention(facts).chains == chains
+    found = finding("F6", facts)
+    assert "scaled_dot_product_attention(" in found.advice
+    assert "memory-efficient" in found.advice
+
+
+def test_f6_stakes_what_stands_between_the_gemms(tmp_path: Path) -> None:
+    made = _busy((HGEMM, 100), (ADD, 30), (SOFTMAX, 50), (ADD, 20), (HGEMM, 100))
+    found = finding("F6", made.facts(tmp_path))
+    assert _value(found, "between the GEMMs") == 100_000
+    assert _value(found, "their GEMMs") == 200_000
+    assert found.impact_ns == 100_000
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        _busy((HGEMM, 100), (LOG_SOFTMAX, 50), (ADD, 9), (HGEMM, 100)),
+        _busy((HGEMM, 100), (SOFTMAX, 50), (LOG_SOFTMAX.replace("softmax_warp", "nll_loss"), 5), (HGEMM, 100)),
+        _busy((SOFTMAX, 50), (ADD, 50)),
+        _busy((HGEMM, 100), *[(ADD, 5)] * 8, (SOFTMAX, 50), (HGEMM, 100)),
+    ],
+    ids=["loss", "other work between", "no GEMM", "too far"],
+)
+def test_f6_is_silent(made: Made, tmp_path: Path) -> None:
+    assert silent("F6", made.facts(tmp_path))
+
+
+@pytest.mark.parametrize("name", [DEIT, VIM, RESNET])
+def test_f6_is_silent_about_fused_attention(recording: Callable[[str], Trace], name: str) -> None:
+    assert silent("F6", facts_of(recording(name)))
+
+
+def test_f6_asks_why_the_math_backend_was_taken(tmp_path: Path) -> None:
+    made = _busy((HGEMM, 100), (SOFTMAX, 50), (HGEMM, 100))
+    made.host("cpu_op", "aten::_scaled_dot_product_attention_math", 0, 3)
+    assert "sdpa_kernel" in finding("F6", made.facts(tmp_path)).advice
+
+
+# --- F7: work that moves more than it computes
+
+
+def test_f7_adds_up_elementwise_norms_and_copies(recording: Callable[[str], Trace]) -> None:
+    found = finding("F7", facts_of(recording(DEIT)))
+    assert "45.3 %" in found.title  # 20.28 + 14.17 + 10.84
+    assert "softmax" not in found.title
+    assert "torch.compile" in found.advice
+
+
+def test_f7_tells_softmax_from_the_rest(tmp_path: Path) -> None:
+    found = finding("F7", _busy((HGEMM, 700), (SOFTMAX, 150), (ADD, 150)).facts(tmp_path))
+    assert found.title == "Work that moves more than it computes: softmax 15.0 % of kernel time"
+    assert found.impact_ns == 150_000
+    both = finding("F7", _busy((HGEMM, 500), (SOFTMAX, 150), (ADD, 350)).facts(tmp_path))
+    assert both.impact_ns == 500_000
+
+
+@pytest.mark.parametrize("name", [VIM, GPT_NSYS])
+def test_f7_is_silent(recording: Callable[[str], Trace], name: str) -> None:
+    assert silent("F7", facts_of(recording(name)))
+
+
+# --- F11: layout
+
+
+def test_f11_names_what_moves_most(tmp_path: Path) -> None:
+    found = finding("F11", _busy((HGEMM, 900), (FLIP, 100)).facts(tmp_path))
+    assert found.impact_ns == 100_000
+    assert "most by flip" in found.title
+    assert "torch.flip" in found.advice
+
+
+def test_f11_on_recordings(recording: Callable[[str], Trace]) -> None:
+    """The published profile of vim_tiny has 5.4 % in flips of its 24 layers, two each; the report missed it."""
+    found = finding("F11", facts_of(recording(VIM)))
+    assert _value(found, "flip, 48 launches per step") == pytest.approx(123_529)
+    assert silent("F11", facts_of(recording(GPT_NSYS)))
+    assert silent("F11", facts_of(recording(RESNET)))
+
+
+# --- F12: casts
+
+
+def test_f12_counts_casts_by_recorded_types(recording: Callable[[str], Trace]) -> None:
+    """fp16 autocast makes vim_tiny slower: 202 launches per step do nothing but convert."""
+    facts = facts_of(recording(HALF))
+    found = finding("F12", facts)
+    assert "202 launches per step" in found.title
+    assert found.impact_ns is not None
+    assert found.impact_ns > 10_000_000
+    assert "no_grad" in found.advice
+
+
+def test_f12_counts_casts_by_name_without_types(tmp_path: Path) -> None:
+    found = finding("F12", _busy((HGEMM, 900), (TO_HALF, 100)).facts(tmp_path))
+    assert found.impact_ns == 100_000
+
+
+def test_f12_believes_types_rather_than_names(tmp_path: Path) -> None:
+    """A copy of fp16 to fp16 is none, whatever its kernel is called."""
+    made = _busy((HGEMM, 900), (TO_HALF, 100))
+    for begin in (0, 1000):
+        types = ["c10::Half", "c10::Half", "Scalar"]
+        made.host("cpu_op", "aten::copy_", begin + 1, begin + 2.5, **{"Input type": types})
+    assert silent("F12", made.facts(tmp_path))
+
+
+@pytest.mark.parametrize("name", [VIM, GPT_NSYS, RESNET])
+def test_f12_is_silent(recording: Callable[[str], Trace], name: str) -> None:
+    assert silent("F12", facts_of(recording(name)))
+
+
+def test_orin_has_its_own_ratio(tmp_path: Path) -> None:
+    found = finding("F1", _busy((SGEMM, 800), (HGEMM, 200), device=ORIN).facts(tmp_path))
+    assert _value(found, "fp16 peak by fp32 peak") == pytest.approx(8.0)
+    assert _value(found, "TF32 peak by fp32 peak") == pytest.approx(4.0)
