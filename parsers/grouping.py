@@ -21,6 +21,8 @@ LEAST_SHARED = 0.5
 """Share of the kernels of the file with fewer of them that two files of one run have in common."""
 TOOLS = {"nsys_report": "nsys", "ncu_report": "ncu", "jax": "chrome"}
 """Kinds of files that one tool writes besides the one it is called by."""
+WITHOUT_TIME_LINE = frozenset({"ncu", "memory_snapshot"})
+"""Tools whose files tell no run's times: runs of nothing else come last."""
 _SUFFIXES = re.compile(r"(\.(\d{13,19}|pt|trace|json|gz|sqlite3?|db|csv|txt|log|pickle|pkl|nsys-rep|ncu-rep|qdrep))+$")
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAYS_NOTHING = frozenset(
@@ -44,7 +46,7 @@ class _Unit:
 
 
 def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[list[Candidate]]:
-    """The runs among the files of a folder, in the order of the first file of each.
+    """The runs among the files of a folder: those with a time line first, then in the order of each one's first file.
 
     Args:
         candidates: the files, the newest first.
@@ -66,7 +68,7 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
             home.candidates += snapshot.candidates
             home.tools |= snapshot.tools
             home.place = min(home.place, snapshot.place)
-    return [unit.candidates for unit in sorted(units, key=lambda unit: unit.place)]
+    return [unit.candidates for unit in sorted(units, key=lambda unit: (unit.tools <= WITHOUT_TIME_LINE, unit.place))]
 
 
 def _tool(candidate: Candidate) -> str:

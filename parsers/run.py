@@ -29,8 +29,8 @@ def open_path(
 ) -> Run:
     """Opens a file or a folder as one run.
 
-    Of a folder with several runs the newest is opened (by the time that `tensorboard_trace_handler` writes into the
-    name, else the first by name); the rest are listed in `Run.others`.
+    Of a folder with several runs the newest with a time line is opened (by the time that `tensorboard_trace_handler`
+    writes into the name, else the first by name), then one without; the rest are listed in `Run.others`.
 
     Args:
         paths: a trace, several traces of one run (ranks, tools), or a folder that holds them.

@@ -55,6 +55,12 @@ def test_bare_names_are_held_against_bare_names() -> None:
     assert len(runs({file("c.json"): {"gemm", "f<1>"}, file("c.csv", "ncu"): {"gemm<4>", "g<2>"}})) == 2
 
 
+def test_runs_without_a_time_line_come_last() -> None:
+    snapshots = (file("z.pickle", "memory_snapshot"), file("y.pickle", "memory_snapshot"))
+    kernels = {file("new.csv", "ncu"): {"other"}, file("a.json"): {"gemm"}, file("b.sqlite", "nsys"): {"relu"}}
+    assert runs(kernels, *snapshots) == [["a.json"], ["b.sqlite"], ["new.csv"], ["z.pickle"], ["y.pickle"]]
+
+
 def test_files_of_one_tool_stay_several() -> None:
     first, second = file("a.json"), file("b.json")
     assert runs({first: {GEMM}, second: {GEMM}}) == [["a.json"], ["b.json"]]
