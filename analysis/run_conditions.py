@@ -169,7 +169,8 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     if (ours.compile or None) != (theirs.compile or None):
         yield Difference("compile", ours.compile, theirs.compile, intended=True)
     yield from _pair("batch", _batch(a), _batch(b), intended=True)
-    for name in sorted(ours.options.keys() | theirs.options.keys()):
+    # a run without any option is one that does not record them
+    for name in sorted(ours.options.keys() | theirs.options.keys()) if ours.options and theirs.options else ():
         if name not in OF_ITS_OWN and ours.options.get(name) != theirs.options.get(name):
             yield Difference(name, ours.options.get(name), theirs.options.get(name), intended=True)
     if ours.backend == theirs.backend == "user" and a.measurement.commands and b.measurement.commands:

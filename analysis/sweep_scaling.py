@@ -103,7 +103,10 @@ def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[P
 
 
 def _excess(known: Sequence[Point], at: int, axis: str, cv: float, beside: Sequence[int]) -> tuple[float, float]:
-    """How far a point lies outside of what each of these neighbours allows: the nearest bound and the least excess."""
+    """How far a point lies outside of what these neighbours allow: the bound it is farthest from, in standard errors.
+
+    None of it counts unless all of them speak against it, by a standard error at least.
+    """
     point = known[at]
     time = point.step_ns or 0.0
     found = []
@@ -117,4 +120,6 @@ def _excess(known: Sequence[Point], at: int, axis: str, cv: float, beside: Seque
         bound = min(max(time, low), high)
         error = cv * math.sqrt(1 / max(point.repeats, 1) + 1 / max(other.repeats, 1))
         found.append((bound, abs(math.log(time / bound)) / error))
-    return min(found, key=lambda pair: pair[1])
+    agreed = min(sigmas for _, sigmas in found) >= 1
+    bound, most = max(found, key=lambda pair: pair[1])
+    return bound, most if agreed else 0.0

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.exit_codes import DONE
-from tracetui.app.formats import format_count, format_percent, format_us, printable
+from tracetui.app.formats import cell_width, format_count, format_percent, format_us, printable
 from tracetui.app.text_findings import finding_lines, finding_markdown
 from tracetui.app.text_report import finish, title
-from tracetui.app.text_table import WIDTH, Column, Page
+from tracetui.app.text_table import GAP, WIDTH, Column, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,7 +189,7 @@ def points_table(found: Json, page: Page) -> Table:
     ]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    return "Points", columns, cells
+    return "Points", *_fitting(columns, cells, ("seen", "FLOPs", "std", "busy", "runs", "kernels"))
 
 
 def comparison_tables(found: Json, page: Page) -> list[Table]:
@@ -221,8 +221,27 @@ def comparison_tables(found: Json, page: Page) -> list[Table]:
             ]
             for row in rows
         ]
-        tables.append((label(one), columns, cells))
+        tables.append((label(one), *_fitting(columns, cells, ("GPU", "kernels", "lost"))))
     return tables
+
+
+def _fitting(
+    columns: list[Column], cells: list[list[str]], spare: Sequence[str]
+) -> tuple[list[Column], list[list[str]]]:
+    """Without the first spare columns, as far as the table would be too wide."""
+    for name in spare:
+        widths = [
+            max(map(cell_width, (column.title, *cell))) for column, cell in zip(columns, _turned(cells), strict=True)
+        ]
+        if sum(widths) + len(GAP) * len(widths) <= WIDTH:
+            break
+        kept = [n for n, column in enumerate(columns) if column.title != name]
+        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
+    return columns, cells
+
+
+def _turned(cells: list[list[str]]) -> list[tuple[str, ...]]:
+    return list(zip(*cells, strict=True))
 
 
 def chart_lines(found: Json) -> tuple[str, list[Line]]:

@@ -1,0 +1,343 @@
+"""Sweeps: points from folders, captures and tables; variants against their baseline; charts; the tab."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sweep_maker import write_run, write_sweep, write_trace
+from tui_pilot import opened, press, screen_text
+
+from tracetui.analysis.report_sweep import sweep_report
+from tracetui.analysis.sweep import read_sweep
+from tracetui.analysis.sweep_compare import baseline, comparisons
+from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.cli import main
+from tracetui.parsers.errors import TraceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.analysis.sweep import Sweep
+
+Points = list[tuple[dict[str, Any], list[float], float, int]]
+
+REDUCTION: Points = [
+    # at small batches the step waits for launches, of which the reduction adds some; FLOPs fall by 68 %
+    ({"batch": batch, "keep": keep}, [step * 0.99, step * 1.01], flops * batch, kernels)
+    for keep, flops, kernels, steps in (
+        (1.0, 35e9, 100, {1: 6000.0, 2: 6100.0, 4: 9000.0, 8: 17000.0}),
+        (0.1, 11e9, 120, {1: 7100.0, 2: 7150.0, 4: 7200.0, 8: 7400.0}),
+    )
+    for batch, step in steps.items()
+]
+
+
+@pytest.fixture
+def reduction(tmp_path: Path) -> Path:
+    return write_sweep(tmp_path / "sweep", REDUCTION)
+
+
+def table(tmp_path: Path, text: str) -> Sweep:
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    return read_sweep(path)
+
+
+# --- folders
+
+
+def test_a_sweep_that_profile_wrote(reduction: Path) -> None:
+    sweep = read_sweep(reduction)
+    assert (sweep.source, sweep.axes, sweep.x_axis) == ("index", ("batch", "keep"), "batch")
+    assert len(sweep.points) == 8
+    assert sweep.base == "the median step without a profiler"
+    first = sweep.points[0]
+    assert first.axes == {"batch": 1, "keep": 0.1}
+    assert first.label == "batch 1, keep 0.1"
+    assert first.step_ns == pytest.approx(7_100_000)  # the median of each run, then of the repeats
+    assert first.std_ns == pytest.approx(7_100_000 * 0.01 * math.sqrt(2))
+    assert (first.repeats, first.kernels, first.gpu_ns, first.flops) == (2, 120, 1_200_000, 11e9)
+    assert first.images_per_s == pytest.approx(1 / 0.0071)
+    assert first.busy_percent == pytest.approx(100 * 1200 / (7100 * 1.2), rel=0.02)  # of the profiled steps
+    assert sweep.cv == pytest.approx(0.01 * math.sqrt(2), rel=1e-3)
+
+
+def test_where_the_variant_overtakes(reduction: Path) -> None:
+    (one,) = comparisons(read_sweep(reduction))
+    assert one.label == "keep 0.1 against 1"
+    assert [row.x for row in one.rows] == [1, 2, 4, 8]
+    assert one.rows[0].speedup == pytest.approx(6000 / 7100)
+    assert one.rows[0].work_removed_percent == pytest.approx(100 * 24 / 35)
+    assert one.rows[3].lost_percent == pytest.approx(100 * (1 - (17000 / 7400) / (35 / 11)))
+    gain = [math.log(6100 / 7150), math.log(9000 / 7200)]
+    expected = math.exp(math.log(2) + gain[0] / (gain[0] - gain[1]) * math.log(2))
+    assert one.crossover.value == pytest.approx(expected)
+    assert one.crossover.interval is not None
+    low, high = one.crossover.interval
+    assert low is not None
+    assert high is not None
+    assert 2 < low < expected < high < 4
+    assert one.crossover.verdict.startswith("0.1 is faster from batch 2.6")
+
+
+def test_no_crossover_in_range(tmp_path: Path) -> None:
+    slower = [(values, [2 * step for step in steps] if values["keep"] == 0.1 else steps, flops, kernels)
+              for values, steps, flops, kernels in REDUCTION if values["batch"] < 4]  # fmt: skip
+    (one,) = comparisons(read_sweep(write_sweep(tmp_path / "sweep", slower)))
+    assert one.crossover.value is None
+    assert one.crossover.verdict == "no crossover in range: 0.1 is slower at every batch from 1 to 2"
+
+
+def test_without_repeats_an_interval_can_not_be_told(tmp_path: Path) -> None:
+    once: Points = [(values, steps[:1], flops, kernels) for values, steps, flops, kernels in REDUCTION]
+    (one,) = comparisons(read_sweep(write_sweep(tmp_path / "sweep", once)))
+    assert one.crossover.value is not None
+    assert one.crossover.interval is None
+    assert "without repeats" in one.crossover.verdict
+
+
+def test_an_interval_that_leaves_the_range(tmp_path: Path) -> None:
+    noisy: Points = [
+        ({"batch": batch, "keep": keep}, [0.8 * step, 1.2 * step], 1e9, 5)
+        for batch, steps in {1: (1000.0, 1020.0), 2: (1000.0, 980.0)}.items()
+        for keep, step in zip((1.0, 0.5), steps, strict=True)
+    ]
+    (one,) = comparisons(read_sweep(write_sweep(tmp_path / "sweep", noisy)))
+    assert one.crossover.interval == (None, None)
+    assert "between below the range and above it" in one.crossover.verdict
+
+
+def test_a_failed_point_is_said(reduction: Path) -> None:
+    folder = reduction / "batch=1,keep=0.1" / "repeat-1"
+    (folder / "trace.pt.trace.json").unlink()
+    sweep = read_sweep(reduction)
+    assert sweep.points[0].repeats == 1
+    assert any("batch=1,keep=0.1/repeat-1" in note for note in sweep.notes)
+
+
+def test_an_index_that_points_elsewhere_is_not_followed(reduction: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "outside", [100.0] * 3, {"k": (1, 1.0)})
+    index = json.loads((reduction / "sweep.json").read_text())
+    index["points"].append({"values": {"batch": 99}, "folder": "../outside", "repeat": 1})
+    index["points"].append({"values": "none"})
+    (reduction / "sweep.json").write_text(json.dumps(index))
+    sweep = read_sweep(reduction)
+    assert 99 not in sweep.values("batch")
+    assert len(sweep.notes) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", '{"schema": "other/1"}'])
+def test_without_a_usable_index_the_runs_tell(reduction: Path, text: str) -> None:
+    (reduction / "sweep.json").write_text(text)
+    sweep = read_sweep(reduction)
+    assert (sweep.source, set(sweep.axes), len(sweep.points)) == ("runs", {"batch", "keep"}, 8)
+
+
+def test_captures_by_their_names(tmp_path: Path) -> None:
+    for name, step, calls in (("m_bs1", 500.0, 3), ("m_bs2", 510.0, 3), ("m_bs16", 900.0, 6)):
+        write_trace(tmp_path / f"{name}.json", [step, step + 2, step], {"k": (calls, 20.0)})
+    sweep = read_sweep(tmp_path)
+    assert (sweep.source, sweep.axes) == ("captures", ("batch",))
+    assert [(p.axes["batch"], p.step_ns, p.kernels, p.gpu_ns) for p in sweep.points] == [
+        (1, 500_000, 3, 60_000), (2, 510_000, 3, 60_000), (16, 900_000, 6, 120_000),
+    ]  # fmt: skip
+    assert sweep.points[2].images_per_s == pytest.approx(16 / 900e-6)
+
+
+def test_captures_that_number_their_repeats(tmp_path: Path) -> None:
+    for name, step in (("b1_run1", 500.0), ("b1_run2", 520.0), ("b4_run1", 600.0), ("b4_run2", 640.0)):
+        write_trace(tmp_path / f"{name}.json", [step] * 3, {"k": (1, 20.0)})
+    sweep = read_sweep(tmp_path)
+    assert [(p.axes, p.repeats) for p in sweep.points] == [({"batch": 1}, 2), ({"batch": 4}, 2)]
+
+
+def test_recorded_captures(shared_data: Path) -> None:
+    sweep = read_sweep(shared_data / "chrome" / "kineto_samples")
+    assert sweep.axes == ("workers",)
+    assert [point.axes["workers"] for point in sweep.points] == [0, 4]
+    assert sweep.points[0].step_ns == pytest.approx(177_443_000)
+
+
+def test_one_run_is_no_sweep(tmp_path: Path) -> None:
+    write_trace(tmp_path / "a.json", [500.0] * 3, {"k": (1, 20.0)})
+    with pytest.raises(TraceError, match="no sweep"):
+        read_sweep(tmp_path)
+    with pytest.raises(TraceError, match="no such"):
+        read_sweep(tmp_path / "missing")
+
+
+# --- tables
+
+
+def test_a_table_as_the_guide_writes_it(tmp_path: Path) -> None:
+    sweep = table(tmp_path, "batch_size,token_reduction,throughput_img_s,latency_ms\n1,no,100,10\n8,no,400,20\n")
+    assert sweep.axes == ("batch",)
+    assert [(p.step_ns, p.images_per_s, p.seen) for p in sweep.points] == [(10e6, 100, 1.0), (20e6, 400, 8.0)]
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "step_ns"),
+    [
+        ("Batch Size;Latency [us]", "{};250", 250e3),
+        ("bs\tTime (s)", "{}\t0.5", 0.5e9),
+        ("BS,step_ns", "{},1500", 1500),
+        ("batch , mean latency ms", "{} , 2.5", 2.5e6),
+        ("batch,latency", "{},2.5 ms", 2.5e6),
+        ("# made by a script\nbatch,img/s", "{},{}", 1e9),
+        ('"Batch","Samples per second"', '"{}","{}"', 1e9),
+        ("batch,FPS", "{},{}", 1e9),
+        ("batch_size,throughput(img/s)", "{},{}", 1e9),
+        ("\ufeffbatch,duration_ms", "{},4", 4e6),
+    ],
+)
+def test_headers_are_matched_loosely(tmp_path: Path, head: str, row: str, step_ns: float) -> None:
+    lines = [row.replace("{}", str(batch)) for batch in (1, 2)]
+    sweep = table(tmp_path, "\n".join([head, *lines, ""]))
+    assert sweep.axes == ("batch",)
+    assert [point.step_ns for point in sweep.points] == [pytest.approx(step_ns)] * 2
+
+
+def test_work_types_and_columns_of_other_things(tmp_path: Path) -> None:
+    sweep = table(
+        tmp_path,
+        "model,precision,bs,GMACs,latency_ms,gpu_mem_mb,speedup,seed\n"
+        "a,fp32,1,2.5,10,900,1,0\na,fp16,1,2.5,8,700,1.25,0\na,fp32,1,2.5,12,900,1,1\na,fp16,2,5,OOM,,,0\n",
+    )
+    assert sweep.axes == ("dtype", "batch")
+    assert [p.flops for p in sweep.points] == [5e9, 10e9, 5e9]
+    by_label = {p.label: p for p in sweep.points}
+    assert by_label["dtype fp32, batch 1"].repeats == 2  # the seed numbers them
+    assert by_label["dtype fp16, batch 2"].problem == "line 5 has no time"
+    assert "gpu_mem_mb, speedup" in sweep.notes[0]
+
+
+def test_rows_that_are_short_or_wrong(tmp_path: Path) -> None:
+    sweep = table(tmp_path, "batch,latency_ms\n1,5\n2\n\n4,fast\n8,-1\n16,1e309\n")
+    assert [p.step_ns for p in sweep.points][:2] == [5e6, None]
+    assert any("line 5" in note for note in sweep.notes)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "a,b\n1,2\n", "batch\n1\n", "latency_ms\n1\n", "\x00\x01\xff,;\n"])
+def test_what_is_no_table_of_a_sweep(tmp_path: Path, text: str) -> None:
+    with pytest.raises(TraceError, match="no table of a sweep"):
+        table(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("axis", "values", "base"),
+    [
+        ("keep", [0.1, 0.5, 1.0], 1.0),
+        ("token_reduction", ["0.1", "none"], "none"),
+        ("token_reduction", [0, 1], 0),
+        ("token_reduction", ["False", "True"], "False"),
+        ("dtype", ["bf16", "fp16", "fp32"], "fp32"),
+        ("model", ["first", "second"], "first"),
+        ("compile", ["False", "True"], "False"),
+    ],
+)
+def test_the_baseline(axis: str, values: list[Any], base: object) -> None:
+    assert baseline(axis, values) == base
+
+
+# --- reports
+
+POINT = {"batch", "keep", "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops",
+         "batch_seen", "problem", "findings"}  # fmt: skip
+
+
+def test_the_contract(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(reduction), "--format", "json", "--no-cache"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "tracetui.sweep/1"
+    assert found["axes"] == ["batch", "keep"]
+    assert all(set(point) == POINT for point in found["points"])
+    assert set(found["crossover"]) == {"axis", "value", "interval", "verdict"}
+    assert found["crossover"]["value"] == pytest.approx(2.668, abs=0.001)
+    assert found == json.loads(json.dumps(sweep_report(read_sweep(reduction)) | {"path": str(reduction)}))
+
+
+def test_the_text_answers_the_question(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(reduction), "--no-cache"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text.replace("\n", " ")
+    assert "68.6 %" in text  # the work removed, beside the speed-up
+    assert "step time, log-log" in text
+    assert main(["sweep", str(reduction), "--ascii", "--no-cache"]) == 0
+    assert capsys.readouterr().out.isascii()
+
+
+def test_csv_and_markdown(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(reduction), "--format", "csv", "--no-cache"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("batch,keep,step_us,std_us,repeats")
+    assert len(lines) == 9
+    assert main(["sweep", str(reduction), "--format", "markdown", "--no-cache"]) == 0
+    assert "| batch | keep | step |" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_sweep_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(tmp_path)]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+# --- charts
+
+
+def chart(lines: list[Line], width: int = 60, height: int = 12, **options: Any) -> list[str]:
+    return line_chart(lines, width, height, x_title="batch", y_title="time", x_label=lambda v: f"{v:g}",
+                      y_label=lambda v: f"{v:.3g}", **options)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [24, 60, 200])
+@pytest.mark.parametrize("height", [6, 12, 40])
+@pytest.mark.parametrize("log", [True, False])
+def test_a_chart_keeps_to_its_room(width: int, height: int, log: bool) -> None:
+    lines = [Line("a", ((1, 5), (2, 6), (1024, 9e9))), Line("b" * 40, ((1, 7), (2, 0)))]
+    drawn = chart(lines, width, height, log=log, ascii=True)
+    assert 0 < len(drawn) <= height
+    assert max(map(len, drawn)) <= width
+    assert "".join(drawn).isascii()
+
+
+def test_a_line_in_proportion_is_straight_on_logarithmic_axes() -> None:
+    drawn = chart([Line("a", tuple((2.0**n, 3.0 * 2**n) for n in range(5)))], 60, 8)
+    marks = [(row, line.index("o")) for row, line in enumerate(drawn) if "o" in line and "│" in line]
+    assert len(marks) == 5
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(marks)]
+    assert {step[0] for step in steps} == {1}
+    assert max(step[1] for step in steps) - min(step[1] for step in steps) <= 1
+
+
+def test_one_point_and_no_point() -> None:
+    assert chart([]) == []
+    assert chart([Line("a", ((0, 1), (1, 0)))], log=True) == []
+    assert any("o" in row for row in chart([Line("a", ((1, 5),))]))
+
+
+# --- the tab
+
+
+async def test_the_tab(reduction: Path) -> None:
+    async with opened(reduction / "batch=1,keep=1.0" / "repeat-1", tab="sweep", size=(100, 40)) as (app, pilot):
+        text = screen_text(app)
+        assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text
+        assert "step time, log-log" in text
+        assert "8 points" in text
+        await press(pilot, "L")
+        assert "samples per second, log-log" in screen_text(app)
+        await press(pilot, "v")
+        assert "speed-up" in screen_text(app)
+        assert "slower" in screen_text(app)
+        await press(pilot, "v")
+        assert "D6" in screen_text(app)
+
+
+async def test_a_run_without_a_sweep_says_how_to_make_one(tmp_path: Path) -> None:
+    write_trace(tmp_path / "a.json", [500.0] * 3, {"k": (1, 20.0)})
+    async with opened(tmp_path / "a.json", tab="sweep") as (app, _):
+        assert "--sweep batch=1,2,4" in screen_text(app)
