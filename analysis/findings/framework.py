@@ -122,19 +122,18 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         "F6",
         gain.severity(bound.ceiling_percent),
         f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {hints.per(facts)}, {words.percent(share or 0.0)} of kernel time between the GEMMs",
+        f" {hints.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
         (
             Evidence(
                 f"between the GEMMs, {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
             ),
-            Evidence("of kernel time", share or 0.0, "%", kernel_sorts.proof(facts, found.between)),
+            Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", kernel_sorts.proof(facts, found.between)),
             Evidence(
                 f"their GEMMs {hints.per(facts)}", facts.per_step(gemms), "ns", kernel_sorts.proof(facts, found.gemms)
             ),
             Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share or 0.0)}; without what stands between"
-        f" the GEMMs: {bound.why}",
+        f"{kernel_sorts.worked_out(facts, found.between)}; without what stands between the GEMMs: {bound.why}",
         f"{words.things(limits.chains, 'chain')} or more",
         _attention_advice(facts, found),
         impact_ns=bound.ns,
@@ -197,14 +196,14 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "F7",
         gain.severity(bound.ceiling_percent),
-        f"Work that moves more than it computes: {' and '.join(parts)} of kernel time",
+        f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
         tuple(
             Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
             for name, spent in sorted(sums, key=lambda part: -part[1])
             if spent
         ),
         f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
-        f" {words.ns(facts.kernel_ns)}; without"
+        f" {words.ns(kernel_sorts.whole_ns(facts))}; without"
         f" {'all of it' if much and many else 'softmax' if much else 'the latter'}: {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
@@ -264,7 +263,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "F11",
         gain.severity(bound.ceiling_percent),
-        f"Moving data takes {words.percent(share)} of kernel time, most by {sorts['sort'][0]}:"
+        f"Moving data takes {words.percent(share)} of {kernel_sorts.base(facts)}, most by {sorts['sort'][0]}:"
         f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {hints.per(facts)}",
         tuple(
             Evidence(
@@ -275,7 +274,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
             )
             for row in sorts.iter_rows(named=True)
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; without them: {bound.why}",
+        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
         _layout_advice(str(sorts["sort"][0])),
         impact_ns=bound.ns,

@@ -49,7 +49,8 @@ def capability(facts: Facts) -> str | None:
     told = {d.compute_capability for d in facts.trace.info.devices if d.id in used or not used}
     if facts.manifest is not None and not told - {None}:
         told = {device.compute_capability for device in facts.manifest.device}
-    return next(iter(told)) if len(told) == 1 else None
+    only = next(iter(told)) if len(told) == 1 else None
+    return only if only and re.fullmatch(r"\d+\.\d+", only) else None
 
 
 def is_compiled(facts: Facts) -> bool:

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetui.analysis import names
 from tracetui.analysis.calltree import row_ids
+from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Query
 from tracetui.analysis.run_join import conventions_of
 from tracetui.parsers import kernel_names
@@ -63,10 +64,27 @@ def on_tensor_cores(facts: Facts) -> Bools:
     return by_name(facts.launches, conventions_of(facts.counters).uses_tensor_cores)
 
 
+def whole_ns(facts: Facts) -> int:
+    """The base of shares: all kernel time but communication, which mostly waits for other ranks."""
+    apart = facts.kernels.filter(pl.col("category") == "communication")
+    return facts.kernel_ns - int(apart["total_ns"].sum())
+
+
+def base(facts: Facts) -> str:
+    """That base in words."""
+    return "kernel time" if whole_ns(facts) == facts.kernel_ns else "kernel time without communication"
+
+
 def spent(facts: Facts, mask: Bools) -> tuple[int, float | None]:
-    """Time of the chosen launches, ns, and its share of kernel time, percent."""
-    total = int(np.where(mask, facts.launches["duration"].fill_null(0).to_numpy(), 0).sum())
-    return total, facts.share_of_kernels(total)
+    """Time of the chosen launches, ns, and its share of `whole_ns`, percent."""
+    total, whole = int(np.where(mask, facts.launches["duration"].fill_null(0).to_numpy(), 0).sum()), whole_ns(facts)
+    return total, 100 * total / whole if whole else None
+
+
+def worked_out(facts: Facts, mask: Bools) -> str:
+    """How that share comes about: ``2.45 ms of 23.1 ms = 10.6 %``."""
+    total, share = spent(facts, mask)
+    return f"{words.ns(total)} of {words.ns(whole_ns(facts))} = {words.percent(share or 0.0)}"
 
 
 def proof(facts: Facts, mask: Bools) -> Query:

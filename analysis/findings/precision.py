@@ -52,7 +52,7 @@ def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidenc
     spent, share = kernel_sorts.spent(facts, mask)
     proof = kernel_sorts.proof(facts, mask)
     yield Evidence(f"GEMMs, convolutions, attention {hints.per(facts)}", facts.per_step(spent), "ns", proof)
-    yield Evidence("of kernel time", share or 0.0, "%", proof)
+    yield Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", proof)
     yield Evidence("compute capability", hints.capability(facts) or "")
     if half:
         yield Evidence("fp16 peak by fp32 peak", half.value, "×")
@@ -110,13 +110,13 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     return Finding(
         "F1",
         gain.severity(bound.ceiling_percent),
-        f"{words.percent(share)} of kernel time is fp32 matrix work on plain FMA units; the tensor cores idle",
+        f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, with idle"
+        " tensor cores",
         (
             *_evidence(facts, slow, half),
             *_with_tf32(facts, rows),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; in fp16 or bf16 ({_faster(half)}):"
-        f" {bound.why}",
+        f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
         'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range'
@@ -170,14 +170,13 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     return Finding(
         "F2",
         gain.severity(bound.ceiling_percent),
-        f"No kernel uses tensor cores, and {words.percent(share)} of kernel time could",
+        f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_sorts.base(facts)} could",
         (
             *_evidence(facts, could, half),
             Evidence("on tensor cores", used, "ns", Query("kernels")),
             *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; on tensor cores ({_faster(half)}):"
-        f" {bound.why}",
+        f"{kernel_sorts.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
         f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
         f" could be, compute capability {limits.capability:g} or later",
         (
@@ -217,14 +216,14 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "F12",
         gain.severity(bound.ceiling_percent),
-        f"Converting types takes {words.percent(share)} of kernel time, in"
+        f"Converting types takes {words.percent(share)} of {kernel_sorts.base(facts)}, in"
         f" {words.things(facts.per_step(number), 'launch', 'launches')} {hints.per(facts)}",
         (
             Evidence(f"conversions {hints.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
-            Evidence("of kernel time", share, "%", kernel_sorts.proof(facts, mask)),
+            Evidence(f"of {kernel_sorts.base(facts)}", share, "%", kernel_sorts.proof(facts, mask)),
             Evidence("launches, of all", 100 * number / mask.size, "%", kernel_sorts.proof(facts, mask)),
         ),
-        f"{words.ns(spent)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}; without them: {bound.why}",
+        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
         "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of"
         " autocast; in training one autocast around the whole forward pass, so that its cache holds converted weights"
