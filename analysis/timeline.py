@@ -1,0 +1,355 @@
+"""A trace as lanes on one axis: steps, GPUs with their streams, threads; built once, then any stretch of it at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.calltree import row_ids
+from tracetui.analysis.idle import gaps
+from tracetui.analysis.module_tree import module_tree
+from tracetui.analysis.projection import lanes_of
+from tracetui.analysis.selection import select
+from tracetui.analysis.timeline_rows import NONE, Row, rows_of
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.module_tree import ModuleTree
+    from tracetui.parsers import Trace
+
+    Ids = NDArray[np.uint32]
+    Mask = NDArray[np.bool_]
+
+SOURCES = ("steps", "host", "device", "idle")
+"""What the events of a lane are rows of: a frame of the trace, or the gaps of its GPUs."""
+
+_HOST_LANES = {
+    "ranges": ("annotation",),
+    "modules": ("module",),
+    "calls": ("operator", "dataloader", "runtime", "driver", "overhead"),
+    "system": ("os",),
+    "python": ("python",),
+}
+"""The lanes of a thread, in order, and the kinds of host events in each."""
+_WORK = ("kernel", "memcpy", "memset", "graph")
+_COPIES = ("memcpy", "memset")
+LANES = ("steps", "idle", "gpu ranges", "stream", "copies", "syncs", *_HOST_LANES)
+"""Kinds of lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Rows of events that belong together."""
+
+    kind: str
+    """One of `LANES`."""
+    source: str
+    """One of `SOURCES`."""
+    rows: tuple[Row, ...]
+    device: int | None = None
+    stream: int | None = None
+    process: int | None = None
+    thread: int | None = None
+    name: str = ""
+    """What the trace calls the thread or the stream, if anything."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from the others of its trace."""
+        return self.kind, self.device, self.stream, self.process, self.thread
+
+    @property
+    def size(self) -> int:
+        """How many events it has."""
+        return sum(row.size for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An event of a timeline."""
+
+    lane: int
+    row: int
+    """Of the lane."""
+    position: int
+    """In the row."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The lanes of a trace. Events refer to rows of its frames."""
+
+    trace: Trace
+    lanes: tuple[Lane, ...]
+    start: int
+    end: int
+    """Of the first and the last event, ns on the trace's clock."""
+    gaps: pl.DataFrame
+    """When a whole GPU is idle, and why (`analysis.idle.gaps`)."""
+    launches: Ints
+    """The host row that launched each device row, or -1."""
+
+    @property
+    def zero(self) -> int:
+        """The time that is shown as 0: the recording's begin, else the first event's."""
+        window = self.trace.info.window
+        return min(window[0], self.start) if window is not None else self.start
+
+    def row(self, place: Place) -> Row:
+        """The row an event stands in."""
+        return self.lanes[place.lane].rows[place.row]
+
+    def event(self, place: Place) -> int:
+        """The event's row in the frame of its lane's source."""
+        return int(self.row(place).events[place.position])
+
+    def span(self, place: Place) -> tuple[int, int]:
+        """When the event begins and ends; an instant lasts 1 ns."""
+        row = self.row(place)
+        return int(row.start[place.position]), row.end(place.position)
+
+    def record(self, place: Place) -> dict[str, object]:
+        """Everything its frame says of an event."""
+        return self.frame(self.lanes[place.lane].source).row(self.event(place), named=True)
+
+    def frame(self, source: str) -> pl.DataFrame:
+        """The frame that events of a source are rows of."""
+        if source == "idle":
+            return self.gaps
+        frame: pl.DataFrame = getattr(self.trace, source)
+        return frame
+
+    def name(self, place: Place) -> str:
+        """What an event is called."""
+        return self.names(self.lanes[place.lane].source, [self.event(place)])[0]
+
+    def names(self, source: str, events: list[int]) -> list[str]:
+        """What some events are called, of a gap why it is."""
+        column = "cause" if source == "idle" else "name"
+        found = self.frame(source)[column].gather(events).cast(pl.String)
+        return [name or "" for name in found]
+
+    def kinds(self, source: str, events: list[int]) -> list[str]:
+        """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source."""
+        if source not in ("host", "device"):
+            return [source] * len(events)
+        return [str(kind) for kind in self.frame(source)["kind"].gather(events).cast(pl.String)]
+
+    @cached_property
+    def modules(self) -> ModuleTree:
+        """The module calls of the trace."""
+        return module_tree(self.trace)
+
+    # --- from one event to another
+
+    def find(self, source: str, event: int) -> Place | None:
+        """Where a row of a frame stands; null where it has no place in time."""
+        start = self.frame(source)["start"][event]
+        if start is None:
+            return None
+        for number, lane in enumerate(self.lanes):
+            if lane.source == source and lane.kind != "copies" and self._may_hold(lane, event):
+                for depth, row in enumerate(lane.rows):
+                    if (position := row.position(event, int(start))) != NONE:
+                        return Place(number, depth, position)
+        return None
+
+    def _may_hold(self, lane: Lane, event: int) -> bool:
+        if lane.source != "host":
+            return True
+        process, thread = self.trace.host.select("process", "thread").row(event)
+        return (process, thread) == (lane.process, lane.thread)
+
+    def launch_of(self, place: Place) -> Place | None:
+        """The call that launched a device event; null where it is not known."""
+        if self.lanes[place.lane].source != "device":
+            return None
+        launch = int(self.launches[self.event(place)])
+        return self.find("host", launch) if launch != NONE else None
+
+    def work_of(self, place: Place) -> Place | None:
+        """The first GPU activity that a host event launched, itself or anything below it on its thread."""
+        lane = self.lanes[place.lane]
+        if lane.source != "host":
+            return None
+        rows = np.flatnonzero(self.launches == self.event(place))
+        if not rows.size:
+            rows = self.launched(lane.process, lane.thread, *self.span(place))
+        return self.find("device", int(rows[0])) if rows.size else None
+
+    def launched(self, process: int | None, thread: int | None, start: int, end: int) -> Ints:
+        """Device rows launched by a thread in a stretch of time, in the order of the frame."""
+        called, rows = self._by_launch
+        low, high = np.searchsorted(called, [start, end])
+        found = np.sort(rows[low:high])
+        if not found.size:
+            return found
+        calls = self.trace.host.select("process", "thread")[self.launches[found]]
+        same = calls.select(pl.col("process").eq_missing(process) & pl.col("thread").eq_missing(thread)).to_series()
+        own: Ints = found[same.to_numpy()]
+        return own
+
+    @cached_property
+    def _by_launch(self) -> tuple[Ints, Ints]:
+        """When the launching calls began, ascending, and the device rows they launched."""
+        rows = np.flatnonzero(self.launches != NONE)
+        called = self.trace.host["start"].to_numpy()[self.launches[rows]]
+        order = np.argsort(called, kind="stable")
+        return called[order], rows[order]
+
+    def same_name(self, place: Place, step: int) -> Place | None:
+        """The next (`step` 1) or the previous (-1) event of the same name in the lane; null where there is none."""
+        lane = self.lanes[place.lane]
+        column = self.frame(lane.source)["cause" if lane.source == "idle" else "name"]
+        wanted = column[self.event(place)]
+        codes = column.to_physical() if column.dtype != pl.String else column
+        code = codes[self.event(place)]
+        if wanted is None:
+            return None
+        here = self.span(place)[0]
+        best: tuple[int, int, Place] | None = None
+        for depth, row in enumerate(lane.rows):
+            for position in _onward(row, place, depth, here, step):
+                low, high = position
+                part = codes.gather(row.events[low:high])
+                hits = (part == code).arg_true()
+                if hits.len():
+                    at = low + int(hits[0] if step > 0 else hits[-1])
+                    order = (int(row.start[at]) * step, depth * step)
+                    if best is None or order < best[:2]:
+                        best = (*order, Place(place.lane, depth, at))
+                    break
+        return best[2] if best else None
+
+
+_CHUNK = 1 << 16
+
+
+def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterator[tuple[int, int]]:
+    """Stretches of positions after, or before, an event, the nearest first."""
+    if step > 0:
+        begin = place.position + 1 if depth == place.row else int(
+            np.searchsorted(row.start, here, side="left" if depth > place.row else "right")
+        )  # fmt: skip
+        for low in range(begin, row.size, _CHUNK):
+            yield low, min(low + _CHUNK, row.size)
+    else:
+        end = place.position if depth == place.row else int(
+            np.searchsorted(row.start, here, side="right" if depth < place.row else "left")
+        )  # fmt: skip
+        for high in range(end, 0, -_CHUNK):
+            yield max(high - _CHUNK, 0), high
+
+
+def timeline(trace: Trace) -> Timeline | None:
+    """The lanes of a whole trace; null where nothing in it has a place in time."""
+    idle = gaps(select(trace))
+    idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
+        pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)
+    )  # fmt: skip
+    lanes = tuple(lane for lane in (*_steps(trace), *_gpus(trace, idle), *_threads(trace)) if lane.rows)
+    if not lanes:
+        return None
+    start = min(int(row.start[0]) for lane in lanes for row in lane.rows)
+    end = max(_last(row) for lane in lanes for row in lane.rows)
+    return Timeline(trace, lanes, start, end, idle, row_ids(trace.device["launch"]))
+
+
+def _last(row: Row) -> int:
+    return int(row.reach[-1]) if row.reach is not None else row.end(row.size - 1)
+
+
+def _times(frame: pl.DataFrame) -> tuple[Ints, Ints, Ids]:
+    """Starts, ends and row numbers of what has a place in time, by start, the longer first."""
+    rows = frame.select("start", "duration").with_row_index("row").filter(pl.col("start").is_not_null())
+    if not rows["start"].is_sorted():
+        rows = rows.sort("start", maintain_order=True)
+    start = rows["start"].to_numpy()
+    return start, start + rows["duration"].fill_null(0).to_numpy(), rows["row"].to_numpy()
+
+
+def _steps(trace: Trace) -> Iterator[Lane]:
+    start, end, events = _times(trace.steps)
+    yield Lane("steps", "steps", tuple(rows_of(events, start, end)[0]))
+
+
+def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
+    start, end, events = _times(trace.device)
+    kind = trace.device["kind"].to_physical().to_numpy()[events]
+    device = trace.device["device"].fill_null(NONE).to_numpy()[events]
+    stream = trace.device["stream"].fill_null(NONE).to_numpy()[events]
+    names = {(process, thread): name for process, thread, name in trace.info.threads}
+
+    def lane(what: str, rows: Mask, number: int, of: int = NONE) -> Lane:
+        # equal starts stand as the file has them: the longer must come first to enclose the others
+        chosen = np.flatnonzero(rows)
+        chosen = chosen[np.lexsort((-end[chosen], start[chosen]))]
+        packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
+        called = names.get((number, of), "") if of != NONE else ""
+        return Lane(what, "device", tuple(packed), _known(number), _known(of), name=called.strip())
+
+    def among(wanted: tuple[str, ...]) -> Mask:
+        return np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in wanted], np.uint8))
+
+    work, marks, copies, syncs = among(_WORK), among(("annotation",)), among(_COPIES), among(("synchronization",))
+    for number in np.unique(device).tolist():
+        on = device == number
+        gap_start, gap_end, gap_rows = _times(idle)
+        own = idle["device"].fill_null(NONE).to_numpy()[gap_rows] == number
+        yield Lane("idle", "idle", tuple(rows_of(gap_rows[own], gap_start[own], gap_end[own])[0]), _known(number))
+        for of in np.unique(stream[on & (work | marks)]).tolist():
+            mine = on & (stream == of)
+            yield lane("gpu ranges", mine & marks, number, of)
+            yield lane("stream", mine & work, number, of)
+        if np.unique(stream[on & work]).size > 1 or not (on & work & ~copies).any():
+            yield lane("copies", on & copies, number)
+        yield lane("syncs", on & syncs, number)
+
+
+def _known(number: int) -> int | None:
+    return None if number == NONE else number
+
+
+def _threads(trace: Trace) -> Iterator[Lane]:
+    """The main thread of each process first, then those that launch most, then those with most events."""
+    host = trace.host
+    if not host.height:
+        return
+    lane = lanes_of(host)
+    begin = np.flatnonzero(np.concatenate(([True], lane[1:] != lane[:-1])))
+    end = np.append(begin[1:], lane.size)
+    launches = np.zeros(host.height + 1, np.int32)
+    launch = row_ids(trace.device["launch"])
+    launches[launch[launch != NONE]] = 1
+    before = np.cumsum(launches)
+    begun = before - launches
+    main = (host["process"] == host["thread"]).fill_null(value=False).to_numpy()
+    weight = [
+        (not main[low], -int(before[high - 1] - begun[low]), int(low - high))
+        for low, high in zip(begin, end, strict=True)
+    ]
+    names = {(process, thread): name for process, thread, name in trace.info.threads}
+    kind, starts, lasting = host["kind"].to_physical().to_numpy(), host["start"].to_numpy(), host["duration"].to_numpy()
+    for number in sorted(range(begin.size), key=weight.__getitem__):
+        low, high = int(begin[number]), int(end[number])
+        process, thread = host["process"][low], host["thread"][low]
+        for what, kinds in _HOST_LANES.items():
+            codes = np.array([schema.HOST_KINDS.index(name) for name in kinds], np.uint8)
+            rows = np.flatnonzero(np.isin(kind[low:high], codes)) + low
+            start = starts[rows]
+            # a thread's calls and its ranges each stand in order, but not with one another
+            if np.any(start[1:] < start[:-1]):
+                rows = rows[np.lexsort((-lasting[rows], start))]
+                start = starts[rows]
+            packed, _ = rows_of(rows.astype(np.uint32), start, start + lasting[rows])
+            name = names.get((process, thread), "")
+            yield Lane(what, "host", tuple(packed), process=process, thread=thread, name=name)
