@@ -28,7 +28,6 @@ PAGE = 4096
     "T1",
     "The hardware slowed down",
     needs=("power",),
-    rests_on=(),
     thresholds={
         "share_percent": Threshold(5, "%", "of the samples in which something slowed the clock", own=True),
         "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot"),
@@ -89,7 +88,6 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     "T2",
     "The clock was not steady",
     needs=("timeline", "gpu"),
-    rests_on=("steps",),
     thresholds={
         "cv_percent": Threshold(3, "%", "standard deviation of the sampled clock over its mean", own=True),
         "faster_ratio": Threshold(0.9, "x", "time of a kernel in the last steps over that in the first", own=True),

@@ -20,6 +20,7 @@ BASES = {
     "steps": "steps that all do the same work",
     "counters": "Nsight Compute's counters",
     "clock": "one clock speed during the run",
+    "ranges": "how long ranges last on the host",
 }
 """What findings rest on, and validity rules refute or doubt."""
 

@@ -54,7 +54,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "invalid",
         f"{said[0].upper()}{said[1:]}: nothing can be said of the GPU",
         (
-            Evidence("launching calls", calls, query=Query("host", "Launch")),
+            Evidence("launching calls", calls, query=Query("host:API calls", "Launch")),
             Evidence("kernels recorded", kernels.height),
             *((Evidence("device of the run", device),) if device else ()),
         ),

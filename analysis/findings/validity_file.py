@@ -176,7 +176,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning" if share > limits.share_percent or dropped or certain else "info",
         title,
         (
-            Evidence("launches without a kernel", lost.height, query=Query("host", "Launch")),
+            Evidence("launches without a kernel", lost.height, query=Query("host:API calls", "Launch")),
             Evidence("launches", calls),
             *((Evidence("dropped, as the profiler counts", dropped),) if dropped else ()),
             *(Evidence("the profiler says", _reason(note)) for note in told),

@@ -55,7 +55,7 @@ class Rate:
     "V15",
     "What is recorded contradicts physics",
     needs=("timeline",),
-    doubts=("clock", "gpu"),
+    doubts=("clock",),
     remark="rates above the GPU's peak were recorded: the power mode, the GPU or the shapes are not what they are "
     "said to be",
     thresholds={
@@ -175,7 +175,7 @@ def _of_copies(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
     for (name,), rows in copies.group_by("name"):
         factor = 2 if "DtoD" in str(name) or "Device-to-Device" in str(name) else 1
         fastest = float((factor * rows["bytes"] / rows["seconds"]).max())  # type: ignore[arg-type]
-        rates.append(Rate(str(name), fastest, peaks.bandwidth, "byte/s", Query("kernels", row=str(name))))
+        rates.append(Rate(str(name), fastest, peaks.bandwidth, "byte/s", Query("kernels:copies", row=str(name))))
     return rates
 
 

@@ -53,7 +53,7 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
             "invalid",
             f"{name} takes {words.percent(share)} of the {facts.step_ranges.name} it is part of",
             (
-                Evidence(f"{name}, median", part, "ns", Query("modules", row=name)),
+                Evidence(f"{name}, median", part, "ns", Query("host:ranges", row=name)),
                 Evidence(f"longest {facts.step_ranges.name}", longest, "ns"),
                 Evidence("instances", instances),
             ),
@@ -114,7 +114,7 @@ def _covered(steps: pl.DataFrame) -> int:
     "V13",
     "Ranges on the host are not GPU time",
     needs=("timeline", "annotations", "gpu"),
-    doubts=("host",),
+    doubts=("ranges",),
     remark="ranges last as long as the host needs, which here is not what their work takes on the GPU",
     thresholds={
         "low_ratio": Threshold(0.67, "x", "GPU time of a range over its host time", own=True),
@@ -153,7 +153,7 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
         f"{worst.name} is open for {words.ns(worst.host_ns or 0)} on the host, but its work takes "
         f"{words.ns(worst.span_ns or 0)} on the GPU",
         tuple(
-            Evidence(f"{phase.name}: GPU over host", round(factor, 2), "", Query("modules", row=phase.name))
+            Evidence(f"{phase.name}: GPU over host", round(factor, 2), "", Query("host:ranges", row=phase.name))
             for _, factor, phase in found[:6]
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "

@@ -27,7 +27,7 @@ T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
     "V3",
     "Scope mismatch",
     needs=("timeline", "gpu"),
-    doubts=("whole", "steps"),
+    doubts=("steps",),
     remark="what was recorded is not just whole, equal steps: do not divide sums over the recording by steps",
     thresholds={
         "outside_percent": Threshold(5, "%", "of the GPU time that is launched outside of the steps", own=True),
@@ -196,7 +196,7 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
                 if rest
                 else ()
             ),
-            Evidence("loading of GPU code", spent, "ns", Query("host", "Load")),
+            Evidence("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
             Evidence("loading calls", loads),
         ),
         (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if rest else "")
