@@ -255,7 +255,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     """
     launched = facts.launches
     mask = (kernel_sorts.categories(launched) == "copy").to_numpy() & ~kernel_sorts.casts(facts)
-    spent, share = kernel_sorts.spent(facts, mask)
+    share = kernel_sorts.spent(facts, mask)[1]
     if share is None or share <= limits.share_percent:
         return None
     sorts = _layout_sorts(launched.filter(pl.Series(mask)))

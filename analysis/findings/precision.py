@@ -102,7 +102,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     if float(capability) < limits.capability:
         return None
     slow = kernel_sorts.by_name(facts.launches, kernel_sorts.fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
-    spent, share = kernel_sorts.spent(facts, slow)
+    share = kernel_sorts.spent(facts, slow)[1]
     if share is None or share <= limits.share_percent:
         return None
     half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].cast(pl.Int64).to_numpy()[slow]
@@ -110,8 +110,8 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     return Finding(
         "F1",
         gain.severity(bound.ceiling_percent),
-        f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, with idle"
-        " tensor cores",
+        f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, none of"
+        " it on tensor cores",
         (
             *_evidence(facts, slow, half),
             *_with_tf32(facts, rows),
@@ -160,7 +160,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp64_work)
     if float(capability) >= 8:
         could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp32_matrix_work)
-    spent, share = kernel_sorts.spent(facts, could)
+    share = kernel_sorts.spent(facts, could)[1]
     if share is None or share <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
