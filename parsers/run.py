@@ -180,15 +180,19 @@ def _in_one_folder(files: list[Candidate]) -> bool:
 
 
 def _path_of(files: list[Candidate]) -> Path:
-    """What a run that is not all of a folder is called by: its one file, its own folder, else its first file."""
+    """What a run that is not all of a folder is called by: its one file, its own folder, else its main file."""
     folder = files[0].path.parent
+    main = _main_of(files).path
     launched = (folder / run_manifest.FILE).is_file()
     if not _in_one_folder(files) or (len(files) == 1 and not launched):
-        return files[0].path
+        return main
     own = {candidate.path for candidate in files}
-    return (
-        folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else files[0].path
-    )
+    return folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else main
+
+
+def _main_of(files: list[Candidate]) -> Candidate:
+    """The file of the tool that sees the most of the program, the first of several."""
+    return min(files, key=lambda candidate: KINDS.index(candidate.kind.removesuffix("_report")))
 
 
 def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
@@ -268,4 +272,4 @@ def _run_name(run: list[Candidate], below: Path) -> str:
         return first.path.name
     if all(candidate.rank is not None for candidate in run):
         return f"{first.path.parent.name}: {len(run)} ranks"
-    return f"{first.path.name} and {len(run) - 1} more"
+    return f"{_main_of(run).path.name} and {len(run) - 1} more"

@@ -171,3 +171,12 @@ def test_a_folder_of_recordings_opens_as_one_run(shared_data: Path, tmp_path: Pa
     shutil.copy(shared_data / "chrome" / "cudagraph_replay.trace.json.gz", tmp_path)
     run = open_path(tmp_path, cache=False)
     assert {len(run.traces), *(len(paths) for _, paths in run.others)} == {1, 3}
+
+
+def test_a_run_is_called_by_its_main_file(shared_data: Path, tmp_path: Path) -> None:
+    for name, link in (("ops/ops.trace.json.gz", "z.json.gz"), ("ops/ops.ncu.csv.gz", "a.csv.gz")):
+        (tmp_path / link).symlink_to(shared_data / name)
+    (tmp_path / "z2.csv.gz").symlink_to(shared_data / "ncu/vim_full_raw.csv.gz")
+    run = open_path(tmp_path, cache=False)
+    assert (run.path.name, len(run.traces)) == ("z.json.gz", 2)
+    assert [name for name, _ in run.others] == ["z2.csv.gz"]

@@ -178,6 +178,19 @@ async def test_without_memory_it_says_how_to_record_it(shared_data):
         assert "profile_memory=True" in screen_text(app)
 
 
+async def test_without_a_history_nothing_is_said_to_have_been_given_back(tmp_path):
+    device = Allocator()
+    device.alloc(1000)
+    found = snapshot(device) | {"device_traces": []}
+    async with opened(write(tmp_path / "s.pickle", found), tab="memory") as (app, pilot):
+        assert "No history of allocations" in screen_text(app)
+        await press(pilot, "v")
+        assert "Long-lived" in screen_text(app)
+        assert "No history of allocations" in screen_text(app)
+        await press(pilot, "v")
+        assert "Segments" in screen_text(app)
+
+
 async def test_ascii_and_the_end_state_alone(tmp_path):
     allocator = churn(Allocator(), 80, 2)
     path = write(tmp_path / "s.pickle", snapshot(allocator)["segments"])

@@ -21,6 +21,7 @@ from tracetui.app.views.memory_columns import (
     BLOCKS,
     HOLDERS,
     LONG_LIVED,
+    NO_HISTORY,
     NO_MEMORY,
     OOMS,
     SEGMENTS,
@@ -112,7 +113,7 @@ class MemoryView(TableView):
             return Page(
                 id=f"memory_{by}", title=f"Held at the peak, {kind}", frame=cached(key, lambda: holders(sel, by, most)),
                 columns=HOLDERS[by], noun="holders", note=note, sort=("bytes", True), inside="allocations", key="name",
-                empty="Nothing is known to be held at the peak.",
+                empty="Nothing is known to be held at the peak." if most else NO_HISTORY,
             )  # fmt: skip
         if kind == "long-lived":
             by = _long_by(sel)
@@ -121,7 +122,7 @@ class MemoryView(TableView):
                 id="memory_long", title="Long-lived", frame=cached(key, lambda: long_lived(sel, by)),
                 columns=LONG_LIVED[by], noun="long-lived allocations", note=f"{what} · {sel.describe()}",
                 sort=("bytes", True), inside="allocations", key="name",
-                empty="Nothing outlives the step that made it." if sel.steps.height
+                empty=NO_HISTORY if most is None else "Nothing outlives the step that made it." if sel.steps.height
                 else "All that was allocated in the recording was given back in it.",
             )  # fmt: skip
         if kind == "steps":

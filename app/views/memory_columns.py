@@ -91,6 +91,13 @@ OOMS = (
     _STACK,
 )
 
+NO_HISTORY = """\
+No history of allocations, so neither a peak nor what was given back is known.
+
+v goes on to the segments and blocks held at the end. To record the history:
+
+torch.cuda.memory._record_memory_history()"""
+
 NO_MEMORY = (
     "No memory in this recording.\n\n"
     "Record it with profile(..., profile_memory=True), or take a snapshot:\n"
