@@ -69,6 +69,12 @@ def launch_flops(trace: Trace) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
+def counts_flops(trace: Trace) -> bool:
+    """Whether any counter of FLOPs was collected."""
+    names = trace.counters["metric"].unique().cast(pl.String).drop_nulls().to_list()
+    return any(_PLAIN.fullmatch(name) or _TENSOR.fullmatch(name) for name in names)
+
+
 def _counted(trace: Trace) -> dict[int, dict[str, float]]:
     """The metrics that FLOPs are made of, per launch."""
     metrics = trace.counters.filter((pl.col("kind") == "metric") & pl.col("value").is_not_null())

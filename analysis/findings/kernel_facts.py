@@ -66,6 +66,11 @@ def speedup_ceiling(share: float, factor: float) -> float:
     return share * (1 - 1 / factor)
 
 
+def is_beside_timeline(facts: Facts) -> bool:
+    """Whether these are counters of a run with a time line, where the same kernels are judged by their step."""
+    return not facts.trace.has_timeline and facts.run.main.has_timeline
+
+
 def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
     """The gain if these kernels took `remaining` of their time, 0 to 1.
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.findings import gain, hints, words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.kernel_facts import MOST, short, stake
+from tracetui.analysis.findings.kernel_facts import MOST, is_beside_timeline, short, stake
 from tracetui.analysis.findings.rule import Threshold, rule
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     The gain of a hot spot is what the step would shrink by if it vanished; of a flat profile none is claimed.
     Collectives, which wait for other ranks, do not count.
     """
+    if is_beside_timeline(facts):
+        return None
     table = facts.kernels.filter(pl.col("category") != "communication")
     whole = int(table["total_ns"].sum()) if table.height else 0
     if not whole:
@@ -198,7 +200,7 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
     found = gain.of_kernels(facts, rows)
     if found.ceiling_percent is None or found.ceiling_percent >= limits.ceiling_percent:
         return None
-    first = facts.kernels.head(MOST)["short_name"].to_list()
+    first = facts.kernels.filter(pl.col("category") != "communication").head(MOST)["short_name"].to_list()
     return Finding(
         "K14",
         "info",

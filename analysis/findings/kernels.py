@@ -12,6 +12,7 @@ from tracetui.analysis.findings.kernel_facts import (
     MOST,
     attained,
     bounds,
+    is_beside_timeline,
     limiter_text,
     limits_of_sm,
     ncu_command,
@@ -65,7 +66,7 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
     ``time × max(SM, memory)``.
     """
     measured = facts.counters
-    if measured is None:
+    if measured is None or is_beside_timeline(facts):
         return
     totals = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
     rows = measured.kernels.filter(pl.col("bound").is_not_null()).to_dicts()
@@ -186,6 +187,8 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
     hold tiles in registers by design unless they are far below their roof. A grid of less than one wave can't fill
     the SMs whatever the block allows: that is K4's. At most the time falls as the warps rise.
     """
+    if is_beside_timeline(facts):
+        return
     found = shapes(facts)
     sm, _ = limits_of_sm(facts)
     if found is None or sm is None:
@@ -251,6 +254,8 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     last one, partly filled, costs ``1 - waves / ceil(waves)``, if all blocks take equally long. At most that share of
     such kernels' time is gained, and no more than lies between a kernel and its roof. Collectives are not judged.
     """
+    if is_beside_timeline(facts):
+        return None
     found = shapes(facts)
     if found is None or all(part.waves is None for part in found):
         return Abstention(
@@ -314,7 +319,7 @@ def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
     kernels whose DRAM traffic is the compulsory one (K6 near 1).
     """
     measured = facts.counters
-    if measured is None:
+    if measured is None or is_beside_timeline(facts):
         return
     again = {name: factor for name, factor, *_ in reread(facts)}
     share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}

@@ -93,7 +93,8 @@ def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence(of, capacity, "byte"),
             Evidence("the GPU is the limit", "no", "", Query("overview")),
         ),
-        f"{words.size(peak)} of {words.size(capacity)} = {words.percent(share)}; {100 * _FILL:.0f} % of it is {more} the peak",
+        f"{words.size(peak)} of {words.size(capacity)} = {words.percent(share)};"
+        f" {100 * _FILL:.0f} % of it is {more} the peak",
         f"below {words.percent(limits.used_percent)}, and the GPU not the limit",
         "Try a larger batch: the launches stay the same, each does more, so throughput rises until the GPU is busy."
         " Stop where it no longer does; a latency target may forbid it.",

@@ -10,11 +10,14 @@ from textual.widgets import Static
 from tracetui.analysis.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters_compared import compare, labels, reports_of
 from tracetui.analysis.counters_missing import not_collected
+from tracetui.analysis.roofline import roofline
+from tracetui.analysis.roofline_counters import counts_flops
 from tracetui.app.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
 from tracetui.app.formats import format_ns
 from tracetui.app.names import tell_apart
 from tracetui.app.views.counter_columns import ALL_METRICS, FILE, KERNELS, LAUNCHES, METRICS, RULES
 from tracetui.app.views.counter_files import side_by_side
+from tracetui.app.views.counter_roofline import ROOFLINE_PAGE, roofline_lines, roofline_page
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from tracetui.analysis.roofline import Roofline
     from tracetui.app.columns import Column
     from tracetui.parsers import Trace
 
@@ -40,15 +44,18 @@ class CountersView(TableView):
     """One row per profiled kernel; launches, rules and metrics beside them, and several reports side by side."""
 
     TAB = "counters"
-    TABLES = ("kernels", "launches", "rules", "metrics", "files")
+    TABLES = ("kernels", "launches", "rules", "metrics", "files", "roofline")
 
     def __init__(self) -> None:
         super().__init__()
         self._gaps = ""
         """What was not collected; shown under the table."""
+        self._roofline: Roofline | None = None
+        """Of the table in view, where that is the roofline."""
 
     def content(self) -> ComposeResult:
-        """The table with a line under it for what was not collected."""
+        """The table with a chart above it and a line under it for what was not collected."""
+        yield Static(id="roofline", markup=False)
         for widget in super().content():
             if isinstance(widget, DetailPane):
                 yield Static(id="gaps", markup=False)
@@ -59,6 +66,26 @@ class CountersView(TableView):
         gaps = self.query_one("#gaps", Static)
         gaps.update(self.tui.own(self._gaps))
         gaps.display = bool(self._gaps) and self.state is not None and self.state.page.frame.height > 0
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Draws the chart anew; Textual calls the handler of `TableView` too."""
+        self._draw()
+
+    def _draw(self) -> None:
+        """The roofline above its table, where there is room for both."""
+        above = self.query_one("#roofline", Static)
+        found, state = self._roofline, self.state
+        lines: list[str] = []
+        if found is not None and state is not None and state.page.id == ROOFLINE_PAGE and state.page.frame.height:
+            lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
+        above.update("\n".join(lines))
+        above.display = bool(lines)
+
+    def footer_labels(self) -> dict[str, str]:
+        """Without counters there is one table at most: the roofline of shapes."""
+        labels = super().footer_labels()
+        return labels if self._traces else labels | {"table.next": ""}
 
     @property
     def _traces(self) -> tuple[Trace, ...]:
@@ -82,8 +109,19 @@ class CountersView(TableView):
         return others or len(self._traces) + (len(runs["b"].of_kind("ncu")) if "b" in runs else 0) > 1
 
     @property
+    def _counts_flops(self) -> bool:
+        """Whether a report has counters that FLOPs are made of."""
+
+        def work() -> bool:
+            return any(counts_flops(trace) for trace in self._traces)
+
+        return self.session.cached("counts_flops", work)
+
+    @property
     def _next_kind(self) -> str:
-        tables = self.TABLES if self._several else self.TABLES[:-1]
+        gone = {"files"} if not self._several else set()
+        gone |= set() if self._counts_flops else {"roofline"}
+        tables = [table for table in self.TABLES if table not in gone] if self._traces else ["roofline"]
         return tables[(tables.index(self.kind) + 1) % len(tables)] if self.kind in tables else tables[0]
 
     # --- pages
@@ -92,7 +130,10 @@ class CountersView(TableView):
         """The table in view; without counters, how to get them."""
         traces = self._traces
         self._gaps = ""
-        if not traces:
+        if self.kind == "roofline" or not traces:
+            page = self._roofline_page()
+            if traces or page.frame.height:
+                return page
             return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS)
         launches = self._launches()
         self._gaps = self._missing()
@@ -176,6 +217,13 @@ class CountersView(TableView):
             return ""
         what = dict.fromkeys(word for gaps in found for word in gaps.what)
         return gaps_text(what, found[0].command)
+
+    def _roofline_page(self) -> Page:
+        """How near the kernels come to the GPU's roofs: of counters, and of operators' shapes."""
+        run, selection = self.session.runs["a"], self.session.selection()
+        key = ("roofline", selection.trace.source.path)
+        self._roofline = self.session.cached(key, lambda: roofline(run, selection))
+        return roofline_page(self._roofline, with_counters=bool(self._traces))
 
     def _launch_page(self, launches: pl.DataFrame, title: str, note: str) -> Page:
         return Page(
