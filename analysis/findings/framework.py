@@ -80,7 +80,7 @@ def _optimizer_finding(
         f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
         f" {hints.span(facts)} {'on the host' if host >= device else 'on the GPU'}",
         (
-            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query("host", "optim")),
+            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query(found.table, "optim")),
             Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_sorts.proof(facts, found.kernels)),
             Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),

@@ -183,6 +183,8 @@ class Optimizer:
     """When they begin and end on the host."""
     kernels: Bools
     """Of the launches: those made in them."""
+    table: str
+    """Where the screen shows them, as in `finding.Query`."""
     parameters: float | None
     """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
 
@@ -212,6 +214,7 @@ def optimizer(facts: Facts) -> Optimizer | None:
         start=found["start"].to_numpy(),
         end=found.select(end)["start"].to_numpy(),
         kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
+        table="host:ranges" if (found["kind"] == "annotation").any() else "host",
         parameters=_parameters(inside, found.height),
     )
 

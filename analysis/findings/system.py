@@ -111,9 +111,9 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("GPU idle, next work not launched", late_ns, "ns", Query("overview")),
             Evidence("GPU busy", facts.step_ns - idle_ns, "ns", Query("overview")),
             Evidence("step", facts.step_ns, "ns", Query("overview")),
-            Evidence(f"kernels {hints.per(facts)}", per_step, "", Query("kernels", f"mean_ns<{limits.kernel_us:g}us")),
+            Evidence(f"kernels {hints.per(facts)}", per_step, "", Query("kernels")),
             Evidence("median kernel", median, "ns", Query("kernels")),
-            Evidence("launch calls, of the step", launching, "%", Query("host", "launch")),
+            Evidence("launch calls, of the step", launching, "%", Query("host:API calls", "launch")),
         ),
         f"{words.ns(late_ns)} of {words.ns(idle_ns)} idle = {words.percent(of_idle)}, and of {words.ns(facts.step_ns)}"
         f" = {words.percent(ceiling)}; with no such wait {words.ns(facts.step_ns - late_ns)} would be left",

@@ -192,7 +192,12 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         f" {first['owner']}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
-            Evidence("host waits", facts.per_step(float(frame["waited_ns"].sum())), "ns", Query("host")),
+            Evidence(
+                "host waits",
+                facts.per_step(float(frame["waited_ns"].sum())),
+                "ns",
+                Query("host:API calls", "Synchronize"),
+            ),
         ),
         f"{words.ns(per_step)} idle after {words.things(int(owners['calls'].sum()), 'wait')} of"
         f" {words.ns(facts.step_ns)} {hints.per(facts)} = {words.percent(ceiling)}; {words.things(benign, 'wait')}"
@@ -220,7 +225,7 @@ def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
         f"GPU idle after {row['owner']}, {words.things(row['calls'], 'call')} ({row['call']})",
         facts.per_step(row["stall"]),
         "ns",
-        Query("operators", "", row["owner"]) if operator else Query("host", "", row["call"]),
+        Query("operators", row=row["owner"]) if operator else Query("host:API calls", row=row["call"]),
     )
 
 
@@ -279,8 +284,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
         f" hold the host up for {words.ns(host_ns)}",
         (
-            Evidence("copies on the GPU", spent, "ns", Query("host", "Memcpy")),
-            Evidence("host in these calls", host_ns, "ns", Query("host", "Memcpy")),
+            Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
+            Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
             Evidence("copies", facts.per_step(slow.height)),
             Evidence("bytes", moved, "byte"),
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
@@ -353,7 +358,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         f"Copies to the GPU take {words.percent(share)} of {hints.span(facts)}, and"
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
-            Evidence("copies to the GPU", facts.per_step(total), "ns", Query("host", "Memcpy")),
+            Evidence("copies to the GPU", facts.per_step(total), "ns", Query("kernels:copies", row=HTOD)),
             Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("overview")),
             Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
         ),

@@ -1,0 +1,77 @@
+"""Every piece of evidence leads to rows that are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from made_run import facts_of
+
+from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.host import host_functions
+from tracetui.app import filters
+from tracetui.app.views import host, kernels, operators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from tracetui.analysis.findings.facts import Facts
+    from tracetui.app.columns import Column
+    from tracetui.parsers import Trace
+
+RULES = (
+    "S1", "S2", "S5", "S6", "S7", "S8", "S10", "S12", "F1", "F2", "F4", "F6", "F7", "F11", "F12",
+)  # fmt: skip
+RECORDINGS = (
+    "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
+    "nsys/gpt_small_ctx256.sqlite.gz",
+    "nsys/graph_whole.sqlite.gz",
+    "jax/h200.trace.json.gz",
+)
+
+
+def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Column, ...]]]:
+    return {
+        "kernels": (facts.kernels, kernels.COLUMNS),
+        "kernels:copies": (facts.memops, kernels.MEMOPS),
+        "operators": (facts.operators, operators.COLUMNS),
+        "host": (host_functions(facts.sel), host.COLUMNS),
+        "host:API calls": (facts.api, host.API_CALLS),
+        "host:ranges": (facts.ranges, host.RANGES),
+    }
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_evidence_leads_to_rows(recording: Callable[[str], Trace], name: str) -> None:
+    facts = facts_of(recording(name))
+    said = find(facts, rules={rule: all_rules()[rule] for rule in RULES})
+    assert said.found
+    tables = _tables(facts)
+    for found in (*said.found, *(each.finding for each in said.suppressed)):
+        for query in (item.query for item in found.evidence if item.query and item.query.tab != "overview"):
+            frame, columns = tables[query.tab]
+            shown = frame.filter(filters.parse(query.filter).expression(columns, frame)) if query.filter else frame
+            assert shown.height, (found.id, query)
+            assert not query.row or query.row in shown["name"].cast(str).to_list(), (found.id, query)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_numbers_hang_together(recording: Callable[[str], Trace], name: str) -> None:
+    """No finding stakes more than the step, and each says how its number comes about and what it was compared with."""
+    facts = facts_of(recording(name))
+    said = find(facts, rules={rule: all_rules()[rule] for rule in RULES})
+    for found in (*said.found, *(each.finding for each in said.suppressed)):
+        assert found.formula
+        assert found.threshold
+        assert found.advice
+        assert found.evidence
+        assert (found.impact_ns is None) == (found.ceiling_percent is None)
+        if found.impact_ns is not None and found.ceiling_percent is not None:
+            assert 0 <= found.impact_ns < facts.step_ns
+            assert found.ceiling_percent == pytest.approx(100 * found.impact_ns / facts.step_ns)
