@@ -92,10 +92,11 @@ def test_what_rests_on_a_doubted_base_is_kept_with_a_remark() -> None:
         made("S2", [said("S2"), said("S2")], rests_on=("host", "whole")),
         made("K1", said("K1"), rests_on=("gpu",)),
         made("V8", said("V8"), doubts=("host", "whole"), remark="the profiler slows the host down", rests_on=("host",)),
+        made("V6", said("V6"), doubts=("host",), remark="warm-up is in it", rests_on=("host",)),
         made("V7", None, doubts=("gpu",), remark="never said"),
     )
     found = {finding.id: finding for finding in find(Subject(), rules=declared).found}
-    assert found["S2"].remarks == ("V8: the profiler slows the host down",)
+    assert found["S2"].remarks == ("V8: the profiler slows the host down", "V6: warm-up is in it")
     assert found["K1"].remarks == found["V8"].remarks == ()
 
 

@@ -93,7 +93,10 @@ def _sifted(
     silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
     heard = [(rule, finding) for rule, finding in found if rule.id not in silence]
     refuted = {base: rule.id for rule, _ in heard for base in rule.refutes}
-    doubts = {base: f"{rule.id}: {rule.remark}" for rule, _ in heard if rule.remark for base in rule.doubts}
+    doubts: dict[str, list[str]] = {}
+    for rule, _ in heard:
+        for base in rule.doubts if rule.remark else ():
+            doubts.setdefault(base, []).append(f"{rule.id}: {rule.remark}")
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
     for rule, finding in heard:
@@ -103,7 +106,7 @@ def _sifted(
         elif finding.ceiling_percent is not None and finding.ceiling_percent < LEAST_GAIN_PERCENT:
             suppressed.append(Suppressed(finding, "K14"))
         else:
-            remarks = [doubts[base] for base in rule.rests_on if base in doubts and not _is_validity(rule)]
+            remarks = [] if _is_validity(rule) else [said for base in rule.rests_on for said in doubts.get(base, ())]
             kept.append(replace(finding, remarks=(*finding.remarks, *dict.fromkeys(remarks))))
     kept.sort(key=_rank)
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
