@@ -157,7 +157,7 @@ SPLIT_WORDS = {
 def _split(found: Json, page: Page) -> list[str]:
     """The step's difference as GPU work and waiting, which add up to it."""
     rows = found["split"]
-    if not rows or found["step"]["delta_us"] is None:
+    if not rows or not found["step"]["delta_us"]:
         return []
     columns = [Column("part of the step", right=False), Column("A"), Column("B"), Column("difference")]
     cells = [

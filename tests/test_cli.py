@@ -262,14 +262,26 @@ def test_an_ascii_terminal_gets_ascii(shared_data: Path) -> None:
 
 
 def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = str(shared_data / VIM), str(shared_data / VIM_FP16)
-    cli.main(["diff", a, b, "--format", "json"])
-    percent = json.loads(capsys.readouterr().out)["step"]["delta_percent"]
-    slow, fast = (a, b) if percent < 0 else (b, a)
+    samples = shared_data / "chrome" / "kineto_samples"
+    slow, fast = (str(samples / f"resnet50_num_workers_{many}.pt.trace.json.gz") for many in (0, 4))
     assert cli.main(["diff", slow, fast, "--fail-on", "regression:0%"]) == DONE
-    assert cli.main(["diff", fast, slow, "--fail-on", "regression:0%"]) == CONDITION_HOLDS
-    assert "regression: step" in capsys.readouterr().err
+    assert cli.main(["diff", fast, slow, "--fail-on", "regression:5%"]) == CONDITION_HOLDS
+    said = capsys.readouterr().err
+    assert "regression: median step 126.7 ms -> 177.4 ms, +40.1 % (limit 5 %)" in said
+    assert "beyond noise of +-27.10 ms" in said
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%"]) == DONE
+    assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%", "--fail-on", "regression:5%"]) == 3
+
+
+def test_fail_on_does_not_hold_for_noise(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = str(shared_data / VIM), str(shared_data / VIM_FP16)
+    assert cli.main(["diff", a, b, "--fail-on", "regression:5%"]) == DONE
+    said = capsys.readouterr().err
+    assert "no proof of a regression: median step 105.7 ms -> 119.0 ms, +12.6 %" in said
+    assert "within noise of +-14.00 ms" in said
+    # one step has no noise to compare with: the limit alone decides, and that is said
+    assert cli.main(["diff", a, b, "--fail-on", "regression:5%", "--steps", "3"]) == CONDITION_HOLDS
+    assert "noise unknown" in capsys.readouterr().err
 
 
 def test_the_cache_can_be_seen_and_emptied(

@@ -408,19 +408,29 @@ CHANGE = {
     "delta_us": REAL,
     "noise_us": MAYBE_REAL,
 }
-SIDE = {"path": TEXT, "rank": MAYBE_WHOLE, "base": TEXT}
+SIDE = {"path": TEXT, "name": TEXT, "rank": MAYBE_WHOLE, "base": TEXT}
 DIFF: dict[str, Any] = {
     "schema": TEXT,
     "a": SIDE,
     "b": SIDE,
-    "comparable": {"verdict": TEXT, "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG}]},
+    "comparable": {
+        "verdict": TEXT,
+        "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG}],
+    },
     "step": {
         "a_us": MAYBE_REAL,
         "b_us": MAYBE_REAL,
         "delta_us": MAYBE_REAL,
         "delta_percent": MAYBE_REAL,
         "noise_us": MAYBE_REAL,
+        "a_median_us": MAYBE_REAL,
+        "b_median_us": MAYBE_REAL,
+        "median_delta_us": MAYBE_REAL,
+        "median_delta_percent": MAYBE_REAL,
+        "median_noise_us": MAYBE_REAL,
+        "beyond_noise": (bool, NONE),
     },
+    "split": [{"part": TEXT, "a_us": REAL, "b_us": REAL, "delta_us": REAL}],
     "waterfall": [{"category": TEXT, "count_effect_us": REAL, "mean_effect_us": REAL}],
     "kernels": [{"short_name": TEXT, "b_name": MAYBE_TEXT, "paired_by": MAYBE_TEXT, **CHANGE}],
     "operators": [CHANGE],
