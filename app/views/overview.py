@@ -99,7 +99,7 @@ class OverviewView(View):
             found = session_findings(self.session, self.tui.log_error).found
         except Exception as error:  # the page is worth showing without them
             self.tui.log_error(error)
-            found = ()
+            return replace(page, findings=(), unjudged=True)
         return replace(page, findings=found)
 
     def show(self, result: OverviewData) -> None:

@@ -53,6 +53,8 @@ class OverviewData:
     """`analysis.host_functions`, the first rows; null where the host is not what the run waits for."""
     findings: tuple[Finding, ...] | None = None
     """What the rules found, worst first; null while they look."""
+    unjudged: bool = False
+    """Whether the rules could not be asked."""
     ranks: pl.DataFrame | None = None
     """`analysis.rank_table`; null for one rank."""
     whole: bool = False
@@ -114,7 +116,7 @@ def overview_text(
     host = _host(writer, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
         kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
-    findings = _findings(writer, data.findings)
+    findings = _findings(writer, data)
     over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         # what is in a tab of its own gives way
@@ -289,10 +291,13 @@ def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
     return lines
 
 
-def _findings(writer: _Writer, findings: Sequence[Finding] | None) -> list[Text]:
+def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     """The worst, one a line; as many lines while the rules still look, so that nothing moves when they have."""
+    findings = data.findings
     if findings is None:
-        return [writer.head("Findings", "looking …"), *[Text()] * TOP_FINDINGS]
+        return [writer.head("Findings", "looking …"), *(Text() for _ in range(TOP_FINDINGS))]
+    if data.unjudged:
+        return [writer.head("Findings", "could not be looked for: a bug in tracetui")]
     if not findings:
         return [writer.head("Findings", "none: tab 8 says what was looked for")]
     more = len(findings) - TOP_FINDINGS

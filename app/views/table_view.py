@@ -439,7 +439,11 @@ class TableView(SavingView):
             self._stack.pop()
         self._show_page()
         page = self._stack[0].page
-        rows = (page.frame[page.key].cast(pl.String) == name).arg_true() if page.key else pl.Series(dtype=pl.UInt32)
+        rows = pl.Series(dtype=pl.UInt32)
+        # a tree's rows are known by their paths, but a finding may speak of a name
+        for key in (page.key, "name"):
+            if key in page.frame.columns and not rows.len():
+                rows = (page.frame[key].cast(pl.String) == name).arg_true()
         if not rows.len():
             self.tui.say(f"{name} is not among these {page.noun}")
         elif not self.table.stand_on(rows[0]):

@@ -1,0 +1,299 @@
+"""The tab of findings: the evidence, the rows that prove it and the way back, what was set aside."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from tui_pilot import opened, press, screen_text, settle, write
+
+from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Findings, Query, Suppressed
+from tracetui.app.session_facts import session_findings
+from tracetui.app.views.findings import FindingsView
+
+SAMPLES = Path(str(files("tracetui.samples")))
+FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+GPT = SAMPLES / "gpt_small_ctx256.trace.json.gz"
+
+
+def lines(app) -> list[str]:
+    return screen_text(app).split("\n")
+
+
+def rows(app) -> list[dict]:
+    return app.view.table.view().to_dicts()
+
+
+async def to_row(app, pilot, column: str, value: str) -> None:
+    """Puts the cursor on the row with this value."""
+    at = [row[column] for row in rows(app)].index(value)
+    await press(pilot, "home", *["down"] * at)
+
+
+async def test_findings_are_told_by_sign_and_word_and_explained_below():
+    async with opened(FP32, tab="findings") as (app, _):
+        assert lines(app)[4].startswith(">! critical  S2    Launch-bound")
+        text = screen_text(app)
+        for words in ("Costs  102.6 ms per step; without it the step is at most 96.4 % shorter", "Why    ", "Try    "):
+            assert words in text
+        assert "Enter evidence" in lines(app)[-1]
+        assert len(lines(app)) == 24
+
+
+async def test_enter_leads_to_the_evidence_and_on_to_the_rows_and_back():
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "enter")
+        assert lines(app)[2].startswith(" Findings › S2 Launch-bound")
+        assert "GPU idle" in lines(app)[4]
+        assert "Try    " in screen_text(app)
+        found = next(row for row in rows(app) if row["where"].startswith("Kernels: /"))
+        await to_row(app, pilot, "name", found["name"])
+        await press(pilot, "enter")
+        assert app.tab == "kernels"
+        assert f" {found['where'].partition(': ')[2]} " in lines(app)[-2]
+        assert "Esc goes back to the finding" in lines(app)[-2]
+        assert "of 20 kernels" in lines(app)[-2]
+        await press(pilot, "enter")
+        assert "Kernels ›" in lines(app)[2]
+        await press(pilot, "escape", "escape")
+        assert app.tab == "findings"
+        assert lines(app)[2].startswith(" Findings › S2")
+        assert app.view.table.current["name"] == found["name"]
+        assert app.session.filter == ""
+        await press(pilot, "2")
+        assert "/20" in lines(app)[2]
+
+
+async def test_ctrl_o_comes_back_from_anywhere_with_the_filter_that_was_in_force():
+    async with opened(FP32, tab="findings", filter="gemm") as (app, pilot):
+        assert "gemm" not in lines(app)[-2]
+        await press(pilot, "enter", "enter", "4", "ctrl+o")
+        assert app.tab == "findings"
+        assert app.session.filter == "gemm"
+        await press(pilot, "ctrl+o")
+        assert "No finding led here" in lines(app)[-1]
+        await press(pilot, "enter", "8")
+        assert app.tab == "findings"
+        assert app.session.filter == "gemm"
+
+
+async def test_esc_on_the_overview_comes_back_too():
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "enter")
+        row = next(row for row in rows(app) if row["where"] == "Overview")
+        await to_row(app, pilot, "name", row["name"])
+        await press(pilot, "enter")
+        assert app.tab == "overview"
+        await press(pilot, "escape")
+        assert app.tab == "findings"
+
+
+@pytest.mark.parametrize("path", [FP32, GPT], ids=lambda path: path.name)
+async def test_every_query_leads_to_rows(path):
+    async with opened(path, tab="findings", size=(120, 40)) as (app, pilot):
+        found = session_findings(app.session, app.log_error)
+        queries = {item.query for each in found.found for item in each.evidence if item.query is not None}
+        assert len(queries) > 3
+        for query in sorted(queries, key=str):
+            app.show_rows(query)
+            await settle(pilot)
+            where = (query, lines(app)[-1])
+            assert app.tab == query.tab.partition(":")[0], where
+            assert "is not among" not in lines(app)[-1], where
+            assert not lines(app)[-1].startswith(" filter:"), where
+            if app.tab not in ("overview", "memory"):
+                assert app.view.table.height_of_view, where
+            assert app.come_back(), where
+            await settle(pilot)
+
+
+def finding(id: str, severity: str = "warning", **more) -> Finding:
+    evidence = (
+        Evidence("kernel time", 1_500_000.0, "ns", Query("kernels:copies", row="[CUDA memcpy Host-to-Device]")),
+        Evidence("calls", 12, "", Query("host:API calls", "launch")),
+        Evidence("flops", 2.5e12, "FLOP"),
+        Evidence("says", "yes\x1b[31m", ""),
+        Evidence("gone", 1, "%", Query("kernels", row="nothing_like_it")),
+    )
+    given = {"formula": "1 of 2 = 50 %", "threshold": "above 10 %", "advice": "mend it", "title": f"{id} is so", **more}
+    return Finding(id, severity, evidence=evidence, **given)
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Makes the rules say what it is given."""
+
+    def say(found: Findings) -> None:
+        for module in ("findings", "overview"):
+            monkeypatch.setattr(f"tracetui.app.views.{module}.session_findings", lambda session, on_error: found)
+
+    return say
+
+
+async def test_tables_of_a_tab_and_missing_rows(said):
+    said(Findings((finding("S2"),)))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "enter")
+        shown = [(row["value"], row["where"]) for row in rows(app)]
+        assert shown == [
+            ("1.500 ms", "Kernels, copies: [CUDA memcpy Host-to-Device]"),
+            ("12", "Host, API calls: / launch"),
+            ("2.500 TFLOP", ""),
+            (r"yes\x1b[31m", ""),
+            ("1.00 %", "Kernels: nothing_like_it"),
+        ]
+        await press(pilot, "enter")
+        assert lines(app)[2].startswith(" Copies and fills")
+        assert lines(app)[4].startswith(">[CUDA memcpy Host-to-Device]")
+        await press(pilot, "escape", "down", "enter")
+        assert lines(app)[2].startswith(" API calls")
+        assert all("aunch" in line for line in lines(app)[4:6])
+        await press(pilot, "escape", "down", "enter")
+        assert "No table shows the rows of this one" in lines(app)[-1]
+        await press(pilot, "end", "enter")
+        assert app.tab == "kernels"
+        assert lines(app)[2].startswith(" Kernels ")
+        assert "nothing_like_it is not among these kernels" in lines(app)[-1]
+
+
+async def test_y_copies_the_command_to_run_next(said):
+    said(Findings((finding("S2", next_command="tracetui profile vim_tiny"), finding("S5"))))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        assert "y copy command" in lines(app)[-1]
+        await press(pilot, "y")
+        assert app.clipboard == "tracetui profile vim_tiny"
+        await press(pilot, "enter", "y")
+        assert app.clipboard == "tracetui profile vim_tiny"
+        await press(pilot, "escape", "down", "y")
+        assert "no command to run next" in lines(app)[-1]
+        await press(pilot, "w")
+        assert app.clipboard == "S5 is so"
+        await press(pilot, "Y")
+        assert app.clipboard.startswith("severity\tid\tname")
+
+
+async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(said):
+    said(
+        Findings(
+            (finding("V9", "invalid", title="No GPU events"),),
+            suppressed=(Suppressed(finding("S2"), "V9"), Suppressed(finding("F1", ceiling_percent=0.5), "K14")),
+            silenced=(Suppressed(finding("S5"), "not ours to mend"),),
+            abstained=(Abstention("T1", "the machine's state: tracetui profile"),),
+            checked=("V9", "S2"),
+        )
+    )
+    async with opened(FP32, tab="findings") as (app, pilot):
+        assert lines(app)[4].startswith(">x invalid")
+        assert "v set aside" in lines(app)[-1]
+        await press(pilot, "v")
+        assert [row["by"] for row in rows(app)] == ["V9", "K14", "silenced: not ours to mend"]
+        assert "V9 refutes what it rests on" in screen_text(app)
+        await press(pilot, "down")
+        assert "K14: it would gain less than 2 % of the step" in screen_text(app)
+        await press(pilot, "down", "enter")
+        assert "Silenced in .tracetui.toml: not ours to mend" in screen_text(app)
+        await press(pilot, "escape", "v")
+        assert "the machine's state" in lines(app)[4]
+        if "T1" in all_rules():
+            assert f"T1 {all_rules()['T1'].title}" in screen_text(app)
+        await press(pilot, "d", "d", "v")
+        assert lines(app)[2].startswith(" Findings ")
+
+
+async def test_a_clean_run_says_what_was_looked_for(said):
+    said(Findings((), abstained=(Abstention("T1", "x"),), checked=tuple("abc")))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        assert "Nothing found: 3 rules looked, 1 could not for want of evidence." in screen_text(app)
+        assert "v set aside" in lines(app)[-1]
+        await press(pilot, "enter", "d", "y", "w", "Y", "slash", "escape", "v")
+        assert "Nothing was set aside" in screen_text(app)
+        await press(pilot, "v")
+        assert "1/1" in lines(app)[2]
+        await press(pilot, "1")
+        assert "Findings  none" in screen_text(app)
+
+
+async def test_the_list_has_a_filter_of_its_own(said):
+    said(Findings(tuple(finding(id) for id in ("S2", "S5", "F1"))))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "slash")
+        await write(pilot, "F1")
+        await press(pilot, "enter")
+        assert [row["id"] for row in rows(app)] == ["F1"]
+        assert app.session.filter == ""
+        await press(pilot, "enter")
+        assert lines(app)[2].startswith(" Findings › F1")
+        await press(pilot, "escape", "escape")
+        assert len(rows(app)) == 3
+
+
+async def test_the_text_below_can_be_put_away_and_stays_so(said):
+    said(Findings((finding("S2"),)))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "d")
+        assert "mend it" not in screen_text(app)
+        await press(pilot, "enter")
+        assert "mend it" not in screen_text(app)
+        await press(pilot, "d", "escape")
+        assert "mend it" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (40, 12), (200, 60)])
+async def test_in_terminals_of_any_size(size):
+    async with opened(FP32, tab="findings", size=size) as (app, pilot):
+        assert "S2" in lines(app)[4]
+        await press(pilot, "enter", "end")
+        assert max(map(len, lines(app))) <= size[0]
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert "Costs" in screen_text(app)
+
+
+async def test_in_ascii():
+    async with opened(FP32, tab="findings", ascii=True) as (app, pilot):
+        for key in ("enter", "escape", "v", "v", "v", "1"):
+            await press(pilot, key)
+            assert screen_text(app).isascii(), key
+
+
+async def test_a_rule_that_fails_is_said_to_and_the_others_hold(monkeypatch):
+    import tracetui.analysis.findings.engine as engine
+
+    asked = engine._ask
+
+    def ask(declared, subject, config):
+        if declared.id == "S2":
+            raise ZeroDivisionError("by zero")
+        return asked(declared, subject, config)
+
+    monkeypatch.setattr(engine, "_ask", ask)
+    async with opened(FP32, tab="findings") as (app, pilot):
+        assert "S2" not in [row["id"] for row in rows(app)]
+        assert rows(app)
+        await press(pilot, "v", "v")
+        await to_row(app, pilot, "id", "S2")
+        assert "a bug in tracetui: ZeroDivisionError: by zero" in screen_text(app)
+        assert "ZeroDivisionError" in app.errors[0]
+        app._errors.clear()
+
+
+async def test_the_users_file_beside_the_recording_is_heard(tmp_path):
+    trace = tmp_path / "trace.json.gz"
+    trace.write_bytes(FP32.read_bytes())
+    (tmp_path / ".tracetui.toml").write_text('[silence]\nS2 = "as planned"\nX9 = "never"\n')
+    async with opened(trace, tab="findings") as (app, pilot):
+        assert "S2" not in [row["id"] for row in rows(app)]
+        assert "there is no rule X9" in lines(app)[-1] or "2 notes" in lines(app)[0]
+        await press(pilot, "v")
+        assert "silenced: as planned" in [row["by"] for row in rows(app)]
+
+
+async def test_a_trace_without_anything_says_so_and_breaks_nothing(tmp_path):
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps({"traceEvents": []}))
+    async with opened(empty, tab="findings") as (app, pilot):
+        assert isinstance(app.view, FindingsView)
+        await press(pilot, "enter", "enter", "escape", "v", "v", "d", "d", "v")
