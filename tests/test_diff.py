@@ -10,6 +10,7 @@ import pytest
 
 from tracetui.analysis.diff import NOISE_FACTOR, diff
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.step_split import PARTS
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
@@ -120,3 +121,60 @@ def test_a_host_only_run_is_compared_by_host_time(recording: Recording) -> None:
     assert found.operators["a_ns"].sum() > 0
     assert found.modules["a_ns"].sum() > 0
     assert found.waterfall.is_empty()
+
+
+@pytest.mark.parametrize("pair", [(FP32, FP16), (NO_WORKERS, WORKERS), (GPT, GPT)])
+def test_the_step_is_split_exactly(recording: Recording, pair: tuple[str, str]) -> None:
+    found = diff(select(recording(pair[0])), select(recording(pair[1])))
+    assert found.split["part"].to_list() == list(PARTS)
+    for column, whole in (("a_ns", found.step.a_ns), ("b_ns", found.step.b_ns), ("delta_ns", found.step.delta_ns)):
+        assert found.split[column].sum() == pytest.approx(whole, abs=1e-3)
+    gpu = found.split.filter(pl.col("part") == "gpu_time")["delta_ns"].item()
+    effects = found.waterfall["count_effect_ns"].sum() + found.waterfall["mean_effect_ns"].sum()
+    assert gpu == pytest.approx(effects, abs=1e-3)
+
+
+def test_the_split_names_who_waits(recording: Recording) -> None:
+    split = diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).split
+    moved = dict(split.select("part", "delta_ns").iter_rows())
+    assert moved["host_wait"] == pytest.approx(-38_644_667, abs=1)  # the data loader
+    assert abs(moved["gpu_time"]) < 2e6
+
+
+def test_ranks_and_streams_that_overlap_still_add_up(recording: Recording) -> None:
+    a, b = (recording(f"chrome/hta_trace_diff/{name}.json.gz") for name in ("control", "test"))
+    found = diff(select(a), select(b))
+    assert found.split["delta_ns"].sum() == pytest.approx(found.step.delta_ns, abs=1e-3)
+    assert found.split.filter(pl.col("part") == "overlap")["b_ns"].item() < 0
+
+
+def test_without_a_gpu_the_step_is_not_split(recording: Recording) -> None:
+    trace = recording("chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz")
+    assert diff(select(trace), select(trace)).split.is_empty()
+
+
+def test_medians_and_their_noise(recording: Recording) -> None:
+    step = diff(select(recording(FP32)), select(recording(FP16))).step
+    assert step.median_delta_percent == pytest.approx(12.58, abs=0.01)
+    assert step.median_noise_ns == pytest.approx(step.noise_ns * (3.141592653589793 / 2) ** 0.5)  # type: ignore[operator]
+    assert step.beyond_noise is False
+    assert diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).step.beyond_noise is True
+    assert diff(select(recording(FP32), Scope(steps=(1, 1))), select(recording(FP16))).step.beyond_noise is None
+
+
+def test_operators_and_modules_are_the_same_within_the_noise_of_the_steps(recording: Recording) -> None:
+    trace = recording(FP32)
+    found = diff(select(trace), select(trace))
+    mm = found.operators.filter(pl.col("name") == "aten::mm").row(0, named=True)
+    launched = trace.device.filter(pl.col("operator").is_not_null())
+    names = trace.host["name"].gather(launched["operator"]).cast(pl.String)
+    per_step = launched.filter(names == "aten::mm").group_by("step").agg(pl.col("duration").sum())["duration"]
+    assert mm["a_ns"] == pytest.approx(per_step.sum() / 3)
+    assert mm["noise_ns"] == pytest.approx(NOISE_FACTOR * (2 * float(per_step.var()) / 3) ** 0.5)  # type: ignore[arg-type]
+    root = found.modules.filter(pl.col("name") == "VisionMamba_0").row(0, named=True)
+    assert 0 < root["noise_ns"] < 0.05 * root["a_ns"]
+
+    slower = pl.when(pl.col("step") == 1).then(pl.col("duration") * 1001 // 1000).otherwise("duration")
+    other = replace(trace, device=trace.device.with_columns(slower.alias("duration")))
+    within = diff(select(trace), select(other))
+    assert set(within.modules["status"]) == {"same"}
