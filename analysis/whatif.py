@@ -4,7 +4,8 @@ The recording is played again with the host as one line of launches and waits an
 when the work before it is done and its launch has been made; a wait of the host ends when the work that it waited for
 does. Nothing else moves. With nothing taken away the replay ends when the recording did, to the nanosecond.
 
-The answer is the most there is to gain: launching costs no latency, and work that overlapped other work still does.
+Several GPUs count as one. The answer is the most there is to gain: launching costs no latency, and work that overlapped
+other work still does.
 """
 
 from __future__ import annotations

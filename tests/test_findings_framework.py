@@ -203,6 +203,23 @@ def test_f2_is_silent(made: Made, tmp_path: Path) -> None:
     assert silent("F2", made.facts(tmp_path))
 
 
+def test_f2_abstains_where_names_do_not_tell(tmp_path: Path) -> None:
+    """Triton's matrix products use tensor cores and don't say so."""
+    facts = _busy(("triton_tem_fused_mm_3", 600), (ADD, 400)).facts(tmp_path)
+    assert missing("F2", facts).missing.startswith("whether triton_tem_fused_mm_3 uses tensor cores: ncu ")
+    assert silent("F1", facts)
+
+
+def test_ratios_without_a_known_product(tmp_path: Path) -> None:
+    unknown = {"id": 0, "name": "NVIDIA Prototype", "computeMajor": 9, "computeMinor": 0}
+    found = finding("F1", _busy((SGEMM, 800), (HGEMM, 200), device=unknown).facts(tmp_path))
+    assert "16×, 2048 by 128 FMA per SM and clock" in found.formula
+    later = {**unknown, "computeMajor": 99}
+    found = finding("F1", _busy((SGEMM, 800), (HGEMM, 200), device=later).facts(tmp_path))
+    assert found.ceiling_percent == pytest.approx(80)
+    assert "peaks unknown" in found.formula
+
+
 def test_f2_asks_the_counters(shared_data: Path) -> None:
     """Of the 43 launches of `ops`, Nsight Compute saw tensor cores in some that do not say so in their names."""
     run = open_path(shared_data / "ops", cache=False)

@@ -58,7 +58,7 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     """
     replay = facts.replay
     if replay is None:
-        return Gain(0.0, None, "nothing to replay")
+        return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")
     mask = chosen(facts, rows)
     spent = facts.per_step(float(replay.work.end[mask].sum() - replay.work.start[mask].sum()))
     alone = facts.per_step(float(replay.exclusive(mask).sum()) * (1 - factor))
@@ -89,7 +89,7 @@ def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
     """The gain without these calls (or other stretches) of the host and the device rows that they launch."""
     replay = facts.replay
     if replay is None:
-        return Gain(0.0, None, "nothing to replay")
+        return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")
     inside = (start >= replay.window[0]) & (end <= replay.window[1])
     gain = facts.per_step(replay.saved_calls_ns(start[inside], end[inside], chosen(facts, rows)))
     return Gain(gain, facts.ceiling(gain), f"{_shortened(gain)} when the launches are replayed without them")

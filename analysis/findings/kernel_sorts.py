@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from tracetui.analysis.whatif import Bools
 
 _NO_MATRIX_UNIT = re.compile(
-    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|causal_conv|im2col|col2im"
+    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|col2im"
     r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
     re.IGNORECASE,
 )
 """GEMMs and convolutions that a matrix unit can't do, and the steps around them."""
-_OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|f16|i8|<signed char|complex|cgemm|zgemm")
-_FP32 = re.compile(r"sgemm|scudnn|ffma|simt_s|_f32|<float|f32f32", re.IGNORECASE)
+_OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
+_PLAIN = re.compile(
+    r"sgemm|hgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b", re.IGNORECASE
+)
+"""Names of libraries for matrix work on FMA units; others (Triton's, XLA's, one's own) don't tell."""
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 _CAST = re.compile(
     r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
@@ -39,7 +42,9 @@ _LOG_SOFTMAX = re.compile(
     r"log_?softmax|softmax_warp_\w+<[^<>]*?, *(?:\(int\))?\d+, *(?:true|1|\(bool\)1)\b", re.IGNORECASE
 )
 _BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
-OPTIMIZER = re.compile(r"^Optimizer\.step#|\boptim(izer)?[ _.]?(step|update)\b|^optim(izer)?$", re.IGNORECASE)
+OPTIMIZER = re.compile(
+    r"^Optimizer\.step#|(?<![a-z])optim(izer)?[ _.]?(step|update)(?![a-z])|^optim(izer)?$", re.IGNORECASE
+)
 """PyTorch's own range around an optimizer, and what people call theirs."""
 MOST_BETWEEN = 6
 """Kernels between a GEMM and the softmax of one attention: scaling, mask, dropout, casts, copies."""
@@ -101,9 +106,25 @@ def matrix_work(name: str) -> bool:
     return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
 
 
+def plain_matrix_work(name: str) -> bool:
+    """Whether it is such work on FMA units, as the name tells."""
+    return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
+
+
 def fp32_matrix_work(name: str) -> bool:
-    """Whether it is such work in fp32, by its name."""
-    return matrix_work(name) and _OTHER_TYPE.search(name) is None and _FP32.search(name) is not None
+    """Whether it is such work in fp32."""
+    return plain_matrix_work(name) and _OTHER_TYPE.search(name) is None
+
+
+def undecided(facts: Facts) -> Bools:
+    """Which launches are matrix work of which neither the name nor counters tell whether tensor cores do it."""
+    launched = facts.launches
+    clear = by_name(launched, lambda name: plain_matrix_work(name) or fp64_work(name))
+    mask = by_name(launched, matrix_work) & ~clear & ~on_tensor_cores(facts)
+    if facts.counters is None:
+        return mask
+    told = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())["name"].to_list()
+    return mask & ~by_name(launched, frozenset(told).__contains__)
 
 
 def fp64_work(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from tracetui.analysis import peaks
 from tracetui.analysis.findings import gain, hints, kernel_sorts, words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.parsers import kernel_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,10 +69,16 @@ def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
         yield Evidence("step shorter with TF32, at most", bound.ceiling_percent or 0.0, "%")
 
 
+def _regex(name: str) -> str:
+    """What of a short name a regular expression can take as it is."""
+    return re.split(r"[^\w]", name)[0]
+
+
 def _tera(flops: float) -> str:
     return f"{words.number(flops / 1e12)} TFLOP/s"
 
 
+_MEASURE = "ncu --section ComputeWorkloadAnalysis --csv --page raw"
 _UNKNOWN = "the GPU's compute capability: a trace with deviceProperties (torch.profiler), an nsys export, or run.json"
 
 
@@ -144,8 +152,9 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
 def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """There are GEMMs, convolutions or attention, and not one kernel of the run uses tensor cores.
 
-    Nsight Compute's counters decide where they measured tensor cores, else the kernels' names. Double precision does
-    not count, nor fp32 on GPUs that have TF32: that is F1.
+    Nsight Compute's counters decide where they measured tensor cores, else the kernels' names. Generated kernels and
+    one's own (Triton, XLA) don't tell: where they matter the rule abstains. Double precision does not count, nor fp32
+    on GPUs that have TF32: that is F1.
     """
     capability = hints.capability(facts)
     if not hints.is_nvidia(facts):
@@ -156,7 +165,11 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     used, share_used = kernel_sorts.spent(facts, kernel_sorts.on_tensor_cores(facts))
     if float(capability) < limits.capability or share_used is None or share_used > limits.used_percent:
         return None
-    could = kernel_sorts.by_name(launched, kernel_sorts.matrix_work)
+    unknown = kernel_sorts.undecided(facts)
+    if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
+        name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
+        return Abstention("F2", f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
+    could = kernel_sorts.by_name(launched, kernel_sorts.matrix_work) & ~unknown
     could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp64_work)
     if float(capability) >= 8:
         could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp32_matrix_work)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
 
 LOADING = re.compile(
-    r"\b(data[ _]?load(er|ing)?|load[ _]?(data|batch)|(next|get|fetch)[ _]?(batch|data)|data[ _]?(fetch|wait))\b",
+    r"(?<![a-z])(data[ _]?(load(er|ing)?|fetch|wait)|(load(ing)?|next|get|fetch)[ _]?(batch|data))(?![a-z])",
     re.IGNORECASE,
 )
 """Names that people give to ranges around ``next(loader)``."""
