@@ -216,6 +216,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--python", metavar="PATH", help="the Python that runs the workload (default: this one)")
     doctor.add_argument("--output", type=Path, metavar="DIR", help="where runs are to be written (default: here)")
+    doctor.add_argument(
+        "--measure-peaks",
+        action="store_true",
+        help="measure what the GPU reaches (products, memory) for rooflines: takes some seconds, needs torch",
+    )
     doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     _add_plain(doctor)
     doctor.set_defaults(run=_doctor)
@@ -431,8 +436,10 @@ def _scrub(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from tracetui.app.doctor import doctor_command
+    from tracetui.app.doctor import doctor_command, measure_command
 
+    if arguments.measure_peaks:
+        return measure_command(arguments.python, format=arguments.format, ascii=arguments.ascii)
     return doctor_command(arguments.python, arguments.output, format=arguments.format, ascii=arguments.ascii)
 
 

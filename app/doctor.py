@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -28,6 +29,34 @@ def doctor_command(python: str | None, output: Path | None, *, format: str, asci
     found = examine(python, output)
     print(json.dumps(document(found), indent=2) if format == "json" else doctor_text(found, ascii=ascii), flush=True)
     return UNREADABLE if any(check.status == FAIL for check in found) else DONE
+
+
+def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
+    """Measures the GPU's roofs, keeps them for later reports, and prints them."""
+    from tracetui.analysis.peaks import PRECISIONS
+    from tracetui.analysis.peaks_measured import keep
+    from tracetui.app.charts.roofline import si
+    from tracetui.collectors.measure import MeasureError, measure_peaks
+
+    page = Page(ascii=ascii)
+    try:
+        found = measure_peaks(python)
+        path = keep(found)
+    except (MeasureError, OSError) as error:
+        print("\n".join(page.paragraph(f"Nothing was measured: {error}")), file=sys.stderr, flush=True)
+        return UNREADABLE
+    if format == "json":
+        print(json.dumps(found, indent=2), flush=True)
+        return DONE
+    lines = page.paragraph(f"Measured on {found.get('device')}, the best of repeated runs:")
+    for name, rate in found["flops"].items():
+        lines.append(f"  {page.text(PRECISIONS.get(name, name)):<14}{si(rate)}FLOP/s")
+    lines.append(f"  {'memory':<14}{si(found['bandwidth'])}B/s")
+    for text in found.get("skipped") or []:
+        lines += page.paragraph(f"Not measured: {text}")
+    lines += page.paragraph(f"Kept in {path} for rooflines of runs on this GPU at this clock.")
+    print("\n".join(lines), flush=True)
+    return DONE
 
 
 def doctor_text(found: Sequence[Check], *, ascii: bool = False) -> str:
