@@ -273,6 +273,13 @@ def test_launches_without_kernels(tmp_path, recording: Recording):
     assert "Ran on a GPU" in fires("V9", Facts(Run(Path("r"), (recording(MLP),), manifest=said))).title
 
 
+def test_memory_of_a_gpu_that_recorded_nothing(recording: Recording):
+    """On a Jetson without root torch sees neither calls nor kernels, but what it allocates."""
+    trace = recording(MLP)
+    on_gpu = trace.memory.with_columns(device_type=pl.lit(1, pl.Int64))
+    assert "no kernel was recorded" in fires("V9", facts(replace(trace, memory=on_gpu))).title
+
+
 def test_kernels_that_take_no_time(tmp_path):
     file = ChromeFile()
     file.launch("k", (0, 5), (10, 10))
@@ -405,6 +412,14 @@ def test_lost_kernels(tmp_path, recording: Recording):
     for name in (VIM_NSYS, "nsys/graph_whole.sqlite.gz", "chrome/cudagraph_replay.trace.json.gz"):
         assert silent("V17", facts(recording(name)))
     assert "CUDA API calls" in abstains("V17", facts(recording(MLP)))
+
+
+def test_lost_kernels_that_nobody_told_of(tmp_path):
+    file = ChromeFile()
+    for n in range(20):
+        file.launch("k", (100 * n, 100 * n + 10), (100 * n + 20, 100 * n + 90))
+        file.call("cudaLaunchKernel", (100 * n + 95, 100 * n + 99))
+    assert "50.0 % of the launches" in fires("V17", facts(file.write(tmp_path / "a.json"))).title
 
 
 def test_launches_into_a_graph_are_not_lost(tmp_path):

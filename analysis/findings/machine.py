@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.analysis.findings.told import known
 from tracetui.analysis.machine_samples import busy_clocks, counters_raised, hottest, raised_alarms, slowed_share
 from tracetui.parsers import kernel_names
 
@@ -51,30 +52,28 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     highest = max(clocks, default=0.0)
     drop = 100 * (1 - min(clocks) / highest) if highest else 0.0
     hot_and_slow = degrees is not None and degrees >= limits.hot_c and drop >= limits.clock_percent
-    known = share is not None or bool(power.after and power.after.alarms) or bool(clocks)
-    if not known:
+    if share is None and not (power.after and power.after.alarms) and not clocks:
         return Abstention(
-            "T1", "why the clock was what it was: samples with reasons, or the board's alarms, before and after"
+            "T1", "samples that say why the clock was what it was, or the board's alarms before and after"
         )
     if (share or 0.0) <= limits.share_percent and not rose and not alarms and not hot_and_slow:
         return None
+    title = f"At {degrees or 0:.0f} °C the GPU's clock fell by {words.percent(drop)}"
     if (share or 0.0) > limits.share_percent:
         title = f"The GPU was slowed down in {words.percent(share or 0.0)} of the samples: {', '.join(reasons)}"
     elif rose or alarms:
         title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
-    else:
-        title = f"At {degrees:.0f} °C the GPU's clock fell by {words.percent(drop)}"
     return Finding(
         "T1",
         "warning",
         title,
-        (
-            *((Evidence("samples slowed down", share, "%"),) if share is not None else ()),
-            *(Evidence("reason", reason) for reason in reasons),
-            *(Evidence(name, f"+{count}") for name, count in rose.items()),
-            *(Evidence(name, "on") for name in alarms),
-            *((Evidence(f"hottest: {zone}", degrees, "C"),) if degrees is not None else ()),
-            *((Evidence("lowest clock under load", min(clocks), "Hz"),) if clocks else ()),
+        known(
+            ("samples slowed down", share, "%"),
+            *(("reason", reason) for reason in reasons),
+            *((name, f"+{count}") for name, count in rose.items()),
+            *((name, "on") for name in alarms),
+            (f"hottest: {zone}", degrees, "C"),
+            ("lowest clock under load", min(clocks, default=None), "Hz"),
         ),
         f"{words.percent(share or 0.0)} of the samples; {words.things(len(rose) + len(alarms), 'alarm')}; "
         f"clock down by {words.percent(drop)}" + (f" at {degrees:.0f} °C" if degrees is not None else ""),
@@ -107,7 +106,7 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     ratio, compared = _last_over_first(facts, limits.least_us * 1000)
     if len(clocks) < 3 and ratio is None:
         return Abstention(
-            "T2", "three samples of the clock under load (tracetui profile), or equal kernels in two steps"
+            "T2", "three samples of the clock under load (tracetui profile), or three steps of equal kernels"
         )
     mean = statistics.fmean(clocks) if clocks else 0.0
     cv = 100 * statistics.pstdev(clocks) / mean if len(clocks) >= 3 and mean else 0.0
@@ -123,18 +122,11 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "T2",
         "warning",
         title,
-        (
-            *(
-                (Evidence("lowest clock", min(clocks), "Hz"), Evidence("highest clock", max(clocks), "Hz"))
-                if clocks
-                else ()
-            ),
-            *(
-                (Evidence("kernels' time, last step over first", round(ratio, 3), "", Query("kernels")),)
-                if ratio
-                else ()
-            ),
-            Evidence("launches compared", compared),
+        known(
+            ("lowest clock", min(clocks, default=None), "Hz"),
+            ("highest clock", max(clocks, default=None), "Hz"),
+            ("kernels' time, last step over first", ratio and round(ratio, 3), "", Query("kernels")),
+            ("launches compared", compared),
         ),
         f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first step "
         + (words.number(ratio) if ratio is not None else "unknown"),
@@ -199,15 +191,11 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "info",
         f"The GPU's clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
         f"{(device.max_clock_hz or 0) / MHZ:.0f} MHz",
-        (
-            Evidence("cap", cap, "Hz"),
-            Evidence("highest clock of the chip", device.max_clock_hz or 0, "Hz"),
-            *((Evidence("power mode", mode),) if mode else ()),
-            *(
-                (Evidence("TPCs switched off (mask)", f"{state.tpc_pg_mask:#x}"),)
-                if state.tpc_pg_mask is not None
-                else ()
-            ),
+        known(
+            ("cap", cap, "Hz"),
+            ("highest clock of the chip", device.max_clock_hz, "Hz"),
+            ("power mode", mode),
+            ("TPCs switched off (mask)", None if state.tpc_pg_mask is None else f"{state.tpc_pg_mask:#x}"),
         ),
         f"{cap / MHZ:.0f} / {(device.max_clock_hz or 0) / MHZ:.0f} MHz = {words.percent(share)}",
         f"below {words.percent(limits.share_percent)}",
@@ -298,7 +286,7 @@ def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("pages read from swap", pages),
             Evidence("growth of the used swap", grown, "byte"),
             Evidence("used before", used[0] if used else 0, "byte"),
-            *((Evidence("least memory available", least, "byte"),) if (least := _least(power)) is not None else ()),
+            *known(("least memory available", _least(power), "byte")),
         ),
         f"{words.count(pages)} pages of 4 KiB; {words.size(used[0] if used else 0)} + {words.size(grown)} of swap",
         f"{words.count(limits.pages)} pages, or {words.number(limits.grown_mib)} MiB",

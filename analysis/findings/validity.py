@@ -9,10 +9,14 @@ import polars as pl
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.analysis.findings.told import known
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.findings.rule import Limits
+
+CUDA = 1
+"""How torch numbers this kind of device (c10::DeviceType)."""
 
 
 @rule(
@@ -27,36 +31,32 @@ if TYPE_CHECKING:
 def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Kernels were launched, but the recording holds none, or none that takes time.
 
-    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device. The
-    usual cause is that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the
+    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device. That
+    the run used a GPU is also told by run.json, and by memory that was allocated there. The usual cause is that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the
     GPU would be 0, so nothing that rests on them is said.
     """
     from tracetui.analysis.launch_calls import launch_calls
 
     trace = facts.trace
     kernels = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    device = facts.manifest.workload.device if facts.manifest else None
+    device = _gpu_of(facts)
     calls = launch_calls(trace).height
-    if not calls and not kernels.height and not (device or "").startswith("cuda"):
+    if not calls and not kernels.height and device is None:
         return Abstention("V9", "CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
     if trace.info.kind == "nsys" and not calls:
         return None  # without any call it is an empty capture, which V11 is about
     if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
         return None
     what = "none took any time" if kernels.height else "no kernel was recorded"
-    said = (
-        f"{words.things(calls, 'kernel launch', 'kernel launches')}, but {what}"
-        if calls
-        else "Ran on a GPU, but " + what
-    )
+    done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
     return Finding(
         "V9",
         "invalid",
-        f"{said[0].upper()}{said[1:]}: nothing can be said of the GPU",
-        (
-            Evidence("launching calls", calls, query=Query("host:API calls", "Launch")),
-            Evidence("kernels recorded", kernels.height),
-            *((Evidence("device of the run", device),) if device else ()),
+        f"{done}, but {what}: nothing can be said of the GPU",
+        known(
+            ("launching calls", calls, "", Query("host:API calls", "Launch")),
+            ("kernels recorded", kernels.height),
+            ("device of the run", device),
         ),
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
@@ -65,6 +65,14 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "and use a torch whose CUPTI fits the driver.",
         next_command="tracetui doctor",
     )
+
+
+def _gpu_of(facts: Facts) -> str | None:
+    """The GPU that the run used although nothing of it may be recorded; null where nothing says so."""
+    device = facts.manifest.workload.device if facts.manifest else None
+    if device and device.startswith("cuda"):
+        return device
+    return "CUDA memory was allocated" if (facts.trace.memory["device_type"] == CUDA).any() else None
 
 
 @rule(
@@ -101,16 +109,11 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * early / launched.height if launched.height else 0.0
     if share <= limits.share_percent and 100 * negative / events <= limits.share_percent:
         return None
-    worst = launched.with_columns(ahead=ahead).sort("ahead", descending=True).row(0, named=True) if early else None
+    title, row = f"{words.count(negative)} of {words.count(events)} events end before they begin", ""
     if early:
-        title = (
-            f"{words.percent(share)} of the launched work begins before its launch, up to {words.ns(worst['ahead'])}"
-            if worst
-            else ""
-        )
-    else:
-        title = f"{words.count(negative)} of {words.count(events)} events end before they begin"
-    row = str(worst["name"]) if worst else ""
+        worst = launched.with_columns(ahead=ahead).sort("ahead", descending=True).row(0, named=True)
+        most, row = words.ns(worst["ahead"]), str(worst["name"])
+        title = f"{words.percent(share)} of the launched work begins before its launch, up to {most}"
     return Finding(
         "V10",
         "warning",
@@ -149,35 +152,36 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if work or calls:
         return None
     settings = dict(trace.info.captured)
-    asked, waited = settings.get("traced", ""), _waits_for(facts, settings)
-    untraced = bool(asked) and "cuda" not in asked.lower()
-    if untraced:
-        why, advice = f"CUDA was not traced, only {asked}", "Record again with nsys profile --trace=cuda,nvtx."
-    elif waited:
-        why = f"the capture waited for {waited}, which never came"
-        advice = (
-            "Call torch.cuda.cudart().cudaProfilerStart() before and cudaProfilerStop() after the steps, or record "
-            "all: leave --capture-range (nsys) or --profile-from-start off (ncu) out."
-        )
-    else:
-        why = "the program used no GPU, or the capture began after its work or ended before"
-        advice = (
-            "Check that the program ran on the GPU, and that the capture covers its work (--capture-range, --delay)."
-        )
+    why, advice = _why_empty(facts, settings)
     return Finding(
         "V11",
         "invalid",
         f"The capture is empty: 0 CUDA events; {why}",
-        (
-            Evidence("GPU activities", work),
-            Evidence("CUDA calls", calls),
-            Evidence("other events", trace.host.height),
-            *((Evidence("capture starts", settings["capture starts"]),) if "capture starts" in settings else ()),
+        known(
+            ("GPU activities", work),
+            ("CUDA calls", calls),
+            ("other events", trace.host.height),
+            ("capture starts", settings.get("capture starts")),
         ),
         f"0 GPU activities and 0 CUDA calls among {words.count(trace.source.events_total)} events of the file",
         "at least one CUDA event",
         advice,
         next_command=f"tracetui profile --tool {trace.info.kind} {_program(facts)}",
+    )
+
+
+def _why_empty(facts: Facts, settings: dict[str, str]) -> tuple[str, str]:
+    """The likely cause, and what to do."""
+    asked, waited = settings.get("traced", ""), _waits_for(facts, settings)
+    if asked and "cuda" not in asked.lower():
+        return f"CUDA was not traced, only {asked}", "Record again with nsys profile --trace=cuda,nvtx."
+    if waited:
+        return f"the capture waited for {waited}, which never came", (
+            "Call torch.cuda.cudart().cudaProfilerStart() before and cudaProfilerStop() after the steps, or record "
+            "all: leave --capture-range (nsys) or --profile-from-start off (ncu) out."
+        )
+    return "the program used no GPU, or the capture began after its work or ended before", (
+        "Check that the program ran on the GPU, and that the capture covers its work (--capture-range, --delay)."
     )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.analysis.findings.told import known
 from tracetui.parsers import kernel_names
 from tracetui.parsers.kernel_key import function_name
 
@@ -150,31 +151,26 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
     both = both.filter((pl.col("mean_ns") >= 1000 * limits.least_us) & pl.col("measured_ns").is_not_null())
     if not both.height:
-        return Abstention(
-            "V5", f"measured kernels of {words.number(limits.least_us)} µs and more, with their durations"
-        )
+        return Abstention("V5", f"measured kernels of {words.number(limits.least_us)} µs and more, with durations")
     both = both.with_columns(ratio=pl.col("measured_ns") / pl.col("mean_ns"))
     ours, theirs = float(both["total_ns"].sum()), float((both["measured_ns"] * both["calls"]).sum())
     ratio = theirs / ours
     if limits.low_ratio <= ratio <= limits.high_ratio:
         return None
     settings = dict(facts.run.of_kind("ncu")[0].info.captured)
-    clock = _clock(facts)
     return Finding(
         "V5",
         "warning",
         f"Under Nsight Compute kernels of {words.number(limits.least_us)} µs and more take {words.number(ratio)} times "
         "as long as in the run",
-        (
+        known(
             *(
-                Evidence(
-                    f"{row['short_name']}: ncu over run", round(row["ratio"], 2), "", Query("kernels", row=row["name"])
-                )
+                (f"{row['short_name']}: ncu over run", round(row["ratio"], 2), "", Query("kernels", row=row["name"]))
                 for row in both.head(4).iter_rows(named=True)
             ),
-            *((Evidence("SM clock under ncu", clock, "Hz"),) if clock else ()),
-            *((Evidence("clock in the run", run, "Hz"),) if (run := _run_clock(facts)) else ()),
-            *((Evidence("ncu says", settings["warning 1"]),) if "warning 1" in settings else ()),
+            ("SM clock under ncu", _clock(facts), "Hz"),
+            ("clock in the run", _run_clock(facts), "Hz"),
+            ("ncu says", settings.get("warning 1")),
         ),
         f"{words.ns(theirs)} / {words.ns(ours)} = {words.number(ratio)}, of "
         f"{words.things(both.height, 'kernel')}, weighted by launches",
@@ -182,10 +178,6 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "Take counters as shares of peak and times from the recording; measure again with --clock-control none, and "
         "--cache-control none if the run finds its data in the caches.",
     )
-
-
-def _kernel(name: str) -> Query:
-    return Query("kernels", row=name)
 
 
 def _clock(facts: Facts) -> float | None:

@@ -159,21 +159,18 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if not calls and not told and not dropped:
         return Abstention("V17", "CUDA API calls to compare kernels with, or a profiler's own count")
     share = 100 * lost.height / calls if calls and kernels else 0.0
-    cleared = calls > 0 and kernels > 0 and share <= limits.share_percent
-    certain = [note for note in told if "might" not in note.reason]
-    if not dropped and not certain and (cleared or not told):
+    many = share > limits.share_percent
+    certain = bool(dropped) or any("might" not in note.reason for note in told)
+    if not many and not certain and (not told or (calls and kernels)):
         return None
-    if share > limits.share_percent:
-        title = f"{words.percent(share)} of the launches have no kernel in the recording"
-    else:
+    title = f"{words.percent(share)} of the launches have no kernel in the recording"
+    if not many:
         title = (
-            f"The profiler dropped {words.count(dropped)} events"
-            if dropped
-            else "The profiler says that events are missing"
+            f"The profiler {f'dropped {words.count(dropped)} events' if dropped else 'says that events are missing'}"
         )
     return Finding(
         "V17",
-        "warning" if share > limits.share_percent or dropped or certain else "info",
+        "warning" if many or certain else "info",
         title,
         (
             Evidence("launches without a kernel", lost.height, query=Query("host:API calls", "Launch")),

@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.analysis.findings.told import known
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
@@ -97,11 +98,11 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "V15",
         "critical",
         f"{worst.what} reaches {words.percent(worst.percent)} of the peak of this GPU: what is recorded can't be right",
-        (
-            *(Evidence(rate.what, rate.achieved, rate.unit, rate.query) for rate in over[:6]),
-            Evidence("peak", worst.peak.value, worst.unit),
-            Evidence("peak from", worst.peak.source),
-            *((Evidence("power mode", mode),) if (mode := _mode(facts)) else ()),
+        known(
+            *((rate.what, rate.achieved, rate.unit, rate.query) for rate in over[:6]),
+            ("peak", worst.peak.value, worst.unit),
+            ("peak from", worst.peak.source),
+            ("power mode", _mode(facts)),
         ),
         f"{_rate(worst.achieved, worst.unit)} / {_rate(worst.peak.value, worst.unit)} = "
         f"{words.percent(worst.percent)}; peak: {worst.peak.about}",

@@ -62,15 +62,20 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
             "Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it "
             "short), and compare each range with the step that it was in.",
         )
+    return _overlap(steps, limits.overlap_percent)
+
+
+def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
+    """Steps that add up to more than the time they take."""
     whole, wall = int((steps["end"] - steps["start"]).sum()), _covered(steps)
-    if wall and 100 * (whole - wall) / wall > limits.overlap_percent:
+    if wall and 100 * (whole - wall) / wall > most_percent:
         return Finding(
             "V2",
             "invalid",
             f"The steps add up to {words.percent(100 * whole / wall)} of the time they take: they overlap",
             (Evidence("steps", steps.height), Evidence("sum", whole, "ns"), Evidence("time they take", wall, "ns")),
             f"{words.ns(whole)} of {words.ns(wall)} = {words.percent(100 * whole / wall)}",
-            f"more than {words.percent(limits.overlap_percent)} above it",
+            f"more than {words.percent(most_percent)} above it",
             "Mark steps on one thread only, and end each before the next begins.",
         )
     return None

@@ -11,6 +11,7 @@ from tracetui.analysis.batch_seen import IMAGE_AXES, batch_in_name, batch_in_sha
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
+from tracetui.analysis.findings.told import known
 
 if TYPE_CHECKING:
     from tracetui.analysis.batch_seen import BatchSeen
@@ -52,34 +53,19 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     real = _contradicting(facts, asked, counted, seen, copied, limits.off_percent)
     if real is None:
         return None
-    row = facts.trace.host["name"].cast(pl.String)[seen.row] if seen else ""
+    row = str(facts.trace.host["name"][seen.row]) if seen else ""
+    shape = "x".join(map(str, seen.shape)) if seen else None
     step_s = facts.step_ns / 1e9
     return Finding(
         "V1",
         "critical",
         f"A step holds {words.things(real, 'sample')}, not the {words.count(asked)} asked for",
-        (
-            Evidence(f"asked for ({source})", asked),
-            *((Evidence("counted by the run", counted),) if counted is not None else ()),
-            *(
-                (
-                    Evidence(
-                        f"input of {seen.operator}", "x".join(map(str, seen.shape)), "", Query("operators", row=row)
-                    ),
-                )
-                if seen
-                else ()
-            ),
-            *(
-                (Evidence("samples copied to the GPU per step", round(copied, 2), "", Query("kernels:copies")),)
-                if copied
-                else ()
-            ),
-            *(
-                (Evidence("samples per second", round(real / step_s, 1)),)
-                if step_s and facts.step_ranges.frame.height
-                else ()
-            ),
+        known(
+            (f"asked for ({source})", asked),
+            ("counted by the run", counted),
+            (f"input of {seen.operator}" if seen else "", shape, "", Query("operators", row=row)),
+            ("samples copied to the GPU per step", copied and round(copied, 2), "", Query("kernels:copies")),
+            ("samples per second", round(real / step_s, 1) if step_s and facts.step_ranges.frame.height else None),
         ),
         f"{words.number(real)} / {words.count(asked)} = {words.number(real / asked)}",
         f"more than {words.percent(limits.off_percent)} apart",
@@ -165,12 +151,12 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
         "warning",
         f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
         f"{words.ns(profiled)} instead of {words.ns(clean)}",
-        (
-            Evidence("step without the profiler", clean, "ns"),
-            Evidence("step under the profiler", profiled, "ns"),
-            *((Evidence("GPU busy per step", busy, "ns"),) if busy is not None else ()),
-            *((Evidence("at most to gain of the clean step from idle time", left, "%"),) if left is not None else ()),
-            *((Evidence("flags that cost time", ", ".join(flags)),) if flags else ()),
+        known(
+            ("step without the profiler", clean, "ns"),
+            ("step under the profiler", profiled, "ns"),
+            ("GPU busy per step", busy, "ns"),
+            ("at most to gain of the clean step from idle time", left, "%"),
+            ("flags that cost time", ", ".join(flags) or None),
         ),
         f"{words.ns(profiled)} / {words.ns(clean)} = {words.number(ratio)}"
         + (
