@@ -31,9 +31,10 @@ CUDA = 1
 def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Kernels were launched, but the recording holds none, or none that takes time.
 
-    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device. That
-    the run used a GPU is also told by run.json, and by memory that was allocated there. The usual cause is that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the
-    GPU would be 0, so nothing that rests on them is said.
+    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
+    That the run used a GPU is also told by run.json, and by memory that was allocated there. The usual cause is
+    that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the GPU would be
+    0, so nothing that rests on them is said.
     """
     from tracetui.analysis.launch_calls import launch_calls
 
@@ -61,8 +62,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
         "kernel time above 0",
-        "Let CUPTI see the GPU: run as root on a Jetson before CUDA 13, end other profilers, "
-        "and use a torch whose CUPTI fits the driver.",
+        "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, end "
+        "other profilers, and use a torch whose CUPTI fits the driver.",
         next_command="tracetui doctor",
     )
 
