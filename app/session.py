@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Side = Literal["a", "b"]
 Key: TypeAlias = "tuple[Hashable, int | None, str | None, Scope]"
-PARTS_OF_B = frozenset({"diff", "comparable", ("b", "selection")})
+PARTS_OF_B = frozenset({"diff", "comparable", "compared findings", ("b", "selection")})
 """Keys of cached analyses that change with run B."""
 T = TypeVar("T")
 

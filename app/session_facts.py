@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.api import api_calls
-from tracetui.analysis.findings.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.diff import diff
+from tracetui.analysis.findings.engine import find
+from tracetui.analysis.findings.facts import Facts, Pair
+from tracetui.analysis.findings.of_run import facts_of, findings_of
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.overview import overview
@@ -23,6 +25,18 @@ if TYPE_CHECKING:
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
     from tracetui.app.session import Session
+
+
+def compared_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:
+    """What the rules say of runs A and B together."""
+
+    def look() -> Findings:
+        a, b = session.selection("a"), session.selection("b")
+        pair = Pair(SessionFacts(session), facts_of(session.runs["b"], b))
+        vars(pair)["diff"] = session.cached("diff", lambda: diff(a, b))  # the Diff tab's
+        return find(pair, session.config, on_error=on_error)
+
+    return session.cached("compared findings", look)
 
 
 class SessionFacts(Facts):

@@ -357,17 +357,17 @@ async def test_two_paths_open_the_diff():
         assert "step +12.6 %, within noise ±14.00 ms  A 105.7 ms  B 119." in lines(app)[2]
         assert "A vim_tiny_fp32_bs4   B vim_tiny_fp16_bs4" in lines(app)[0]
         assert any("- removed" in line and "sm80_xmma_gemm" in line for line in lines(app))
-        names = [line[1:30].rstrip() for line in lines(app)[4:-1]]
+        names = [line[1:30].rstrip() for line in lines(app)[5:-1]]
         assert len(set(names)) == len(names)
         assert names[0].startswith("sm80_xmma_gemm_f32_tn_n")  # the scans of both runs are one row, little changed
         assert not any(name.startswith("selective_scan_fwd") for name in names[:10])
         await press(pilot, "v")
-        assert lines(app)[4].startswith(">aten::mm")
-        assert "~ changed" in lines(app)[4]
+        assert lines(app)[5].startswith(">aten::mm")
+        assert "~ changed" in lines(app)[5]
         await press(pilot, "M")
-        assert "VisionMamba_0" in lines(app)[4]
+        assert "VisionMamba_0" in lines(app)[5]
         await press(pilot, "v")
-        assert "By count" in lines(app)[3]
+        assert "By count" in lines(app)[4]
         await press(pilot, "x", "K")
         assert "A vim_tiny_fp16_bs4   B vim_tiny_fp32_bs4" in lines(app)[0]
         assert "step -11.2 %, within noise ±14.00 ms  A 119.0 ms  B 105." in lines(app)[2]

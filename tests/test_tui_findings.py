@@ -43,25 +43,31 @@ async def test_findings_are_told_by_sign_and_word_and_explained_below():
         assert len(lines(app)) == 24
 
 
-async def test_enter_leads_to_the_evidence_and_on_to_the_rows_and_back():
+async def test_enter_leads_to_the_evidence():
     async with opened(FP32, tab="findings") as (app, pilot):
         await press(pilot, "enter")
         assert lines(app)[2].startswith(" Findings › S2 Launch-bound")
         assert "GPU idle" in lines(app)[4]
         assert "Try    " in screen_text(app)
-        found = next(row for row in rows(app) if row["where"].startswith("Kernels: /"))
-        await to_row(app, pilot, "name", found["name"])
+
+
+async def test_enter_on_evidence_leads_to_its_rows_and_esc_back(said):
+    small = Evidence("small kernels", 12, "", Query("kernels", "mean<3us"))
+    said(Findings((finding("S2"), finding("S12", more_evidence=small))))
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "down", "enter", "end")
+        assert app.view.table.current["where"] == "Kernels: / mean<3us"
         await press(pilot, "enter")
         assert app.tab == "kernels"
-        assert f" {found['where'].partition(': ')[2]} " in lines(app)[-2]
+        assert lines(app)[-2].startswith(" / mean<3us ")
         assert "Esc goes back to the finding" in lines(app)[-2]
         assert "of 20 kernels" in lines(app)[-2]
         await press(pilot, "enter")
         assert "Kernels ›" in lines(app)[2]
         await press(pilot, "escape", "escape")
         assert app.tab == "findings"
-        assert lines(app)[2].startswith(" Findings › S2")
-        assert app.view.table.current["name"] == found["name"]
+        assert lines(app)[2].startswith(" Findings › S12")
+        assert app.view.table.current["name"] == "small kernels"
         assert app.session.filter == ""
         await press(pilot, "2")
         assert "/20" in lines(app)[2]
@@ -110,7 +116,7 @@ async def test_every_query_leads_to_rows(path):
             await settle(pilot)
 
 
-def finding(id: str, severity: str = "warning", **more) -> Finding:
+def finding(id: str, severity: str = "warning", more_evidence: Evidence | None = None, **more) -> Finding:
     evidence = (
         Evidence("kernel time", 1_500_000.0, "ns", Query("kernels:copies", row="[CUDA memcpy Host-to-Device]")),
         Evidence("calls", 12, "", Query("host:API calls", "launch")),
@@ -118,6 +124,7 @@ def finding(id: str, severity: str = "warning", **more) -> Finding:
         Evidence("says", "yes\x1b[31m", ""),
         Evidence("gone", 1, "%", Query("kernels", row="nothing_like_it")),
     )
+    evidence += (more_evidence,) if more_evidence is not None else ()
     given = {"formula": "1 of 2 = 50 %", "threshold": "above 10 %", "advice": "mend it", "title": f"{id} is so", **more}
     return Finding(id, severity, evidence=evidence, **given)
 
@@ -297,3 +304,26 @@ async def test_a_trace_without_anything_says_so_and_breaks_nothing(tmp_path):
     async with opened(empty, tab="findings") as (app, pilot):
         assert isinstance(app.view, FindingsView)
         await press(pilot, "enter", "enter", "escape", "v", "v", "d", "d", "v")
+
+
+async def test_of_two_runs_there_is_a_table_of_what_both_say():
+    async with opened(FP32, SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz", tab="findings") as (app, pilot):
+        assert lines(app)[2].startswith(" A: Findings")
+        await press(pilot, "v", "v", "v")
+        assert lines(app)[2].startswith(" A and B ")
+        said = [row["id"] for row in rows(app)]
+        assert said
+        assert all(id.startswith("D") for id in said)
+        app.action_swap_runs()
+        await settle(pilot)
+        assert lines(app)[2].startswith(" A and B ")
+        await press(pilot, "v")
+        assert lines(app)[2].startswith(" A: Findings")
+
+
+async def test_of_one_run_there_is_no_such_table():
+    async with opened(FP32, tab="findings") as (app, pilot):
+        await press(pilot, "v", "v")
+        assert "v findings" in lines(app)[-1]
+        await press(pilot, "v")
+        assert lines(app)[2].startswith(" Findings ")

@@ -21,7 +21,7 @@ class View(Vertical, can_focus=True):
     """A tab's content."""
 
     TAB: ClassVar[str]
-    COMPARES: ClassVar[bool] = False
+    COMPARES: bool = False
     """Whether it shows run B too."""
 
     def __init__(self) -> None:

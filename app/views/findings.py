@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,7 +14,7 @@ from tracetui.analysis.report_findings import finding_row
 from tracetui.app import commands
 from tracetui.app.columns import Column
 from tracetui.app.finding_words import evidence_text, looked
-from tracetui.app.session_facts import session_findings
+from tracetui.app.session_facts import compared_findings, session_findings
 from tracetui.app.views.finding_text import abstention_text, finding_text
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
@@ -85,7 +85,7 @@ class FindingsView(TableView):
     """The findings, worst first; those set aside and the rules that abstained beside them."""
 
     TAB = "findings"
-    TABLES = ("findings", "set aside", "abstained")
+    TABLES = ("findings", "set aside", "abstained", "A and B")
     SHARES_FILTER = False
     KEEPS_DETAIL = True
 
@@ -97,6 +97,8 @@ class FindingsView(TableView):
 
     def root(self) -> Page:
         """One of the tables."""
+        if self.kind == "A and B":
+            return _compared_page(compared_findings(self.session, self.tui.log_error))
         found = session_findings(self.session, self.tui.log_error)
         if self.kind == "set aside":
             return _aside_page(found)
@@ -104,9 +106,20 @@ class FindingsView(TableView):
             return _abstained_page(found)
         return _list_page(found, self.session.selection().describe())
 
+    @property
+    def _next_kind(self) -> str:
+        """Without a second run there is nothing to say of two."""
+        kind = super()._next_kind
+        return self.TABLES[0] if kind == "A and B" and "b" not in self.session.runs else kind
+
+    def reload(self) -> None:
+        """A second run changes only what is said of both."""
+        self.COMPARES = self.kind == "A and B"
+        super().reload()
+
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The evidence of a finding."""
-        if page.id not in ("findings", "findings_aside") or not isinstance(page, _Page):
+        if page.id not in ("findings", "findings_aside", "findings_compared") or not isinstance(page, _Page):
             return None
         finding = page.findings[int(row["row"])]
         return lambda: _evidence_page(finding, ascii=self.session.ascii)
@@ -215,6 +228,11 @@ def _list_page(found: Findings, base: str) -> Page:
     )
 
 
+def _compared_page(found: Findings) -> Page:
+    page = _list_page(found, "what B shows beside A; both in the Diff tab")
+    return replace(page, id="findings_compared", title="A and B", noun="findings of both")
+
+
 def _aside_page(found: Findings) -> Page:
     away = [*found.suppressed, *found.silenced]
     by = [each.by for each in found.suppressed] + [f"silenced: {each.by}" for each in found.silenced]
@@ -263,7 +281,7 @@ def _abstained_page(found: Findings) -> Page:
 
 def _frame(found: Sequence[Finding]) -> pl.DataFrame:
     rows = [
-        (number, each.severity, each.id, each.title, each.impact_ns, each.ceiling_percent, len(each.evidence))
+        (number, each.severity, each.id, each.title, each.impact_ns or None, each.ceiling_percent, len(each.evidence))
         for number, each in enumerate(found)
     ]
     schema = {

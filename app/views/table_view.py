@@ -137,7 +137,7 @@ class TableView(SavingView):
         crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs)))
         own = self.tui.own
         # with two runs open, the tabs of one say whose numbers they are
-        side = "A: " if "b" in self.session.runs and self.TAB != "diff" else ""
+        side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
         if state.page.note:
             left.append(own(f"  {state.page.note}"), "not bold")
