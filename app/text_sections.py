@@ -78,7 +78,8 @@ def _gpu(found: Json, page: Page) -> list[str]:
     ]  # fmt: skip
     keys = ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent", "tensor_core_percent")
     cells = [[str(row["device"]), *(format_percent(row[key]) for key in keys)] for row in found["gpu"]]
-    whole = "step time" if found["steps"] else "the file"
+    # pauses between steps included: these are no shares of the average step
+    whole = "first to last step" if found["steps"] else "the file"
     lines = [f"GPU (share of {whole}; occupancy and tensor cores: of kernel time)", *page.table(columns, cells)]
     idle = found["idle"]
     if idle["host_wait_percent"] is not None:
