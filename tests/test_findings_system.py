@@ -262,6 +262,18 @@ def test_s7_sizes_the_stall_after_item(tmp_path: Path) -> None:
     assert (found.evidence[0].query.tab, found.evidence[0].query.row) == ("operators", "aten::item")
 
 
+@pytest.mark.parametrize(
+    ("operator", "word"), [("aten::nonzero", "nonzero_static"), ("aten::_to_copy", "non_blocking=True")]
+)
+def test_s7_advises_by_who_waits(tmp_path: Path, operator: str, word: str) -> None:
+    made = _with_item(1500)
+    for event in made.events:
+        event["name"] = operator if event["name"].startswith("aten::") else event["name"]
+    found = finding("S7", made.facts(tmp_path))
+    assert operator in found.title
+    assert word in found.advice
+
+
 def test_s7_is_silent_where_the_next_launch_comes_at_once(tmp_path: Path) -> None:
     assert silent("S7", _with_item(20).facts(tmp_path))
 

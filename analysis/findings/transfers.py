@@ -240,7 +240,7 @@ def _wait_advice(owner: str, call: str) -> str:
             f"{owner} must know its result's size: use a mask with torch.where, or a fixed size (topk, nonzero_static),"
             " so that the host need not ask; else compute it once outside the loop."
         )
-    if "Device" in call or "Stream" in call or "Event" in call or "Ctx" in call:
+    if not owner.startswith("aten::") and "Synchronize" in call:
         return (
             f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time with"
             " torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned memory"
