@@ -152,10 +152,11 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
         return None
     found.sort(key=lambda entry: -entry[0])
     _, ratio, worst = found[0]
+    times = f" ({worst.instances} times)" if worst.instances and worst.instances > 1 else ""
     return Finding(
         "V13",
         "info",
-        f"{worst.name} is open for {words.ns(worst.host_ns or 0)} on the host, but its work takes "
+        f"{worst.name}{times} is open for {words.ns(worst.host_ns or 0)} on the host, but its work takes "
         f"{words.ns(worst.span_ns or 0)} on the GPU",
         tuple(
             Evidence(f"{phase.name}: GPU over host", round(factor, 2), "", Query("host:ranges", row=phase.name))
