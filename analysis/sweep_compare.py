@@ -161,6 +161,10 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         return Crossover(axis, None, None, "can't be told: one size only")
     xs = [float(row.x) for row in numeric]
     gains = [row.gain for row in numeric]
+    if all(row.is_noise for row in numeric):
+        return Crossover(
+            axis, None, None, f"can't be told: the difference is within the noise of the repeats at every {axis}"
+        )
     zeros = _zeros(xs, gains)
     span = f"from {xs[0]:g} to {xs[-1]:g}"
     if not zeros:

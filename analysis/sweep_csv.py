@@ -20,17 +20,31 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 32 << 20
 MAX_SHOWN = 5
+MEASURED = ("time", "throughput", "flops", "kernels", "gpu")
+"""Roles of columns of numbers; a table has one of each."""
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "sec": 1e9, "second": 1e9, "seconds": 1e9,
           "millisecond": 1e6, "milliseconds": 1e6, "microseconds": 1e3}  # fmt: skip
-_TIME = re.compile(r"lat(ency)?|time|duration|elapsed|step|iter(ation)?|forward|wall|e2e|inference|ms|us")
-_THROUGHPUT = re.compile(
-    r"throughput|fps|ips|qps|img\w*s|images?\w*(s|sec|second)$|(samples|imgs?|images|tokens|it|seqs?)\w*per\w*s"
-    r"|samplessec|imgsec"
+_TIMES = (
+    re.compile(r"^(mean|median|avg|average)?(lat|latency)"),
+    re.compile(r"lat(ency)?"),
+    re.compile(r"step|iter|batch|forward|inference|e2e"),
+    re.compile(r"time|duration|elapsed|wall|runtime"),
 )
+"""What a time per step is called, the likeliest first: a table may have several."""
+_RATE_WORDS = frozenset(("throughput", "fps", "ips", "qps"))
+_THINGS = r"(samples?|imgs?|images?|tokens?|its?|seqs?|frames?|sequences?|iterations?)"
+_RATE = re.compile(rf"throughput|{_THINGS}(ps|pers|persec|persecond|sec)$")
+_RATE_SPLIT = re.compile(rf"(^|[^a-z]){_THINGS}[^a-z]+(s|sec)([^a-z]|$)")
+_PER_SECOND = re.compile(r"/\s*(s|sec|second)\b|per[_ ]?(s|sec|second)\b", re.IGNORECASE)
+_PER_SAMPLE = re.compile(r"(/|per[_ ]?)\s*(img|image|sample|item|sequence|frame)s?\b", re.IGNORECASE)
 _WORK = re.compile(r"^(g|t|m)?(flops?|macs?|gf|tf)\w*$")
-_NEITHER = re.compile(
-    r"mem|power|watt|temp|acc|top[15]|loss|speedup|util|std|dev|min$|max$|p9\d|p5\d|param|energy|occupancy|percent|error"
-)
+_NEITHER = frozenset((
+    "mem", "memory", "vram", "power", "watt", "watts", "temp", "temperature", "acc", "accuracy", "top1", "top5", "loss",
+    "speedup", "util", "utilization", "std", "stdev", "stddev", "deviation", "var", "cv", "min", "max", "p90", "p95",
+    "p99", "p999", "param", "params", "parameters", "energy", "occupancy", "percent", "pct", "error", "err", "load",
+    "compile", "startup", "timestamp", "date", "datetime", "steps", "iters", "warmup", "total", "n", "count", "peak",
+))  # fmt: skip
+"""Words in the names of columns that are no time, rate or axis."""
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Z%µ/]*)\s*")
 _NOTHING = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "oom", "fail", "failed", "error", "inf"))
 
@@ -45,6 +59,10 @@ class _Column:
     name: str
     scale: float = 1.0
     """To ns, or to FLOPs."""
+    rank: int = 0
+    """Of several times, the lowest is the step's."""
+    per_sample: bool = False
+    """A time that was divided by the batch."""
 
 
 def read_table(path: Path) -> Sweep:
@@ -103,9 +121,12 @@ def _columns(head: tuple[int, list[str]], rows: Sequence[list[str]]) -> list[_Co
     """What each column is: by its name, else by its values."""
     found: list[_Column] = []
     taken: set[str] = set()
+    named = [_by_name(index, title) for index, title in enumerate(head[1])]
+    times = [column for column in named if column.role == "time"]
+    step = min(times, key=lambda column: (column.rank, column.index)) if times else None
     for index, title in enumerate(head[1]):
-        column = _by_name(index, title)
-        if column.role in ("time", "throughput", "flops", "kernels", "gpu") and column.role in taken:
+        column = named[index]
+        if (column.role == "time" and column is not step) or (column.role in MEASURED and column.role in taken):
             column = _Column(index, "other", title)
         if column.role == "unknown":
             values = [row[index] for row in rows if index < len(row)]
@@ -124,8 +145,7 @@ def _by_name(index: int, title: str) -> _Column:
         return _Column(index, "axis", axis)
     if is_repeat(title):
         return _Column(index, "repeat", title)
-    if _NEITHER.search(name):
-        return _Column(index, "other", title)
+    words = _words(title)
     if _WORK.match(name):
         double = 2.0 if "mac" in name else 1.0
         power = next((10.0**n for letter, n in (("g", 9), ("t", 12), ("m", 6)) if name.startswith(letter)), 1.0)
@@ -133,19 +153,27 @@ def _by_name(index: int, title: str) -> _Column:
         return _Column(index, "flops", title, double * power)
     if re.match(r"(n|num|count)?kernels?(count|perstep|launches)?$", name):
         return _Column(index, "kernels", title)
+    if _NEITHER & set(words):
+        return _Column(index, "other", title)
     if re.match(r"gpu\w*(time|ns|us|ms)|kerneltime", name):
         return _Column(index, "gpu", title, _unit(title))
-    if _THROUGHPUT.search(name) and not name.startswith("latency"):
+    if _PER_SECOND.search(title) or _RATE.search(name) or _RATE_SPLIT.search(title.lower()) or _RATE_WORDS & set(words):
         return _Column(index, "throughput", title)
-    if _TIME.search(name):
-        return _Column(index, "time", title, _unit(title))
+    rank = next((n for n, pattern in enumerate(_TIMES) if pattern.search(name)), None)
+    if rank is None and set(words) & _UNITS.keys() - {"s"}:
+        rank = len(_TIMES)
+    if rank is not None:
+        return _Column(index, "time", title, _unit(title), rank, per_sample=bool(_PER_SAMPLE.search(title)))
     return _Column(index, "unknown", title)
+
+
+def _words(title: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9µ]+", title.lower()) if word]
 
 
 def _unit(title: str) -> float:
     """How many ns the header's unit has; a time without one is in ms."""
-    words = re.split(r"[^a-zA-Zµ]+", title.lower())
-    return next((_UNITS[word] for word in reversed(words) if word in _UNITS), 1e6)
+    return next((_UNITS[word] for word in reversed(_words(title)) if word in _UNITS), 1e6)
 
 
 def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list[str]) -> Sample:
@@ -155,7 +183,7 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
         cell = cells[column.index] if column.index < len(cells) else ""
         if column.role == "axis":
             axes[column.name] = _value(cell)
-        elif column.role in ("time", "throughput", "flops", "kernels", "gpu"):
+        elif column.role in MEASURED:
             number = _number(cell)
             if number is None and letters(cell) not in _NOTHING:
                 notes.append(f"line {line}: {column.name} is no number: {cell[:40]}")
@@ -164,6 +192,8 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
     batch = axes.get("batch")
     asked = float(batch) if isinstance(batch, int | float) else None
     step, rate = numbers.get("time"), numbers.get("throughput")
+    if step is not None and any(column.role == "time" and column.per_sample for column in columns):
+        step = step * asked if asked else None
     seen = rate * step / 1e9 if rate is not None and step is not None else None
     if step is None and rate is not None and asked:
         step = asked / rate * 1e9

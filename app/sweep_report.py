@@ -201,7 +201,7 @@ def comparison_tables(found: Json, page: Page) -> list[Table]:
         rows = one["points"]
         optional: list[tuple[str, str, Callable[[float | None], str]]] = [
             ("less work", "work_removed_percent", format_percent),
-            ("lost", "lost_percent", format_percent),
+            ("lost", "lost_percent", lambda v: "-" if v is None or v < 0 else format_percent(v)),
             ("kernels", "kernels_delta", lambda v: "-" if v is None else f"{v:+,.0f}"),
             ("GPU", "gpu_delta_us", lambda v: _signed(v, page)),
         ]

@@ -100,15 +100,27 @@ def test_without_repeats_an_interval_can_not_be_told(tmp_path: Path) -> None:
     assert "without repeats" in one.crossover.verdict
 
 
-def test_an_interval_that_leaves_the_range(tmp_path: Path) -> None:
-    noisy: Points = [
-        ({"batch": batch, "keep": keep}, [0.8 * step, 1.2 * step], 1e9, 5)
-        for batch, steps in {1: (1000.0, 1020.0), 2: (1000.0, 980.0)}.items()
-        for keep, step in zip((1.0, 0.5), steps, strict=True)
+def noisy(tmp_path: Path, *steps: tuple[float, float]) -> Sweep:
+    """Baseline and variant at batch 1, 2, 4, …, whose repeats differ by 28 % (one standard deviation)."""
+    points: Points = [
+        ({"batch": 2**n, "keep": keep}, [0.8 * step, 1.2 * step], 1e9, 5)
+        for n, pair in enumerate(steps)
+        for keep, step in zip((1.0, 0.5), pair, strict=True)
     ]
-    (one,) = comparisons(read_sweep(write_sweep(tmp_path / "sweep", noisy)))
-    assert one.crossover.interval == (None, None)
-    assert "between below the range and above it" in one.crossover.verdict
+    return read_sweep(write_sweep(tmp_path / "sweep", points))
+
+
+def test_an_interval_that_leaves_the_range(tmp_path: Path) -> None:
+    (one,) = comparisons(noisy(tmp_path, (1000, 1050), (1000, 900), (3000, 1000)))
+    assert one.crossover.interval is not None
+    assert one.crossover.interval[0] is None
+    assert "lies between below the range and 2." in one.crossover.verdict
+
+
+def test_noise_everywhere_tells_nothing(tmp_path: Path) -> None:
+    (one,) = comparisons(noisy(tmp_path, (1000, 1020), (1000, 980)))
+    assert (one.crossover.value, one.crossover.interval) == (None, None)
+    assert one.crossover.verdict.startswith("can't be told: the difference is within the noise")
 
 
 def test_a_failed_point_is_said(reduction: Path) -> None:
@@ -192,6 +204,11 @@ def test_a_table_as_the_guide_writes_it(tmp_path: Path) -> None:
         ("batch,FPS", "{},{}", 1e9),
         ("batch_size,throughput(img/s)", "{},{}", 1e9),
         ("\ufeffbatch,duration_ms", "{},4", 4e6),
+        ("batch,images,img_s,p50_ms", "{},640,{},1000", 1e9),
+        ("batch,tokens/s", "{},{}", 1e9),
+        ("batch,status,min_ms,max_ms,std_ms,mean_ms", "{},ok,1,9,1,4", 4e6),
+        ("batch,load_time_s,total_time_s,latency_ms,p99_latency_ms", "{},3,60,4,9", 4e6),
+        ("batch,timestamp,wall_time_ms", "{},1700000000,4", 4e6),
     ],
 )
 def test_headers_are_matched_loosely(tmp_path: Path, head: str, row: str, step_ns: float) -> None:
@@ -213,6 +230,11 @@ def test_work_types_and_columns_of_other_things(tmp_path: Path) -> None:
     assert by_label["dtype fp32, batch 1"].repeats == 2  # the seed numbers them
     assert by_label["dtype fp16, batch 2"].problem == "line 5 has no time"
     assert "gpu_mem_mb, speedup" in sweep.notes[0]
+
+
+def test_a_time_per_image_is_multiplied(tmp_path: Path) -> None:
+    sweep = table(tmp_path, "batch,throughput,ms per image\n1,100,10\n8,400,2.5\n")
+    assert [(p.step_ns, p.seen) for p in sweep.points] == [(10e6, 1.0), (20e6, 8.0)]
 
 
 def test_rows_that_are_short_or_wrong(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.capture_names import Value
     from tracetui.analysis.findings.rule import Limits
     from tracetui.analysis.sweep import Point, Sweep
-    from tracetui.analysis.sweep_compare import Row
+    from tracetui.analysis.sweep_compare import Comparison, Row
 
 INVALID = "the sweep's batches are wrong (D9): its points say nothing about size"
 
@@ -214,6 +214,21 @@ def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
                 )
 
 
+def _choice(one: Comparison) -> str:
+    """Which of the two to take, at which sizes."""
+    last = one.rows[-1]
+    if all(row.is_noise for row in one.rows):
+        return "Measure with more repeats, on a machine that does nothing else."
+    if one.crossover.value is None:
+        return f"In this range {one.axis} {shown(one.value if last.gain > 0 else one.base)} is the faster one."
+    if last.gain < 0:
+        return f"Above the crossover take {one.axis} {shown(one.base)}."
+    return (
+        f"Below the crossover take {one.axis} {shown(one.base)}: what the variant adds (kernels, host work) costs more "
+        "there than the work that it saves."
+    )
+
+
 def account(row: Row) -> str:
     """A variant at one size against its baseline: its speed, the work, and what of the step changed."""
     parts = [f"{row.speedup:.2f} times as fast"]
@@ -268,7 +283,6 @@ def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
                 said += f"; {row.lost_percent:.1f} % of the speed-up that this work allows is lost"
             evidence.append(Evidence(row.variant.label, said, "", Query("sweep", row=row.variant.label)))
         first, last = one.rows[0], one.rows[-1]
-        crossed = one.crossover.value is not None
         loses = any(row.gain < 0 and not row.is_noise for row in one.rows)
         yield Finding(
             "D6",
@@ -277,11 +291,8 @@ def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
             tuple(evidence),
             f"time of the baseline / time of the variant: {first.speedup:.2f} at {one.x_axis or 'all'} "
             f"{shown(first.x)}, {last.speedup:.2f} at {shown(last.x)}",
-            "the gain changes its sign" if crossed else "the gain keeps its sign over the range",
-            f"Below the crossover take {one.axis} {shown(one.base)}: what the variant adds (kernels, host work) costs "
-            "more there than the work that it saves."
-            if crossed and last.gain > 0
-            else f"In this range {one.axis} {shown(one.value if last.gain > 0 else one.base)} is the faster one."
-            if not crossed
-            else f"Above the crossover take {one.axis} {shown(one.base)}.",
+            "the gain changes its sign"
+            if one.crossover.value is not None
+            else "the gain keeps its sign over the range",
+            _choice(one),
         )
