@@ -109,7 +109,7 @@ class Replay:
             return 0
         spared = np.rint(self.exclusive(chosen) * (1 - factor)).astype(np.int64)
         host = self._spared_launches(chosen) if fewer_launches else np.zeros(chosen.size, np.int64)
-        return max(self.length(np.zeros_like(spared)) - self.length(spared, host), 0)
+        return max(self.window[1] - self.window[0] - self.length(spared, host), 0)
 
     def without_waits(self, start: Ints, end: Ints) -> Replay:
         """The same where the host does not wait in these calls."""
@@ -123,7 +123,7 @@ class Replay:
     def saved_calls_ns(self, start: Ints, end: Ints, chosen: Bools) -> int:
         """By how much the window would shrink without these calls of the host and the chosen activities, ns."""
         less = self.without_waits(start, end).length(self.exclusive(chosen), more=(end, end - start))
-        return max(self.length(np.zeros_like(self.own)) - less, 0)
+        return max(self.window[1] - self.window[0] - less, 0)
 
     def length(self, spared: Ints, host: Ints | None = None, more: tuple[Ints, Ints] | None = None) -> int:
         """How long the window lasts with so much of each activity, and of its launch, taken away, ns.
@@ -140,14 +140,16 @@ class Replay:
         ready = np.where(self.waited, self.work.end - self.own, self.called)
         ready[vanished] = _NEVER
         done = np.cumsum(gap + busy)
-        first_of = np.searchsorted(np.maximum.accumulate(self.called), self.waits[1], side="left")
-        reach = np.maximum.accumulate(self.work.end) if self.work.end.size else self.work.end
-        last_of = np.searchsorted(reach, self.waits[1], side="right") - 1
+        reach = np.maximum.accumulate(self.work.end)
+        start, end = self.waits
+        last_of = np.searchsorted(reach, end, side="right") - 1
+        real = (last_of >= 0) & (reach[last_of] > start)  # the others return at once
+        start, end, last_of = start[real], end[real], last_of[real]
+        first_of = np.append(np.searchsorted(np.maximum.accumulate(self.called), end, side="left"), done.size)
+        lead, lead_of_waits = gone.before(self.called), gone.before(start)
         ends = np.empty_like(done)
         shift, begin, before = 0, 0, self.window[0]
-        lead, lead_of_waits = gone.before(self.called), gone.before(self.waits[0])
-        for number in range(self.waits[0].size + 1):
-            until = int(first_of[number]) if number < self.waits[0].size else done.size
+        for number, until in enumerate(first_of.tolist()):
             if until > begin:
                 part = slice(begin, until)
                 offset = int(done[begin - 1]) if begin else 0
@@ -155,18 +157,13 @@ class Replay:
                 latest = np.maximum.accumulate(np.maximum(arrive + busy[part] - done[part], before - offset))
                 ends[part] = latest + done[part]
                 begin, before = until, int(ends[until - 1])
-            if number < self.waits[0].size:
-                last = min(int(last_of[number]), begin - 1)
-                start, end = int(self.waits[0][number]), int(self.waits[1][number])
-                if last >= 0 and reach[last] > start:
-                    ahead = int(lead_of_waits[number])
-                    returns = max(start - shift - ahead, int(ends[last]) + end - int(reach[last]))
-                    shift = end - returns - ahead
+            if number < start.size and begin:
+                last, ahead = min(int(last_of[number]), begin - 1), int(lead_of_waits[number])
+                if reach[last] > start[number]:
+                    returns = max(int(start[number]) - shift - ahead, int(ends[last] + end[number] - reach[last]))
+                    shift = int(end[number]) - returns - ahead
         finish = self.host_end - shift - int(gone.total[-1])
-        if done.size:
-            tail = self.window[1] - int(reach[-1]) if self.window[1] == reach[-1] else 0
-            finish = max(finish, int(ends[-1]) + tail)
-        return finish - self.window[0]
+        return max(finish, int(ends[-1])) - self.window[0]
 
 
 def replay(sel: Selection) -> Replay | None:
