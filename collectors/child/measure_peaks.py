@@ -89,7 +89,7 @@ def _copy_rate(torch: Any) -> float:
     source = torch.zeros(count, device="cuda", dtype=torch.float32)
     into = torch.empty_like(source)
     # a kernel that reads and writes, as kernels of a model do: a plain copy may take a copy engine
-    return 2.0 * 4 * count / _best_seconds(torch, lambda: torch.neg(source, out=into))
+    return 8.0 * float(count) / _best_seconds(torch, lambda: torch.neg(source, out=into))
 
 
 def _best_seconds(torch: Any, work: Callable[[], Any]) -> float:
