@@ -12,6 +12,7 @@ import polars as pl
 from tracetui.analysis.calltree import row_ids
 from tracetui.analysis.idle import gaps
 from tracetui.analysis.module_tree import module_tree
+from tracetui.analysis.names import matching
 from tracetui.analysis.projection import lanes_of
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline_rows import NONE, Row, rows_of
@@ -229,6 +230,39 @@ class Timeline:
                         best = (*order, Place(place.lane, depth, at))
                     break
         return best[2] if best else None
+
+    def find_name(self, part: str, time: int, after: Place | None, lanes: list[int]) -> Place | None:
+        """The next event whose name holds `part` (upper or lower case), from a time on; from the begin if need be.
+
+        Args:
+            part: of the name.
+            time: on the trace's clock.
+            after: an event that does not count as found; null for none.
+            lanes: numbers of the lanes to look in.
+        """
+        best: tuple[bool, int, int, int] | None = None
+        place: Place | None = None
+        hits_of: dict[str, Mask] = {}
+        wanted = part.lower()
+        for number in lanes:
+            lane = self.lanes[number]
+            if lane.source == "idle":
+                continue
+            if lane.source not in hits_of:
+                hits_of[lane.source] = matching(self.frame(lane.source)["name"], lambda name: wanted in name.lower())
+            for depth, row in enumerate(lane.rows):
+                found = np.flatnonzero(hits_of[lane.source][row.events])
+                if not found.size:
+                    continue
+                here = int(np.searchsorted(row.start[found], time))
+                if after == Place(number, depth, int(found[min(here, found.size - 1)])):
+                    here += 1
+                wraps = here >= found.size
+                at = int(found[0 if wraps else here])
+                order = (wraps, int(row.start[at]), number, depth)
+                if best is None or order < best:
+                    best, place = order, Place(number, depth, at)
+        return place
 
 
 _CHUNK = 1 << 16

@@ -115,7 +115,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("Launch delay", delay(timeline, place), "time"),
         Fact("Launched at", int(host["start"][int(launch)]) if launch != NONE else None, "at"),
         Fact("Call lasts", host["duration"][int(launch)] if launch != NONE else None, "time"),
-        Fact("Step", timeline.trace.steps["index"][step] if step is not None else None, "number"),
+        Fact("Step", timeline.trace.steps["index"][step] if step is not None else None, "id"),
         Fact("Grid", _size(record["grid"]), "short"),
         Fact("Block", _size(record["block"]), "short"),
         Fact("Registers", record["registers"], "count"),

@@ -19,8 +19,10 @@ TABS: tuple[tuple[str, str, str], ...] = (
     ("findings", "Findings", "Find"),
     ("diff", "Diff", "Diff"),
     ("sweep", "Sweep", "Sweep"),
+    ("timeline", "Timeline", "Time"),
 )
-"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0."""
+"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0 and T."""
+TAB_KEYS = "1234567890T"
 TITLES = {tab: title for tab, title, _ in TABS}
 
 TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
@@ -44,7 +46,7 @@ class Command:
     action: str
     """Textual action."""
     where: str
-    """What binds it: ``app``, ``view``, ``table``, ``tree``, ``overview``, ``diff`` or ``sweep``."""
+    """What binds it: the app, a kind of view, or a widget: ``table``, ``tree``, ``lanes``."""
     tabs: frozenset[str] = frozenset()
     """Tabs it works in; empty for all."""
     footer: str = ""
@@ -56,8 +58,8 @@ class Command:
 
 
 def tab_key(number: int) -> str:
-    """The key of a tab, counted from 1: its digit, and 0 for the tenth."""
-    return str(number % 10)
+    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter."""
+    return TAB_KEYS[number - 1]
 
 
 def _go(number: int, tab: str, title: str) -> Command:
@@ -69,6 +71,7 @@ _MODULES = frozenset({"modules"})
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
+_TIMELINE = frozenset({"timeline"})
 
 COMMANDS: tuple[Command, ...] = (
     *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
@@ -134,6 +137,61 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45),
+    Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
+            footer="pan", rank=12, palette=False),
+    Command("timeline.right", "right,l,d", "l d →", "Pan to later", "Timeline", "pan(1)", "lanes", _TIMELINE,
+            palette=False),
+    Command("timeline.in", "w,plus,equals_sign", "w +", "Zoom in around the cursor", "Timeline", "zoom(1)", "lanes",
+            _TIMELINE, footer="zoom", rank=11, palette=False),
+    Command("timeline.out", "s,minus", "s -", "Zoom out", "Timeline", "zoom(-1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.fit", "F,home", "F Home", "Show the whole recording", "Timeline", "fit", "lanes", _TIMELINE,
+            footer="fit", rank=16),
+    Command("timeline.event", "z", "z", "Zoom to the selected event", "Timeline", "fit_event", "lanes", _TIMELINE,
+            footer="zoom to it", rank=21),
+    Command("timeline.down", "down,j", "j ↓", "Next row", "Timeline", "row(1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.up", "up,k", "k ↑", "Previous row", "Timeline", "row(-1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.next_lane", "pagedown,ctrl+d,J", "J PgDn", "Next lane", "Timeline", "lane(1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.previous_lane", "pageup,ctrl+u,K", "K PgUp", "Previous lane", "Timeline", "lane(-1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.next", "full_stop", ".", "Next event of the row", "Timeline", "event(1)", "lanes", _TIMELINE,
+            footer="next", rank=14, palette=False),
+    Command("timeline.previous", "comma", ",", "Previous event of the row", "Timeline", "event(-1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.next_same", "n", "n", "Next event of the same name in the lane", "Timeline", "same(1)",
+            "timeline", _TIMELINE, footer="same name", rank=22),
+    Command("timeline.previous_same", "b", "b", "Previous event of the same name in the lane", "Timeline", "same(-1)",
+            "timeline", _TIMELINE),
+    Command("timeline.follow", "f", "f", "From GPU work to its launch, and from a call to the work it launched",
+            "Timeline", "follow", "timeline", _TIMELINE, footer="follow", rank=15),
+    Command("timeline.rows", "enter", "Enter", "Go to the event's row in Kernels or Host", "Timeline", "rows",
+            "timeline", _TIMELINE, footer="its row", rank=23),
+    Command("timeline.details", "i", "i", "Everything about the selected event", "Timeline", "details", "timeline",
+            _TIMELINE, footer="info", rank=13),
+    Command("timeline.details_down", "greater_than_sign", ">", "Scroll the details down", "Timeline",
+            "scroll_detail(3)", "timeline", _TIMELINE, palette=False),
+    Command("timeline.details_up", "less_than_sign", "<", "Scroll the details up", "Timeline", "scroll_detail(-3)",
+            "timeline", _TIMELINE, palette=False),
+    Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
+            _TIMELINE, footer="time", rank=26),
+    Command("timeline.find", "slash", "/", "Find the next event by a part of its name", "Timeline", "find",
+            "timeline", _TIMELINE, footer="find", rank=24),
+    Command("timeline.begin", "left_square_bracket", "[", "Mark the begin of a range, at the begin of the event",
+            "Timeline", "mark('begin')", "timeline", _TIMELINE, footer="range", rank=25),
+    Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
+            "Timeline", "mark('end')", "timeline", _TIMELINE),
+    Command("timeline.fold", "space", "Space", "Open or close the lane", "Timeline", "fold", "lanes", _TIMELINE,
+            footer="fold", rank=27),
+    Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
+            footer="pin", rank=28),
+    Command("timeline.hide", "x", "x", "Hide the lane", "Timeline", "hide", "lanes", _TIMELINE, footer="hide",
+            rank=29),
+    Command("timeline.show", "X", "X", "Bring hidden lanes back", "Timeline", "show_all", "lanes", _TIMELINE),
+    Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
+    Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
+            "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
+    Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
+            frozenset({"kernels", "operators", "modules"}), rank=12),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
@@ -145,8 +203,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
-    Command("load.stop", "escape", "Esc", "While a trace is being read: keep what was read so far", "Runs",
-            "stop_loading", "app", palette=False),
+    Command("load.stop", "escape", "Esc", "Stop reading and keep what was read; else end the range marked in Timeline",
+            "Runs", "stop_loading", "app", palette=False),
     Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),
@@ -195,9 +253,8 @@ def find_tab(name: str) -> str:
         UsageError: there is no such tab, or several.
     """
     tabs = [tab for tab, _, _ in TABS]
-    keys = [tab_key(number) for number in range(1, len(tabs) + 1)]
-    if name in keys:
-        return tabs[keys.index(name)]
+    if name and name in TAB_KEYS:
+        return tabs[TAB_KEYS.index(name)]
     found = [tab for tab in tabs if tab.startswith(name.lower())]
     if len(found) != 1:
         raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")

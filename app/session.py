@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
@@ -44,6 +44,8 @@ class Session:
     """Columns switched off, by page id."""
     pinned: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns asked for, by page id: they go before others where room is short."""
+    range_words: str = ""
+    """What the marked range is called, while `scope.window` restricts everything to it."""
     _results: dict[Key, object] = field(default_factory=dict, repr=False)
     _locks: dict[Key, Lock] = field(default_factory=dict, repr=False)
     _guard: Lock = field(default_factory=Lock, repr=False)
@@ -66,6 +68,21 @@ class Session:
         self.runs = {"a": self.runs["b"], "b": self.runs["a"]}
         self.forget()
 
+    def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts everything to a stretch of time, or nothing; what an earlier stretch gave is forgotten.
+
+        Args:
+            window: start and end, ns on the clock of run A's trace.
+            words: what the stretch is called.
+        """
+        if self.scope.window is not None:
+            with self._guard:
+                for full in [full for full in self._locks if full[3].window is not None]:
+                    self._results.pop(full, None)
+                    del self._locks[full]
+        self.scope = replace(self.scope, window=window)
+        self.range_words = words if window is not None else ""
+
     def trace(self, side: Side = "a") -> Trace:
         """The trace in view: of the chosen rank and tool as far as the run has them, else the run's main one."""
         from tracetui.parsers.trace import main_of  # brings Polars, which the first paint does without
@@ -82,7 +99,9 @@ class Session:
         from tracetui.analysis.selection import select
 
         trace = self.trace(side)
-        return self.cached((side, "selection"), lambda: select(trace, self.scope))
+        # a range is marked on the clock of A
+        scope = self.scope if side == "a" else replace(self.scope, window=None)
+        return self.cached((side, "selection"), lambda: select(trace, scope))
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of an analysis, computed once per run, rank, tool and scope; safe in threads."""

@@ -51,12 +51,14 @@ def header_right(session: Session, loading: Mapping[Side, str], own: Own) -> Tex
             parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
         if len(session.kinds) > 1:
             parts.append(f"{KIND_NAMES[session.trace().info.kind]} (S)")
+        if session.range_words:
+            parts.append(f"{session.range_words} (Esc)")
         if session.partial:
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)
         if notes:
             parts.append(f"{notes} note{'s' if notes > 1 else ''} (N)")
-    return Text(own(" · ".join(parts) + " "), "bold" if session.partial else "")
+    return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
 
 
 def notes_text(session: Session, own: Own) -> Text:

@@ -101,6 +101,8 @@ class TracetuiApp(App[None]):
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
         self._return: Return | None = None
+        self._stale: set[str] = set()
+        """Tabs whose numbers are of another range than the one in force."""
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
         self.register_theme(DARK)
@@ -263,6 +265,7 @@ class TracetuiApp(App[None]):
         """Computes anew what depends on a run."""
         for view in self._views():
             if view.is_mounted and (side == "a" or view.COMPARES):
+                self._stale.discard(view.TAB)
                 view.reload()
 
     # --- tabs
@@ -294,6 +297,9 @@ class TracetuiApp(App[None]):
                 self.screen_stack[0].query_one("#body").mount(view_class(tab)())
                 self.call_after_refresh(self._focus_view)
             elif self.view is not None:
+                if tab in self._stale:
+                    self._stale.discard(tab)
+                    self.view.reload()
                 self.view.revisit()
                 self._focus_view()
         self.refresh_lines()
@@ -349,12 +355,46 @@ class TracetuiApp(App[None]):
     async def _do(self, command: commands.Command) -> None:
         view = self.view
         target: Any = self
-        if command.where in ("view", "diff", "sweep"):
+        if command.where in ("view", "diff", "sweep", "timeline"):
             target = view
-        elif command.where in ("table", "tree", "overview"):
+        elif command.where in ("table", "tree", "overview", "lanes"):
             target = self.focused
         if target is not None:
             await self.run_action(command.action, default_namespace=target)
+
+    def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts every tab to a stretch of time, or none; those out of sight compute when they are looked at.
+
+        Args:
+            window: start and end, ns on the trace's clock.
+            words: what the header says of it.
+        """
+        if window == self.session.scope.window:
+            return
+        self.session.restrict(window, words)
+        self._stale = {view.TAB for view in self._views() if view.is_mounted} - {"timeline"}
+        view = self.view
+        if view is not None and view.TAB in self._stale:
+            self._stale.discard(view.TAB)
+            view.reload()
+        self.refresh_lines()
+
+    def open_rows(self, tab: str, table: str, name: str) -> None:
+        """Goes to a table of a tab, and to the row of this name."""
+        self.show_tab(tab)
+        view = self._made(tab)
+        if view is not None:
+            view.open_at(table, name)
+        self.refresh_lines()
+
+    def show_in_timeline(self, source: str, row: int) -> None:
+        """Goes to the timeline, and there to a row of one of the trace's frames."""
+        from tracetui.app.views.timeline import TimelineView
+
+        self.show_tab("timeline")
+        view = self._made("timeline")
+        if isinstance(view, TimelineView):
+            view.seek(source, row)
 
     def places(self) -> Iterator[tuple[str, str, str, str]]:
         """(tab, noun, name, label) of everything the palette can go to, as far as it has been computed."""
@@ -438,9 +478,19 @@ class TracetuiApp(App[None]):
         self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", text))
 
     def action_stop_loading(self) -> None:
-        """Stops reading; where nothing is read, goes back to the finding that led here."""
-        if self.loader.lines or not self.come_back(only_here=True):
+        """Stops reading; else goes back to the finding that led here, else ends the restriction to a range."""
+        if self.loader.lines:
             self.loader.stop()
+        elif not self.come_back(only_here=True) and self.session.range_words:
+            self._forget_range()
+
+    def _forget_range(self) -> None:
+        from tracetui.app.views.timeline import TimelineView
+
+        self.restrict(None)
+        view = self._made("timeline")
+        if isinstance(view, TimelineView):
+            view.forget_marks()
 
     def action_next_rank(self) -> None:
         """Goes on to the next rank."""

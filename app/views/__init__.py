@@ -54,4 +54,8 @@ def view_class(tab: str) -> type[View]:
         from tracetui.app.views.sweep import SweepView
 
         return SweepView
+    if tab == "timeline":
+        from tracetui.app.views.timeline import TimelineView
+
+        return TimelineView
     raise KeyError(tab)

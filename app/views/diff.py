@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from tracetui.analysis.comparable import comparable
 from tracetui.analysis.diff import diff
+from tracetui.analysis.selection import select
 from tracetui.app import commands
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
@@ -99,7 +100,10 @@ class DiffView(TableView):
     def root(self) -> Page:
         """One of the comparisons."""
         session = self.session
-        result = session.cached("diff", lambda: diff(session.selection("a"), session.selection("b")))
+        # a range is marked on the clock of A: compared are the whole runs
+        whole = replace(session.scope, window=None)
+        a, b = session.trace("a"), session.trace("b")
+        result = session.cached("diff", lambda: diff(select(a, whole), select(b, whole)))
         kind = self.kind
         self._verdict = self._comparable()
         if kind == "step":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.text import Text
@@ -266,6 +266,16 @@ class TableView(SavingView):
         if self.detail.display:
             self.call_after_refresh(self._show_detail)
         self.tui.refresh_lines()
+
+    def action_timeline(self) -> None:
+        """Shows the launch in the timeline."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        if state.page.id == "launches":
+            self.tui.show_in_timeline("device", cast("int", row["row"]))
+        else:
+            self.tui.say("Enter opens a kernel's launches: t shows one of them in the timeline")
 
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)

@@ -1,0 +1,243 @@
+"""Rows of a timeline as text: slices with their names where they fit, and how full a cell is where they don't."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tracetui.analysis.timeline_rows import NONE
+from tracetui.app import formats
+from tracetui.app.formats import to_ascii
+from tracetui.parsers.kernel_names import short_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.timeline import Timeline
+
+    Ints = NDArray[np.int64]
+
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+SHADES = " .-=#"
+SLICE = 3
+"""Cells from which an event is drawn as a slice with its name."""
+
+
+class Look(NamedTuple):
+    """How a kind of event is drawn."""
+
+    style: str
+    letter: str
+    """Of a narrow one, upper case where it fills at least half of its cell; empty: how full the cell is, as a bar."""
+    fill: str
+    """What follows the name in a slice."""
+    ascii_fill: str
+
+
+LOOKS = {
+    "kernel": Look("gpu", "", "━", "="),
+    "graph": Look("gpu", "g", "≡", "#"),
+    "memcpy": Look("copy", "c", "»", ">"),
+    "memset": Look("copy", "z", "○", "0"),
+    "synchronization": Look("wait", "y", "~", "~"),
+    "annotation": Look("range", "", "─", "-"),
+    "operator": Look("op", "", "─", "-"),
+    "module": Look("module", "", "─", "-"),
+    "python": Look("python", "", "┈", "."),
+    "dataloader": Look("wait", "d", "~", "~"),
+    "runtime": Look("api", "a", "╌", "+"),
+    "driver": Look("api", "a", "╌", "+"),
+    "overhead": Look("wait", "v", "!", "!"),
+    "os": Look("api", "", "╌", "+"),
+    "steps": Look("range", "", "─", "-"),
+    "idle": Look("idle", "", "░", ":"),
+}
+"""By `schema.HOST_KINDS`, `schema.DEVICE_KINDS` and the sources of other lanes."""
+_KINDS = sorted({look.style for look in LOOKS.values()})
+STYLES = (*_KINDS, *(f"{kind}-slice" for kind in _KINDS), "selected", "gap", "axis", "label", "cursor")
+LEGEND = (
+    ("Slices", "an event of three cells or more begins with a bar and carries its name"),
+    ("▁▂▃▄▅▆▇█", "narrow events: how much of the cell they fill (ASCII: . - = #)"),
+    ("c C z Z", "narrow copies and fills; capitals where they fill half of the cell or more"),
+    ("g G", "narrow CUDA graphs"),
+    ("a A", "narrow CUDA API calls among operators"),
+    ("d v y", "narrow waits: for data, for the profiler itself, for the GPU"),
+    ("·", "nothing runs on this stream (ASCII: .)"),
+    ("idle", "when no stream of the GPU works; Enter and i say what the host did meanwhile"),
+)
+"""(sign, meaning) for the help page."""
+_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
+_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": ""}
+
+
+class Run(NamedTuple):
+    """Some cells of one style."""
+
+    text: str
+    style: str
+
+
+@lru_cache(maxsize=8192)
+def shown_name(source: str, kind: str, name: str, *, ascii: bool) -> str:
+    """A name as it stands in a slice: short, and printable."""
+    if source == "device" and kind == "kernel":
+        name = short_name(name)
+    elif kind == "python":
+        name = formats.short_function(name)
+    elif kind == "module":
+        name = name.removeprefix("nn.Module: ")
+    return formats.printable(name, ascii=ascii)
+
+
+def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int, *, ascii: bool) -> list[Run]:
+    """One row between these edges, a character per cell.
+
+    Args:
+        timeline: the trace.
+        lane: number of the lane.
+        depth: the lane's row.
+        edges: where the cells begin and the last ends, ns, ascending.
+        chosen: position of the event that is selected in this row, or -1.
+        ascii: no characters outside ASCII.
+    """
+    owner = timeline.lanes[lane]
+    row = owner.rows[depth]
+    cells = row.cells(edges)
+    winner = cells.winner
+    bounds = [0, *(np.flatnonzero(np.diff(winner)) + 1).tolist(), winner.size]
+    firsts = winner[bounds[:-1]].tolist()
+    events = row.events[np.maximum(winner[bounds[:-1]], 0)].tolist()
+    kinds = timeline.kinds(owner.source, events)
+    wide = [n for n, w in enumerate(firsts) if w != NONE and bounds[n + 1] - bounds[n] >= SLICE]
+    names = dict(zip(wide, timeline.names(owner.source, [events[n] for n in wide]), strict=True)) if wide else {}
+    width = np.maximum(np.diff(edges), 1)
+    eighths = np.clip(np.ceil(cells.busy * 8 / width), 1, 8).astype(np.int64).tolist()
+    runs: list[Run] = []
+    for number, position in enumerate(firsts):
+        begin, end = bounds[number], bounds[number + 1]
+        if position == NONE:
+            idle = owner.kind == "stream" and not depth
+            runs.append(Run((("." if ascii else "·") if idle else " ") * (end - begin), "gap"))
+            continue
+        look = LOOKS[kinds[number]]
+        if number in names:
+            name = shown_name(owner.source, kinds[number], names[number], ascii=ascii)
+            if owner.source == "idle":
+                name = _idle_name(names[number], int(row.duration(np.array([position]))[0]), end - begin, ascii=ascii)
+            runs.append(Run(_slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"))
+        else:
+            text = "".join(_cell(look, eighths[at], ascii=ascii) for at in range(begin, end))
+            runs.append(Run(text, look.style))
+        if position == chosen:
+            runs[-1] = Run(runs[-1].text, "selected")
+    if chosen != NONE and chosen not in firsts:
+        _mark(runs, int(np.searchsorted(edges, row.start[chosen], side="right")) - 1, winner.size, ascii=ascii)
+    return runs
+
+
+def _slice(name: str, width: int, look: Look, *, ascii: bool) -> str:
+    edge, fill = ("|", look.ascii_fill) if ascii else ("▏", look.fill)
+    room = width - 1
+    if room < 4 and formats.cell_width(name) > room:
+        # of three letters nobody can guess a name
+        return edge + fill * room
+    text = formats.fit(name, room, ascii=ascii)
+    rest = room - formats.cell_width(text)
+    if not text:
+        return edge + fill * room
+    return edge + text + (" " if rest > 1 else fill * rest) + fill * max(rest - 1, 0) * (rest > 1)
+
+
+def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
+    lasting = formats.format_ns(duration, ascii=ascii)
+    for name in (f"idle {lasting} {_CAUSES.get(cause, '')}".rstrip(), f"idle {lasting}", lasting, "idle"):
+        if len(name) < width:
+            return name
+    return ""
+
+
+def _cell(look: Look, eighths: int, *, ascii: bool) -> str:
+    if look.letter:
+        return look.letter.upper() if eighths >= 4 else look.letter
+    return SHADES[(eighths + 1) // 2] if ascii else EIGHTHS[eighths]
+
+
+def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
+    """Shows where an event is that others hide from sight."""
+    if not 0 <= at < columns:
+        return
+    for number, run in enumerate(runs):
+        if at < len(run.text):
+            parts = [
+                Run(run.text[:at], run.style),
+                Run("*" if ascii else "◆", "selected"),
+                Run(run.text[at + 1 :], run.style),
+            ]
+            runs[number : number + 1] = [part for part in parts if part.text]
+            return
+        at -= len(run.text)
+
+
+def ruler(start: int, end: int, columns: int, *, ascii: bool) -> str:
+    """The axis: a mark and its time at round distances, `columns` characters.
+
+    Args:
+        start: of the first cell, ns since the time that counts as 0.
+        end: of the last cell.
+        columns: cells there are.
+        ascii: no characters outside ASCII.
+    """
+    span = max(end - start, 1)
+    step = _round_step(span, columns)
+    cells = [" "] * columns
+    free = 0
+    tick = "|" if ascii else "│"
+    for time in range(-(-start // step) * step, end, step):
+        at = (time - start) * columns // span
+        label = tick + time_label(time, step, ascii=ascii)
+        if at >= free and at + len(label) <= columns:
+            cells[at : at + len(label)] = label
+            free = at + len(label) + 1
+        elif at >= free and at < columns:
+            cells[at] = tick
+    return "".join(cells)
+
+
+def _round_step(span: int, columns: int) -> int:
+    """The distance of marks: 1, 2 or 5 times a power of ten."""
+    wanted = max(span * 14 // max(columns, 1), 1)
+    power = 1
+    while power * 10 <= wanted:
+        power *= 10
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= wanted)
+
+
+def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
+    """A time with as many digits as tell it from one a step away.
+
+    Args:
+        time: ns.
+        step: what must be told apart, ns.
+        reach: a longer time whose unit is used, so that both can be compared at a glance.
+        ascii: no characters outside ASCII.
+    """
+    if not time and not reach:
+        return "0"
+    largest = max(abs(time), abs(reach))
+    unit, name = next(((u, n) for u, n in _UNITS if largest >= u), _UNITS[-1])
+    digits = 0
+    while unit // 10**digits > max(step, 1):
+        digits += 1
+    parts = unit // 10**digits
+    whole, rest = divmod((abs(time) + parts // 2) // parts, 10**digits)
+    fraction = f".{rest:0{digits}d}" if digits else ""
+    return f"{'-' if time < 0 else ''}{whole}{fraction} {to_ascii(name) if ascii else name}"
+
+
+def stretch(start: int, end: int, *, ascii: bool) -> str:
+    """A stretch of time in one unit: ``3.1-9.0 ms``."""
+    step = max((end - start) // 100, 1)
+    low = time_label(start, step, reach=end, ascii=ascii).rpartition(" ")[0]
+    return f"{low}-{time_label(end, step, reach=start, ascii=ascii)}"

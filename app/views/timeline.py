@@ -1,0 +1,436 @@
+"""Timeline: what ran when, on every thread and stream, and what led to what."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from tracetui.analysis.memops import operation_name
+from tracetui.analysis.timeline import Place, Timeline, timeline
+from tracetui.analysis.timeline_facts import delay, facts, host_during, module, operator
+from tracetui.app import commands
+from tracetui.app.charts.lanes import LEGEND, shown_name, stretch, time_label
+from tracetui.app.formats import fit, format_bytes, format_ns, format_percent, printable
+from tracetui.app.views.base import View
+from tracetui.app.views.timeline_text import facts_text
+from tracetui.app.widgets.detail_pane import DetailPane
+from tracetui.app.widgets.lines import Line
+from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.timeline import TimelineWidget
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from tracetui.analysis.timeline import Lane
+    from tracetui.parsers import Trace
+
+NOTHING = {
+    "ncu": "Nsight Compute replays kernels one at a time: it records how long they take, not when they ran.\n\n"
+    "Put a Chrome trace or an nsys export of the same program into the folder.",
+    "memory_snapshot": "A memory snapshot holds allocations, not what ran.\n\n"
+    "Put a Chrome trace or an nsys export of the same program into the folder.",
+}
+_NO_EVENTS = "No event of this trace has a place in time: N says what was skipped."
+_TIME = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_API = frozenset({"runtime", "driver"})
+
+
+class TimelineView(View):
+    """The picture; below it what is selected."""
+
+    TAB = "timeline"
+    BINDINGS = commands.bindings("timeline")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._built: Timeline | None = None
+        self._wanted: tuple[str, int] | None = None
+        self._trace: Trace | None = None
+
+    def content(self) -> ComposeResult:
+        """Title, picture, what is selected, details, prompt."""
+        yield Line(id="title")
+        yield TimelineWidget(id="lanes")
+        yield Line(id="selected")
+        yield Line(id="context")
+        yield DetailPane(id="detail")
+        yield Prompt(id="prompt")
+
+    def on_mount(self) -> None:
+        """Takes over the choice of characters; Textual calls the handler of `View` next."""
+        self.picture.ascii = self.session.ascii
+        for line in self.query(Line):
+            line.ascii = self.session.ascii
+
+    @property
+    def picture(self) -> TimelineWidget:
+        """The lanes."""
+        return self.query_one(TimelineWidget)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The line to type into."""
+        return self.query_one(Prompt)
+
+    @property
+    def detail(self) -> DetailPane:
+        """Everything about the selected event."""
+        return self.query_one(DetailPane)
+
+    def reload(self) -> None:
+        """Builds the lanes; another scope does not change them."""
+        if "a" in self.session.runs and (self._trace is not self.session.trace() or self._built is None):
+            super().reload()
+
+    def analyse(self) -> tuple[Trace, Timeline | None]:
+        """The lanes of the trace in view, all of it whatever the scope."""
+        trace = self.session.trace()
+        return trace, timeline(trace) if trace.has_timeline else None
+
+    def show(self, result: tuple[Trace, Timeline | None]) -> None:
+        """Shows the whole recording."""
+        self._trace, self._built = result
+        if self._built is None:
+            self.blank(NOTHING.get(self._trace.info.kind, _NO_EVENTS))
+            return
+        self.picture.load(self._built)
+        if self._wanted is not None:
+            self.seek(*self._wanted)
+
+    def focus_content(self) -> None:
+        """The picture takes the keys, unless a line is being typed."""
+        if not self.prompt.purpose:
+            self.picture.focus()
+
+    def seek(self, source: str, row: int) -> None:
+        """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""
+        self._wanted = (source, row)
+        if self._built is None or not self.is_mounted:
+            return
+        self._wanted = None
+        place = self._built.find(source, row)
+        if place is None:
+            self.tui.say("This has no place in the timeline")
+            return
+        self._go(place)
+
+    def _go(self, place: Place) -> None:
+        """Selects an event; where it would be too small to be seen, zooms in."""
+        assert self._built is not None
+        start, end = self._built.span(place)
+        picture = self.picture
+        cells = (end - start) * picture.columns // max(picture.end - picture.start, 1)
+        if not cells:
+            span = (end - start) * 12
+            picture.start, picture.end = (start + end - span) // 2, (start + end + span) // 2
+        picture.select(place)
+
+    # --- what is selected, in two lines
+
+    def on_timeline_widget_moved(self, event: TimelineWidget.Moved) -> None:
+        """Follows the cursor."""
+        event.stop()
+        self._describe()
+
+    def on_timeline_widget_activated(self, event: TimelineWidget.Activated) -> None:
+        """A double click is Enter."""
+        event.stop()
+        self.action_rows()
+
+    def _describe(self) -> None:
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        own, ascii = self.tui.own, self.session.ascii
+        left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
+        left.append(
+            own(f"  {self._stretch(picture.start, picture.end)} of {format_ns(built.end - built.start)}"), "not bold"
+        )
+        if picture.lanes.hidden:
+            left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
+        self.query_one("#title", Line).show(left, self._count())
+        first, second = self._lines()
+        self.query_one("#selected", Line).show(own(f" {first}"))
+        self.query_one("#context", Line).show(own(f" {second}"))
+        if self.detail.display:
+            self._show_detail()
+
+    def _count(self) -> str:
+        place, built = self.picture.selected, self._built
+        return f"{place.position + 1:,}/{built.row(place).size:,} " if place is not None and built is not None else ""
+
+    def _stretch(self, start: int, end: int) -> str:
+        assert self._built is not None
+        return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
+
+    def _lines(self) -> tuple[str, str]:
+        """What is selected, and what is known around it."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return "Nothing is selected.", ""
+        lane = built.lanes[place.lane]
+        start, end = built.span(place)
+        lasting, at = (
+            format_ns(end - start),
+            time_label(start - built.zero, max((end - start) // 10, 1), ascii=self.session.ascii),
+        )
+        if lane.source == "idle":
+            return f"GPU {lane.device if lane.device is not None else '?'} idle {lasting} at {at}", self._gap(
+                lane, start, end
+            )
+        kind = built.kinds(lane.source, [built.event(place)])[0]
+        name = shown_name(lane.source, kind, built.name(place), ascii=self.session.ascii)
+        room = max(self.size.width - 34, 20)
+        word = "" if lane.source == "steps" else f"  {kind}"
+        first = f"{fit(name, room)}  {lasting} at {at}{word}"
+        return first, self._around(built, place, lane)
+
+    def _gap(self, lane: Lane, start: int, end: int) -> str:
+        assert self._built is not None
+        during = host_during(self._built, lane.device, start, end)
+        parts = [f"{format_percent(100 * ns / (end - start))} {printable(name)}" for name, ns in during.own]
+        late = during.launched_after
+        when = ""
+        if late is not None:
+            when = (
+                f"next launched {format_ns(late)} into it; "
+                if late > 0
+                else f"next launched {format_ns(-late)} before; "
+            )
+        return f"{when}host {during.thread if during.thread is not None else ''}: {', '.join(parts) or 'not recorded'}"
+
+    def _around(self, built: Timeline, place: Place, lane: Lane) -> str:
+        parts: list[str] = []
+        if lane.source == "device":
+            record = built.record(place)
+            if record["grid"] is not None:
+                parts.append("x".join(map(str, record["grid"])) + " / " + "x".join(map(str, record["block"] or ("?",))))  # type: ignore[call-overload]
+            if record["bytes"] is not None:
+                parts.append(format_bytes(record["bytes"]))  # type: ignore[arg-type]
+            if (late := delay(built, place)) is not None:
+                parts.append(f"delay {format_ns(late)}")
+            parts += [f"by {printable(operator(built, place))}" if operator(built, place) else ""]
+            if around := module(built, place):
+                parts.append(f"in {printable(around.rpartition('/')[2])}")
+        elif lane.source == "host":
+            record = built.record(place)
+            if (work := built.work_of(place)) is not None:
+                event = built.event(work)
+                name = shown_name(
+                    "device", built.kinds("device", [event])[0], built.name(work), ascii=self.session.ascii
+                )
+                parts.append(f"starts {fit(name, 40)}, {format_ns(built.span(work)[1] - built.span(work)[0])} (f)")
+            if around := module(built, place):
+                parts.append(f"in {printable(around.rpartition('/')[2])}")
+            if record["input_shapes"]:
+                parts.append(printable(str(record["input_shapes"])))
+        return " · ".join(part for part in parts if part)
+
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        self.detail.display = not self.detail.display
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
+        self.tui.refresh_lines()
+
+    def _show_detail(self) -> None:
+        self.detail.show_text(Text("\n".join(self._detail_lines())))
+
+    def _detail_lines(self) -> list[str]:
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return ["Nothing is selected."]
+        width = (self.detail.size.width or self.size.width) - 2
+        return facts_text(facts(built, place), built.zero, width, ascii=self.session.ascii)
+
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls the details."""
+        self.detail.scroll_relative(y=lines, animate=False)
+
+    def action_copy(self) -> None:
+        """Copies everything about the selected event."""
+        self.app.copy_to_clipboard("\n".join(self._detail_lines()))
+        self.tui.say("Copied the details")
+
+    # --- from one event to another
+
+    def action_same(self, step: int) -> None:
+        """To the next or the previous event of the same name in the lane."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return
+        found = built.same_name(place, step)
+        if found is None:
+            self.tui.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
+        else:
+            self.picture.select(found)
+
+    def action_follow(self) -> None:
+        """From GPU work to the call that launched it, and from a host event to the first work it launched."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return
+        source = built.lanes[place.lane].source
+        found = built.launch_of(place) if source == "device" else built.work_of(place) if source == "host" else None
+        if found is not None:
+            self._go(found)
+        elif source == "device":
+            self.tui.say("The call that launched this is not in the trace")
+        else:
+            self.tui.say(
+                "This launched no GPU work" if source == "host" else "Only calls and GPU work have launches to follow"
+            )
+
+    def action_rows(self) -> None:
+        """To the selected event's row in the tables."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return
+        lane = built.lanes[place.lane]
+        name = built.name(place)
+        kind = built.kinds(lane.source, [built.event(place)])[0]
+        tab, table = "", ""
+        if kind in ("memcpy", "memset"):
+            tab, table, name = "kernels", "copies", operation_name(name)
+        elif kind in ("kernel", "graph"):
+            tab, table = "kernels", "kernels"
+        elif kind in _API:
+            tab, table = "host", "API calls"
+        elif kind == "annotation":
+            tab, table = "host", "ranges"
+        elif lane.source == "host":
+            tab, table = "host", "functions"
+        if not tab:
+            self.action_details()
+            return
+        self.tui.open_rows(tab, table, name)
+
+    def action_time(self) -> None:
+        """Asks for a time to go to."""
+        if self._built is not None:
+            self.prompt.open("time", "go to (12.5ms, 1.2s, +3ms, -400us):", "")
+            self.tui.refresh_lines()
+
+    def action_find(self) -> None:
+        """Asks for a part of a name."""
+        if self._built is not None:
+            self.prompt.open("find", "find:", "")
+            self.tui.refresh_lines()
+
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+        """Waits for Enter."""
+        event.stop()
+
+    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
+        """Back to the picture."""
+        event.stop()
+        self._close_prompt()
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        """Goes to the time, or to the next event with such a name."""
+        event.stop()
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        if self.prompt.purpose == "time":
+            time = parse_time(event.text, picture.time, built.zero)
+            if time is None:
+                self.prompt.remark("a number and ns, us, ms or s")
+                return
+            if not built.start <= time <= built.end:
+                self.prompt.remark(f"the recording is {self._stretch(built.start, built.end)}")
+                return
+            picture.go_to_time(time)
+        elif event.text.strip():
+            shown = [number for number, _ in picture.lanes.lines]
+            found = built.find_name(event.text.strip(), picture.time, picture.selected, list(dict.fromkeys(shown)))
+            if found is None:
+                self.prompt.remark("not in the lanes shown")
+                return
+            self._go(found)
+        self._close_prompt()
+
+    def _close_prompt(self) -> None:
+        self.prompt.close()
+        self.focus_content()
+        self.tui.refresh_lines()
+
+    # --- the marked range
+
+    def action_mark(self, end: str) -> None:
+        """Marks the begin or the end of a range, at the selected event's begin or end; both restrict all tabs."""
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
+        begin, finish = picture.marks
+        if end == "begin":
+            begin = span[0]
+            finish = finish if finish is not None and finish > begin else None
+        else:
+            finish = span[1]
+            begin = begin if begin is not None and begin < finish else None
+        picture.marks = begin, finish
+        picture.changed(moved=False)
+        if begin is None or finish is None:
+            self.tui.restrict(None)
+            self.tui.say(
+                f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
+            )
+        else:
+            self.tui.restrict((begin, finish), f"range {self._stretch(begin, finish)}")
+
+    def forget_marks(self) -> None:
+        """The range is no longer in force."""
+        self.picture.marks = None, None
+        self.picture.changed(moved=False)
+
+    def action_back(self) -> None:
+        """Closes the details, else ends the restriction to the marked range."""
+        if self.detail.display:
+            self.action_details()
+        elif self.picture.marks != (None, None) and self.session.scope.window is None:
+            self.forget_marks()
+        else:
+            self.tui.action_stop_loading()
+        self.tui.refresh_lines()
+
+    # --- around it
+
+    def footer_hints(self) -> list[tuple[str, str]] | None:
+        """While a line is being typed, what its keys do."""
+        return [("Enter", "go"), ("Esc", "cancel")] if self.prompt.purpose else None
+
+    def footer_labels(self) -> dict[str, str]:
+        """None of the keys does anything where there is no timeline."""
+        if self.has_class("-blank"):
+            return {c.id: "" for c in commands.COMMANDS if c.where in ("timeline", "lanes")}
+        if self.detail.display:
+            return {"timeline.back": "close"}
+        return {"timeline.back": "end range"} if self.session.scope.window is not None else {}
+
+    def go_to(self, name: str) -> None:
+        """Nothing here goes by a name alone."""
+
+    def on_resize(self) -> None:
+        """Cuts the lines anew."""
+        self._describe()
+
+    def columns_about(self) -> list[tuple[str, str]]:
+        """What the signs mean."""
+        return list(LEGEND)
+
+
+def parse_time(text: str, here: int, zero: int) -> int | None:
+    """A time on the trace's clock: ``12.5ms`` since its zero, ``+3ms`` from here; without a unit, ms. Null: no time."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    sign, number, unit = match.groups()
+    whole, _, rest = number.partition(".")
+    factor = _UNITS[(unit or "ms").lower()]
+    span = int(whole or 0) * factor + int(int(rest or 0) * factor // 10 ** len(rest))
+    return here + span if sign == "+" else here - span if sign == "-" else zero + span

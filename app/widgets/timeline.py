@@ -1,0 +1,372 @@
+"""Lanes of a trace on one time axis: a window that pans and zooms, a cursor on an event, only visible lines drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from rich.segment import Segment
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tracetui.analysis.timeline import Place
+from tracetui.analysis.timeline_rows import NONE
+from tracetui.app import commands, formats
+from tracetui.app.charts import lanes as drawing
+from tracetui.app.widgets.timeline_lanes import LaneList, lane_title
+
+if TYPE_CHECKING:
+    from rich.style import Style
+    from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+
+    from tracetui.analysis.timeline import Timeline
+
+WIDE_MARGIN, MARGIN = 26, 15
+"""Columns for the lanes' names, where there is room and where there is little."""
+PAN = 0.25
+ZOOM = 2.0
+SHORTEST_NS = 100
+"""No window is shorter: a screen of this is a handful of ns a cell."""
+AROUND = 0.2
+"""How much of the window is left around an event that is brought into it."""
+
+
+class TimelineWidget(Widget, can_focus=True):
+    """The picture. Rows of lanes below a ruler; the selected event is marked."""
+
+    BINDINGS = commands.bindings("lanes")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in drawing.STYLES}
+
+    class Moved(Message):
+        """Another event is selected, or the window has changed."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the last one matters."""
+            return isinstance(message, TimelineWidget.Moved)
+
+    class Activated(Message):
+        """An event was double-clicked."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.timeline: Timeline | None = None
+        self.lanes = LaneList()
+        self.start, self.end = 0, 1
+        """The window, ns on the trace's clock."""
+        self.cursor = 0
+        """Line of the lane list."""
+        self.selected: Place | None = None
+        self.time = 0
+        """Where on the axis one is: the selected event's begin, or what was gone to."""
+        self.top = 0
+        self.marks: tuple[int | None, int | None] = (None, None)
+        self.ascii = False
+        self._drawn: dict[tuple[int, int], list[drawing.Run]] = {}
+        self._styles: dict[str, Style] = {}
+
+    # --- what is shown
+
+    def load(self, timeline: Timeline) -> None:
+        """Shows a trace from its begin to its end, the cursor on its longest row of GPU work."""
+        self.timeline = timeline
+        self.lanes = LaneList.of(timeline)
+        self.cursor = self.top = 0
+        self.selected = None
+        self.marks = (None, None)
+        self.start, self.end = self._whole()
+        work = next(
+            (line for line, (lane, _) in enumerate(self.lanes.lines) if timeline.lanes[lane].kind == "stream"), 0
+        )
+        self.time = self.start
+        self._select_near(work)
+
+    def _whole(self) -> tuple[int, int]:
+        assert self.timeline is not None
+        return self.timeline.start, max(self.timeline.end, self.timeline.start + SHORTEST_NS)
+
+    @property
+    def margin(self) -> int:
+        """Columns for the lanes' names."""
+        return WIDE_MARGIN if self.size.width >= 110 else MARGIN
+
+    @property
+    def columns(self) -> int:
+        """Cells of the axis."""
+        return max(self.size.width - self.margin, 1)
+
+    @property
+    def page_rows(self) -> int:
+        """Rows in sight at once."""
+        return max(self.size.height - 1, 1)
+
+    def edges(self) -> drawing.Ints:
+        """Where the cells begin, and where the last one ends."""
+        # in whole ns from the window's begin: floats would lose digits of a clock that counts from 1970
+        span = self.end - self.start
+        return self.start + np.arange(self.columns + 1, dtype=np.int64) * span // self.columns
+
+    def column_of(self, time: int) -> int:
+        """The cell that holds a time; may lie outside the window."""
+        return int((time - self.start) * self.columns // max(self.end - self.start, 1))
+
+    # --- painting
+
+    def changed(self, *, moved: bool = True) -> None:
+        """Draws everything anew."""
+        self._drawn.clear()
+        self.refresh()
+        if moved:
+            self.post_message(self.Moved())
+
+    def on_resize(self, event: Resize) -> None:
+        """Bins anew."""
+        self._keep_in_sight()
+        self.changed()
+
+    def notify_style_update(self) -> None:
+        """Colours have changed."""
+        self._styles.clear()
+        super().notify_style_update()
+
+    def _style(self, key: str) -> Style:
+        if key not in self._styles:
+            self._styles[key] = self.get_component_rich_style(f"timeline--{key}") if key else self.rich_style
+        return self._styles[key]
+
+    def render_line(self, y: int) -> Strip:
+        """The ruler, or one row."""
+        width = self.size.width
+        timeline = self.timeline
+        if timeline is None:
+            return Strip.blank(width, self.rich_style)
+        if y == 0:
+            return self._ruler()
+        line = self.top + y - 1
+        if line >= len(self.lanes.lines):
+            return Strip.blank(width, self.rich_style)
+        lane, depth = self.lanes.lines[line]
+        here = line == self.cursor
+        title = self.lanes.label(timeline, line, self.margin - 2, first=y == 1, ascii=self.ascii)
+        runs = self._runs(lane, depth)
+        segments = [Segment((">" if here else " ") + title + " ", self._style("cursor" if here else "label"))]
+        segments += [Segment(run.text, self._style(run.style)) for run in runs]
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    def _runs(self, lane: int, depth: int) -> list[drawing.Run]:
+        key = (lane, depth)
+        if key not in self._drawn:
+            assert self.timeline is not None
+            edges = self.edges()
+            chosen = (
+                self.selected.position if self.selected and (self.selected.lane, self.selected.row) == key else NONE
+            )
+            self._drawn[key] = drawing.row_runs(self.timeline, lane, depth, edges, chosen, ascii=self.ascii)
+        return self._drawn[key]
+
+    def _ruler(self) -> Strip:
+        assert self.timeline is not None
+        text = drawing.ruler(
+            self.start - self.timeline.zero, self.end - self.timeline.zero, self.columns, ascii=self.ascii
+        )
+        cells = list(text)
+        begin, end = self.marks
+        for time, sign in ((begin, "["), (end, "]")):
+            if time is not None and 0 <= (at := min(self.column_of(time), self.columns)) <= self.columns:
+                cells[min(at, self.columns - 1)] = sign
+        at = self.column_of(self.time)
+        if 0 <= at < self.columns and cells[at] not in "[]":
+            cells[at] = "v" if self.ascii else "▼"
+        left = formats.pad(formats.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
+        return Strip([Segment(left + "".join(cells), self._style("axis"))]).adjust_cell_length(
+            self.size.width, self._style("axis")
+        )
+
+    def _scale(self) -> str:
+        return f"{formats.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
+
+    # --- the window
+
+    def show_window(self, start: int, end: int) -> None:
+        """Shows a stretch of time, moved and cut so that some of the trace stays in sight."""
+        low, high = self._whole()
+        span = min(max(end - start, SHORTEST_NS), max(high - low, SHORTEST_NS))
+        start = min(max(start, low), high - span)
+        self.start, self.end = start, start + span
+        self.changed()
+
+    def action_pan(self, share: float) -> None:
+        """Moves by a share of the window."""
+        step = int((self.end - self.start) * PAN * share)
+        self.show_window(self.start + step, self.end + step)
+
+    def action_zoom(self, times: float) -> None:
+        """Shows a shorter or a longer stretch around the cursor, or around the middle where the cursor is not in it."""
+        span = self.end - self.start
+        at = self.time if self.start <= self.time < self.end else self.start + span // 2
+        wanted = int(span / ZOOM**times)
+        # what stands at the cursor stays there
+        start = at - (at - self.start) * wanted // span
+        self.show_window(start, start + wanted)
+
+    def action_fit(self) -> None:
+        """Shows the whole recording."""
+        self.show_window(*self._whole())
+
+    def action_fit_event(self) -> None:
+        """Shows the selected event, and a little around it."""
+        if self.timeline is not None and self.selected is not None:
+            start, end = self.timeline.span(self.selected)
+            room = int((end - start) * AROUND) + 1
+            self.show_window(start - room, end + room)
+
+    def bring_in(self, start: int, end: int) -> None:
+        """Moves the window, as far as is needed to see the begin of a stretch of time, and all of it if it fits."""
+        span = self.end - self.start
+        if self.start <= start and (end <= self.end or start < self.start + span // 2):
+            self.changed()
+        elif end - start < span:
+            self.show_window((start + end - span) // 2, (start + end + span) // 2)
+        else:
+            self.show_window(start - int(span * AROUND), start - int(span * AROUND) + span)
+
+    def go_to_time(self, time: int) -> None:
+        """Puts a time in the middle, and the cursor on what is there."""
+        span = self.end - self.start
+        self.time = time
+        self.selected = None
+        self.show_window(time - span // 2, time + span - span // 2)
+        self._select_near(self.cursor)
+
+    # --- the cursor
+
+    def select(self, place: Place) -> None:
+        """Puts the cursor on an event; opens its lane, and brings it into sight."""
+        assert self.timeline is not None
+        self.selected = place
+        self.lanes.reveal(place.lane, place.row)
+        self.cursor = self.lanes.line_of(place.lane, place.row)
+        start, end = self.timeline.span(place)
+        self.time = start
+        self._keep_in_sight()
+        self.bring_in(start, end)
+
+    def _select_near(self, line: int) -> None:
+        """The event of a line that is closest to the cursor's time, without moving the window."""
+        if self.timeline is None or not self.lanes.lines:
+            return
+        self.cursor = min(max(line, 0), len(self.lanes.lines) - 1)
+        lane, depth = self.lanes.lines[self.cursor]
+        row = self.timeline.lanes[lane].rows[depth]
+        position = row.nearest(self.time)
+        place = Place(lane, depth, position) if position != NONE else None
+        if place is not None:
+            start, end = self.timeline.span(place)
+            if not (start < self.end and end > self.start):
+                # what is not in sight is not taken while something in sight could be
+                inside = row.nearest((self.start + self.end) // 2)
+                other = Place(lane, depth, inside)
+                begin, finish = self.timeline.span(other)
+                place = other if begin < self.end and finish > self.start else place
+        self.selected = place
+        self._keep_in_sight()
+        self.changed()
+
+    def _keep_in_sight(self) -> None:
+        if not self.size.height:
+            return
+        rows = self.page_rows
+        if self.cursor < self.top:
+            self.top = self.cursor
+        elif self.cursor >= self.top + rows:
+            self.top = self.cursor - rows + 1
+        self.top = min(max(self.top, 0), max(len(self.lanes.lines) - rows, 0))
+
+    def action_row(self, step: int) -> None:
+        """Up or down by rows."""
+        if self.lanes.lines:
+            self._select_near(self.cursor + step)
+
+    def action_lane(self, step: int) -> None:
+        """To the first row of the lane after or before."""
+        if self.lanes.lines:
+            self._select_near(self.lanes.lane_after(self.cursor, step))
+
+    def action_event(self, step: int) -> None:
+        """To the event after or before in the row."""
+        if self.timeline is None or self.selected is None:
+            return
+        row = self.timeline.row(self.selected)
+        position = self.selected.position + step
+        if 0 <= position < row.size:
+            self.select(Place(self.selected.lane, self.selected.row, position))
+
+    def action_fold(self) -> None:
+        """Opens or closes the lane under the cursor."""
+        if self.timeline is not None and self.lanes.lines:
+            lane, _ = self.lanes.lines[self.cursor]
+            self.lanes.fold(lane)
+            self._select_near(self.lanes.line_of(lane, 0))
+
+    def action_pin(self) -> None:
+        """Pins the lane to the top, or takes it back to its place."""
+        if self.timeline is not None and self.lanes.lines:
+            lane, depth = self.lanes.lines[self.cursor]
+            self.lanes.pin(lane)
+            self._stand_on(lane, depth)
+
+    def action_hide(self) -> None:
+        """Hides the lane; the last one stays."""
+        if self.timeline is not None and self.lanes.lines:
+            lane, _ = self.lanes.lines[self.cursor]
+            after = self.lanes.lines[self.lanes.lane_after(self.cursor, 1)]
+            self.lanes.hide(lane)
+            self._select_near(self.lanes.line_of(*after) if after[0] != lane else self.cursor - 1)
+
+    def action_show_all(self) -> None:
+        """Brings hidden lanes back."""
+        if self.lanes.lines:
+            lane, depth = self.lanes.lines[self.cursor]
+            self.lanes.show_all()
+            self._stand_on(lane, depth)
+
+    def _stand_on(self, lane: int, depth: int) -> None:
+        self.cursor = self.lanes.line_of(lane, depth)
+        self._keep_in_sight()
+        self.changed()
+
+    # --- pointer
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Moves down by a row; with Ctrl, zooms out."""
+        event.stop()
+        if event.ctrl:
+            self.action_zoom(-1)
+        else:
+            self.action_row(1)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Moves up by a row; with Ctrl, zooms in."""
+        event.stop()
+        if event.ctrl:
+            self.action_zoom(1)
+        else:
+            self.action_row(-1)
+
+    def on_click(self, event: Click) -> None:
+        """Selects what is under the pointer; twice goes to its row in the tables."""
+        if event.x >= self.margin:
+            self.time = int(self.edges()[min(event.x - self.margin, self.columns - 1)])
+        if event.y:
+            self._select_near(self.top + event.y - 1)
+        else:
+            self.changed()
+        if event.chain == 2:
+            self.post_message(self.Activated())
+
+    @property
+    def title(self) -> str:
+        """What the lane under the cursor is."""
+        if self.timeline is None or not self.lanes.lines:
+            return ""
+        return lane_title(self.timeline.lanes[self.lanes.lines[self.cursor][0]])

@@ -1,0 +1,147 @@
+"""Which rows of which lanes are shown, and in which order: folded, pinned and hidden lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.app import formats
+
+if TYPE_CHECKING:
+    from tracetui.analysis.timeline import Lane, Timeline
+
+WHAT = {
+    "steps": "steps",
+    "idle": "idle",
+    "gpu ranges": "ranges",
+    "stream": "stream",
+    "copies": "copies",
+    "syncs": "syncs",
+    "ranges": "ranges",
+    "modules": "modules",
+    "calls": "calls",
+    "system": "system",
+    "python": "Python",
+}
+SHORT = {"Python": "Py", "modules": "mods", "system": "sys"}
+FOLDED = frozenset({"python"})
+"""Lanes that show one row at first: a call stack may be deeper than the screen."""
+
+
+@dataclass
+class LaneList:
+    """The lanes of a timeline as lines of the screen."""
+
+    depths: tuple[int, ...] = ()
+    """How many rows each lane has."""
+    folded: set[int] = field(default_factory=set)
+    pinned: list[int] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)
+    lines: list[tuple[int, int]] = field(default_factory=list)
+    """(lane, row of the lane) of each line."""
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> LaneList:
+        """All lanes; call stacks are folded."""
+        folded = {number for number, lane in enumerate(timeline.lanes) if lane.kind in FOLDED}
+        found = cls(tuple(len(lane.rows) for lane in timeline.lanes), folded)
+        found._arrange()
+        return found
+
+    def _arrange(self) -> None:
+        order = [*self.pinned, *(n for n in range(len(self.depths)) if n not in self.pinned)]
+        self.lines = [
+            (lane, depth)
+            for lane in order
+            if lane not in self.hidden
+            for depth in range(1 if lane in self.folded else self.depths[lane])
+        ]
+
+    def line_of(self, lane: int, depth: int) -> int:
+        """The line of a row, else that of its lane, else the first."""
+        for wanted in ((lane, depth), (lane, 0)):
+            if wanted in self.lines:
+                return self.lines.index(wanted)
+        return 0
+
+    def lane_after(self, line: int, step: int) -> int:
+        """The first line of the lane after that of a line (`step` 1) or before it (-1); the line itself at the ends."""
+        firsts = [number for number, (_, depth) in enumerate(self.lines) if not depth]
+        if step > 0:
+            return next((first for first in firsts if first > line), line)
+        lane_first = max((first for first in firsts if first <= line), default=0)
+        return max((first for first in firsts if first < lane_first), default=line)
+
+    def fold(self, lane: int) -> None:
+        """Closes a lane to its first row, or opens it."""
+        self.folded ^= {lane}
+        self._arrange()
+
+    def pin(self, lane: int) -> None:
+        """Puts a lane above those that are not pinned, or back."""
+        if lane in self.pinned:
+            self.pinned.remove(lane)
+        else:
+            self.pinned.append(lane)
+        self._arrange()
+
+    def hide(self, lane: int) -> None:
+        """Takes a lane away, unless it is the last."""
+        if len({shown for shown, _ in self.lines}) > 1:
+            self.hidden.add(lane)
+            self._arrange()
+
+    def show_all(self) -> None:
+        """Brings all hidden lanes back."""
+        self.hidden.clear()
+        self._arrange()
+
+    def reveal(self, lane: int, depth: int) -> None:
+        """Makes sure that a row is among the lines."""
+        if (lane, depth) not in self.lines:
+            self.hidden.discard(lane)
+            if depth:
+                self.folded.discard(lane)
+            self._arrange()
+
+    def label(self, timeline: Timeline, line: int, width: int, *, first: bool, ascii: bool) -> str:
+        """What stands before a line: its lane's name at the lane's first line in sight."""
+        lane, depth = self.lines[line]
+        if depth and not first:
+            return " " * width
+        owner = timeline.lanes[lane]
+        sign = ""
+        if self.depths[lane] > 1:
+            closed, opened = ("+", "-") if ascii else ("▸", "▾")
+            sign = closed if lane in self.folded else opened
+        pin = "*" if lane in self.pinned else ""
+        text = formats.printable(lane_title(owner, short=width < 20), ascii=ascii)
+        hidden = self.depths[lane] - 1
+        more = f" +{hidden}" if lane in self.folded and hidden else ""
+        room = width - len(sign) - len(pin) - len(more)
+        return formats.pad(f"{pin}{sign}{formats.fit(text, room, ascii=ascii)}{more}", width)
+
+
+def lane_title(lane: Lane, *, short: bool = False) -> str:
+    """What a lane is called: ``GPU 0 stream 7``, ``python3 424 calls``."""
+    what = WHAT[lane.kind]
+    if lane.kind == "steps":
+        return what
+    gpu = "GPU" if lane.device is None else f"GPU{lane.device}" if short else f"GPU {lane.device}"
+    if lane.kind in ("stream", "gpu ranges"):
+        number = "?" if lane.stream is None else str(lane.stream)
+        if lane.kind == "stream":
+            return f"{gpu} strm {number}" if short else f"{gpu} stream {number}"
+        return f"{gpu} {what} {number}" if short else f"{gpu} stream {number} {what}"
+    if lane.source in ("device", "idle"):
+        return f"{gpu} {what}"
+    number = "?" if lane.thread is None else str(lane.thread)
+    return f"{SHORT.get(what, what)} {number}" if short else f"{what} {_thread_name(lane.name, number)}{number}"
+
+
+def _thread_name(name: str, number: str) -> str:
+    """The name without the number and the word that Kineto puts around it: ``thread 424 (python3)``."""
+    inner = name.removeprefix(f"thread {number}").strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1]
+    return f"{inner} " if inner and inner != number else ""
