@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 from nsys_file import PID, NsysFile, global_pid
 
+from tracetui.analysis.ranges import ranges
+from tracetui.analysis.selection import select
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.schema import DEVICE, HOST, STEPS
 
@@ -287,6 +289,23 @@ def test_registered_strings_domains_and_marks(read: Callable[[NsysFile], Trace])
         ("elsewhere", "other process", "push_pop", 10, None),
     ]
     assert trace.source.events_parsed == 9
+
+
+def test_the_shorter_of_two_ranges_of_two_styles_is_the_inner_one(read: Callable[[NsysFile], Trace]) -> None:
+    """A start/end range inside a push/pop one holds the launch, as in the tree of ranges; and the other way round."""
+    file = NsysFile()
+    file.push_pop("step", 0, 1000)
+    file.start_end("forward", 100, 300)
+    file.start_end("epoch", 0, 2000)
+    file.launch("a", call=(150, 160), kernel=(200, 250))
+    file.launch("b", call=(400, 410), kernel=(450, 500))
+    file.launch("c", call=(1400, 1410), kernel=(1450, 1500))
+    trace = read(file)
+    names = trace.host["name"].gather(trace.device["range"]).cast(pl.String).to_list()
+    assert names == ["forward", "step", "epoch"]
+    table = ranges(select(trace))
+    own = dict(table.select("name", "device_self_ns").rows())
+    assert own == {"epoch": 50, "step": 50, "forward": 50}
 
 
 def test_ranges_that_begin_and_end_anywhere(read: Callable[[NsysFile], Trace]) -> None:

@@ -259,13 +259,15 @@ def _link(
     begin, lasts = calls.columns["start"][call], calls.columns["duration"][call]
     lane = calls.rank[call].astype(np.int64)
     around = _holding(ranges, lane, begin, lasts)
-    outside = np.flatnonzero(around < 0)
     in_loose = np.zeros(device["start"][rows].size, np.bool_)
-    if outside.size and loose.rank.size:
-        held = _holding(loose, lane[outside], begin[outside], lasts[outside])
+    if loose.rank.size:
+        held = _holding(loose, lane, begin, lasts)
         held = nearest(loose.parent, loose.columns["style"] == tables.STYLES["start_end"], held)
-        around[outside] = held
-        in_loose[called[outside[held >= 0]]] = True
+        # of the two around a launch the shorter one is the inner one, as in the tree of ranges
+        lengths = np.append(ranges.columns["duration"], np.iinfo(np.int64).max)
+        inner = np.flatnonzero((held >= 0) & (loose.columns["duration"][held] < lengths[around]))
+        around[inner] = held[inner]
+        in_loose[called[inner]] = True
     held = np.full(in_loose.size, NONE, np.int64)
     held[called] = around
 
