@@ -21,6 +21,7 @@ MODULES = (
     "validity_run",
     "validity_physics",
     "system",
+    "synchronisation",
     "transfers",
     "machine",
     "framework",
