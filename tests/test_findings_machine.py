@@ -58,6 +58,8 @@ def test_slowed_down_by_heat(recording: Recording, tmp_path):
     ] * 2
     finding = fires("T1", run(trace, during=hot))
     assert finding.title == "The GPU was slowed down in 20.0 % of the samples: sw_thermal_slowdown"
+    capped = [sample(clock_hz=1900 * MHZ, throttle_reasons=["sw_power_cap"])] * 10
+    assert (finding.severity, fires("T1", run(trace, during=capped)).severity) == ("warning", "info")
     assert silent("T1", run(trace, during=[sample(clock_hz=1980 * MHZ, throttle_reasons=["gpu_idle"])] * 10))
 
 

@@ -41,8 +41,8 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Heat, power or current slowed the GPU down during the run.
 
     The driver's reasons in the samples (thermal slowdown, power cap, power brake), over-current counters that rose or
-    alarms that were on during the run, or a clock 15 % below its highest at 82 °C and more. The times are those of a
-    slower GPU, and the next run may differ.
+    alarms that went on during the run, or a clock 15 % below its highest at 82 °C and more. The times are those of a
+    slower GPU, and the next run may differ. A power cap alone is usual for large GPUs at full load, and a remark only.
     """
     power = _manifest(facts).power
     share, reasons = slowed_share(power)
@@ -63,9 +63,10 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         title = f"The GPU was slowed down in {words.percent(share or 0.0)} of the samples: {', '.join(reasons)}"
     elif rose or alarms:
         title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
+    only_power = reasons == ["sw_power_cap"] and not rose and not alarms and drop < limits.clock_percent
     return Finding(
         "T1",
-        "warning",
+        "info" if only_power else "warning",
         title,
         known(
             ("samples slowed down", share, "%"),
