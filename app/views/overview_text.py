@@ -301,7 +301,7 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     if not findings:
         return [writer.head("Findings", "none: tab 8 says what was looked for")]
     more = len(findings) - TOP_FINDINGS
-    remark = "at the right what each could gain at most, of the step"
+    remark = "right: the most each could gain of the step"
     lines = [writer.head("Findings", f"{remark}; {more} more in tab 8" if more > 0 else f"{remark}; tab 8 says why")]
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
