@@ -8,7 +8,7 @@ from tracetui.analysis.steps import extent
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
-    from tracetui.parsers.run_manifest import GpuState, Power, PowerState
+    from tracetui.parsers.run_manifest import GpuState, Power, PowerState, RunManifest
 
 SLOWED = frozenset(
     {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
@@ -18,9 +18,18 @@ BUSY_PERCENT = 50.0
 """Load from which a GPU counts as working: its clock while idle says nothing."""
 
 
-def slowed_share(power: Power) -> tuple[float | None, list[str]]:
+def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
+    """The GPU that the run was on, where run.json names one (`cuda:1`) and the state has it; else all of them."""
+    name = manifest.workload.device or ""
+    number = int(name[5:]) if name.startswith("cuda:") and name[5:].isdecimal() else None
+    mine = tuple(gpu for gpu in state.gpus if gpu.index == number)
+    return mine if number is not None and mine else state.gpus
+
+
+def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
     """The share of samples in which something slowed a GPU down, percent, and what; null where no sample says."""
-    known = [gpu for state in power.during for gpu in state.gpus if gpu.throttle_reasons is not None]
+    states = manifest.power.during
+    known = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
     if not known:
         return None, []
     slow = [gpu for gpu in known if SLOWED.intersection(gpu.throttle_reasons or ())]
@@ -68,21 +77,26 @@ def hottest(power: Power) -> tuple[str, float | None]:
 
 def busy_clocks(facts: Facts) -> list[float]:
     """The clock of the busiest GPU in the samples taken during the recording, else in those under load; Hz."""
-    if facts.manifest is None:
+    manifest = facts.manifest
+    if manifest is None:
         return []
-    samples = facts.manifest.power.during
+    samples = manifest.power.during
     window = _recorded(facts)
     inside = [
         state for state in samples if window and state.time_unix_ns and window[0] <= state.time_unix_ns <= window[1]
     ]
     if len(inside) >= 3:
         samples = tuple(inside)
-    return [float(gpu.clock_hz) for state in samples if (gpu := _working(state)) is not None and gpu.clock_hz]
+    return [
+        float(gpu.clock_hz)
+        for state in samples
+        if (gpu := _working(own_gpus(manifest, state))) is not None and gpu.clock_hz
+    ]
 
 
-def _working(state: PowerState) -> GpuState | None:
+def _working(gpus: tuple[GpuState, ...]) -> GpuState | None:
     """The GPU with the most load, if that is work."""
-    loaded = [gpu for gpu in state.gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
+    loaded = [gpu for gpu in gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
     return max(loaded, key=lambda gpu: gpu.load_percent or 0.0) if loaded else None
 
 

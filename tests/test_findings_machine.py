@@ -63,6 +63,18 @@ def test_slowed_down_by_heat(recording: Recording, tmp_path):
     assert silent("T1", run(trace, during=[sample(clock_hz=1980 * MHZ, throttle_reasons=["gpu_idle"])] * 10))
 
 
+def test_other_gpus_of_the_machine_do_not_count(recording: Recording):
+    slow = {"index": 1, "load_percent": 99.0, "clock_hz": 900 * MHZ, "throttle_reasons": ["hw_slowdown"]}
+    samples = [{"gpus": [*sample(clock_hz=1980 * MHZ)["gpus"], slow]}] * 5
+
+    def on(device: str) -> Facts:
+        said = manifest(power={"during": samples}, workload={"device": device})
+        return Facts(Run(Path("run"), (recording(VIM),), manifest=said))
+
+    assert silent("T1", on("cuda:0"))
+    assert "hw_slowdown" in fires("T1", on("cuda:1")).title
+
+
 def test_alarms_of_a_board(recording: Recording, tmp_path):
     state, device = on_board(tmp_path, ORIN_NANO_25W)
     assert state["alarms"]

@@ -100,6 +100,15 @@ def test_the_batch_by_what_is_copied(tmp_path):
     assert silent("V1", run(1))  # images of one byte per value
 
 
+def test_the_batch_that_the_run_counted(recording: Recording):
+    def run(batch: int) -> Facts:
+        said = manifest(workload={"requested_batch": 4, "batch": batch})
+        return Facts(Run(Path("r"), (recording(VIM_NSYS),), manifest=said))
+
+    assert "6 samples, not the 4" in fires("V1", run(6)).title
+    assert silent("V1", run(4))
+
+
 def test_the_batch_that_nobody_asked_for(recording: Recording, tmp_path):
     assert "asked for" in abstains("V1", facts(recording(GPT)))
     assert "record_shapes" in abstains("V1", facts(recording(VIM_NSYS)))

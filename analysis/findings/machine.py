@@ -11,7 +11,14 @@ from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
 from tracetui.analysis.findings.told import known
-from tracetui.analysis.machine_samples import busy_clocks, counters_raised, hottest, raised_alarms, slowed_share
+from tracetui.analysis.machine_samples import (
+    busy_clocks,
+    counters_raised,
+    hottest,
+    own_gpus,
+    raised_alarms,
+    slowed_share,
+)
 from tracetui.parsers import kernel_names
 
 if TYPE_CHECKING:
@@ -44,8 +51,9 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     alarms that went on during the run, or a clock 15 % below its highest at 82 °C and more. The times are those of a
     slower GPU, and the next run may differ. A power cap alone is usual for large GPUs at full load, and a remark only.
     """
-    power = _manifest(facts).power
-    share, reasons = slowed_share(power)
+    manifest = _manifest(facts)
+    power = manifest.power
+    share, reasons = slowed_share(manifest)
     rose, alarms = counters_raised(power), raised_alarms(power)
     zone, degrees = hottest(power)
     clocks = busy_clocks(facts)
@@ -313,7 +321,7 @@ def _state(manifest: RunManifest) -> PowerState:
 def _gpus(manifest: RunManifest) -> list[tuple[Device, GpuState]]:
     """Each GPU with its first known state."""
     known = {device.index or 0: device for device in manifest.device}
-    return [(known[gpu.index or 0], gpu) for gpu in _state(manifest).gpus if (gpu.index or 0) in known]
+    return [(known[gpu.index or 0], gpu) for gpu in own_gpus(manifest, _state(manifest)) if (gpu.index or 0) in known]
 
 
 def _least(power: Power) -> int | None:
