@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 
+from tracetui.analysis.kernels import kernels
 from tracetui.analysis.ranges import COLUMNS, NOT_IN_ANY_RANGE, ranges
 from tracetui.analysis.selection import select
 from tracetui.parsers import Source, Trace, TraceInfo
+from tracetui.parsers.nsys.reader import read_nsys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,3 +176,16 @@ def test_a_graph_recorded_whole_is_work_of_its_range() -> None:
     )
     (row,) = ranges(select(trace)).iter_rows(named=True)
     assert (row["device_ns"], row["gpu_projected_ns"], row["gpu_ops"]) == (75, 75, 1)
+
+
+def test_a_kernel_s_range_is_the_one_it_counts_for(tmp_path: Path) -> None:
+    """Also where start/end ranges overlap: the shortest around the launch."""
+    file = NsysFile()
+    file.start_end("early", 0, 60)
+    file.start_end("late", 50, 200)
+    file.launch("a", call=(52, 55), kernel=(100, 110))
+    file.launch("b", call=(70, 75), kernel=(120, 140))
+    sel = select(read_nsys(file.write(tmp_path / "a.sqlite")))
+    own = dict(ranges(sel).select("name", "device_self_ns").rows())
+    assert own == {"early": 10, "late": 20}
+    assert dict(kernels(sel).select("name", "range").rows()) == {"a": "early", "b": "late"}
