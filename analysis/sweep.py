@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SIZES = ("batch", "ctx", "img_size", "depth")
 """Axes along which a step's work grows."""
+CAPTURE = "capture"
+"""The axis of captures whose names tell nothing else: each is a point of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,15 @@ class Sweep:
         sizes = [name for name in SIZES if name in numeric]
         return next(iter((*sizes, *numeric, *self.axes)), None)
 
+    @property
+    def variants(self) -> list[str]:
+        """The axes along which points are compared: no sizes, and of models only two, which may be one's variants."""
+        return [
+            name
+            for name in self.axes
+            if name not in (*SIZES, CAPTURE, "rank") and (name != "model" or len(self.values(name)) == 2)
+        ]
+
     def values(self, axis: str) -> list[Value]:
         """An axis' values, in order."""
         return list(dict.fromkeys(point.axes[axis] for point in self.points if axis in point.axes))
@@ -184,7 +195,7 @@ NEEDS: dict[str, tuple[Callable[[Sweep], bool], str]] = {
         "repeats, to tell noise from a change: tracetui profile … --sweep … --repeats 3",
     ),
     "variants": (
-        lambda sweep: any(name not in SIZES for name in sweep.axes),
+        lambda sweep: bool(sweep.variants),
         "two variants to compare: --sweep keep=1.0,0.1",
     ),
     "batch_seen": (

@@ -106,17 +106,12 @@ def baseline(axis: str, values: Sequence[Value]) -> Value:
     return values[0]
 
 
-def variants(sweep: Sweep) -> list[str]:
-    """The axes that are no sizes, along which points are compared."""
-    return [axis for axis in sweep.axes if axis not in SIZES]
-
-
 def comparisons(sweep: Sweep) -> list[Comparison]:
     """Each variant against its baseline: one for every combination of the other axes but the one shown against."""
     x_axis = sweep.x_axis if sweep.x_axis in SIZES else None
     found = []
     cv = sweep.cv
-    for axis in variants(sweep):
+    for axis in sweep.variants:
         values = sorted(sweep.values(axis), key=place)
         base = baseline(axis, values)
         groups: dict[tuple[tuple[str, Value], ...], dict[Value | None, dict[Value, Point]]] = {}
@@ -158,7 +153,14 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         return Crossover(axis, None, None, f"can't be told: {invalid}")
     numeric = [row for row in rows if not isinstance(row.x, str)]
     if axis is None or len(numeric) < 2:
-        return Crossover(axis, None, None, "can't be told: one size only")
+        row = rows[0]
+        there = f" at {axis} {shown(row.x)}" if axis is not None else ""
+        if row.is_noise:
+            return Crossover(
+                axis, None, None, f"can't be told: the difference{there} is within the noise of the repeats"
+            )
+        alone = "; one size only, so no crossover can be told" if axis is not None else ""
+        return Crossover(axis, None, None, f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
     xs = [float(row.x) for row in numeric]
     gains = [row.gain for row in numeric]
     if all(row.is_noise for row in numeric):

@@ -16,7 +16,7 @@ from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.steps import step_slots
-from tracetui.analysis.sweep import Sample, Sweep, sweep_of
+from tracetui.analysis.sweep import CAPTURE, Sample, Sweep, sweep_of
 from tracetui.analysis.sweep_names import axis_name, is_repeat
 from tracetui.parsers import open_path, run_manifest
 from tracetui.parsers.errors import TraceError
@@ -161,6 +161,10 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
         {axis_name(name): value for name, value in row.items() if not is_repeat(name)}
         for row in axes_of(names_of(files))
     ]
+    if not run.others and all(trace.info.rank is not None for trace in run.of_kind(run.main.info.kind)):
+        raise TraceError(path, "no sweep in this folder: its files are the ranks of one run", "give several runs")
+    if not any(axes):  # names without any regularity: no two of them are repeats of one point
+        axes = [{CAPTURE: name} for name in names_of(files)]
     at_hand = {trace.source.path: trace for trace in run.traces}
     samples = []
     for number, (file, where, row) in enumerate(zip(files, names_of(files), axes, strict=True), 1):

@@ -74,6 +74,7 @@ def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) ->
     for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
         shown = cells if limit is None else cells[: max(limit, 40)]
         blocks.append([page.heading(heading, "", len(shown), len(cells)), *page.table(columns, shown)])
+    blocks.append([line for text in accounts(found) for line in page.field("-", text, width=2)])
     if len(found["comparisons"]) > 1:
         blocks += [page.paragraph(f"{label(one)}: {one['crossover']['verdict']}.") for one in found["comparisons"]]
     blocks.append(page.paragraph(abstained(found)))
@@ -96,6 +97,7 @@ def sweep_markdown(found: Json, *, limit: int | None = None) -> str:
         rule = ["--:" if column.right else ":--" for column in columns]
         rows = [[column.title for column in columns], rule, *([plain(cell) for cell in row] for row in cells)]
         lines += [f"### {plain(heading)}", "", *("| " + " | ".join(row) + " |" for row in rows), ""]
+    lines += [f"- {plain(text)}" for text in accounts(found)]
     lines += [f"- {plain(label(one))}: {plain(one['crossover']['verdict'])}" for one in found["comparisons"]]
     lines += [f"- not used: {plain(note)}" for note in found["notes"]]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -115,10 +117,18 @@ def verdict(found: Json) -> str:
     if (wrong := next((row for row in found["findings"] if row["severity"] == "invalid"), None)) is not None:
         return f"Invalid: {wrong['title']}."
     if not found["comparisons"]:
+        if "capture" in found["axes"]:
+            return "No variants to compare: the names of these captures tell nothing but that they differ."
         return "No two variants to compare: the points below differ in size only."
     best = next((one for one in found["comparisons"] if one["crossover"]["value"] is not None), found["comparisons"][0])
     more = f" ({len(found['comparisons'])} comparisons below)" if len(found["comparisons"]) > 1 else ""
     return f"{label(best)}: {best['crossover']['verdict']}{more}."
+
+
+def accounts(found: Json) -> list[str]:
+    """What of the step changed from a baseline to its variant, at the smallest and the largest size."""
+    rows = [item for row in found["findings"] if row["id"] == "D6" for item in row["evidence"]]
+    return [f"{item['label']}: {item['value']}" for item in rows]
 
 
 def abstained(found: Json) -> str:

@@ -226,6 +226,7 @@ def test_the_guides_table(tmp_path: Path) -> None:
     small = next(finding for finding in said if "img_size 224" in finding.title)
     large = next(finding for finding in said if "img_size 448" in finding.title)
     assert "one size only" in small.title
+    assert "0.1 is 0.83 times as fast at batch 1" in small.title
     assert str(small.evidence[0].value).startswith("0.83 times as fast; 68.4 % less work")
     assert str(large.evidence[0].value).startswith("2.96 times as fast; 68.5 % less work")
 

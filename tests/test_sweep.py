@@ -174,6 +174,25 @@ def test_recorded_captures(shared_data: Path) -> None:
     assert sweep.points[0].step_ns == pytest.approx(177_443_000)
 
 
+def test_captures_without_any_regularity_are_points_of_their_own(tmp_path: Path) -> None:
+    for name in ("alpha", "beta_two_x", "gamma"):
+        write_trace(tmp_path / f"{name}.json", [500.0] * 3, {name: (1, 20.0)})
+    sweep = read_sweep(tmp_path)
+    assert [len(point.samples) for point in sweep.points] == [1, 1, 1]
+    assert comparisons(sweep) == []
+
+
+def test_ranks_are_no_sweep(shared_data: Path) -> None:
+    with pytest.raises(TraceError, match="ranks of one run"):
+        read_sweep(shared_data / "chrome" / "ddp_vit_small_2ranks")
+
+
+def test_repeats_of_one_point(tmp_path: Path) -> None:
+    sweep = read_sweep(write_sweep(tmp_path / "sweep", [({"batch": 4}, [1000.0, 1010.0, 990.0], 1e9, 5)]))
+    assert (sweep.axes, sweep.x_axis, len(sweep.points)) == ((), None, 1)
+    assert sweep_report(sweep)["points"][0]["repeats"] == 3
+
+
 def test_one_run_is_no_sweep(tmp_path: Path) -> None:
     write_trace(tmp_path / "a.json", [500.0] * 3, {"k": (1, 20.0)})
     with pytest.raises(TraceError, match="no sweep"):
@@ -288,6 +307,11 @@ def test_the_text_answers_the_question(reduction: Path, capsys: pytest.CaptureFi
     assert max(map(len, text.splitlines())) <= 80
     assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text.replace("\n", " ")
     assert "68.6 %" in text  # the work removed, beside the speed-up
+    flowing = " ".join(text.split())
+    assert (
+        "- batch 1, keep 0.1: 0.85 times as fast; 68.6 % less work; GPU work +200 µs, the rest of the step +900 µs; "
+        "+20 kernels" in flowing
+    )
     assert "step time, log-log" in text
     assert main(["sweep", str(reduction), "--ascii", "--no-cache"]) == 0
     assert capsys.readouterr().out.isascii()
@@ -337,7 +361,7 @@ def test_a_line_in_proportion_is_straight_on_logarithmic_axes() -> None:
 
 def test_one_point_and_no_point() -> None:
     assert chart([]) == []
-    assert chart([Line("a", ((0, 1), (1, 0)))], log=True) == []
+    assert chart([Line("a", ((0, 1), (1, 0)))], log=True)[0] == "time"  # 0 has no place on a logarithmic axis
     assert any("o" in row for row in chart([Line("a", ((1, 5),))]))
 
 

@@ -289,10 +289,10 @@ def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
             "warning" if loses else "info",
             f"{one.label}: {one.crossover.verdict}",
             tuple(evidence),
-            f"time of the baseline / time of the variant: {first.speedup:.2f} at {one.x_axis or 'all'} "
-            f"{shown(first.x)}, {last.speedup:.2f} at {shown(last.x)}",
-            "the gain changes its sign"
-            if one.crossover.value is not None
-            else "the gain keeps its sign over the range",
+            f"time of the baseline / time of the variant: {first.speedup:.2f}"
+            + (
+                f" at {one.x_axis} {shown(first.x)}, {last.speedup:.2f} at {shown(last.x)}" if first is not last else ""
+            ),
+            "the gain changes its sign" if one.crossover.value is not None else "no change of sign within the range",
             _choice(one),
         )

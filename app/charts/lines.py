@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Line:
 
     name: str
     points: tuple[tuple[float, float], ...]
-    """By x; of a logarithmic axis only those above 0 are drawn."""
+    """By x."""
 
 
 def line_chart(
@@ -45,10 +46,11 @@ def line_chart(
         y_title: what stands above the y axis.
         x_label: how a number is written below the x axis.
         y_label: how one is written beside the y axis.
-        log: both axes are logarithmic.
+        log: both axes are logarithmic, if nothing is 0 or less.
         ascii: no characters outside ASCII.
     """
-    shown = [[(x, y) for x, y in line.points if not log or (x > 0 and y > 0)] for line in lines]
+    log = log and all(x > 0 and y > 0 for line in lines for x, y in line.points)
+    shown = [line.points for line in lines]
     every = [point for points in shown for point in points]
     if not every or width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return []
@@ -62,9 +64,9 @@ def line_chart(
     margin = max(map(len, ticks.values())) + 1
     room = width - margin - 2
     cells = [[" "] * room for _ in range(rows)]
-    for number, points in enumerate(shown):
+    for points in shown:
         places = [(xs.place(x, room), rows - 1 - ys.place(y, rows)) for x, y in points]
-        for begin, end in zip(places, places[1:], strict=False):
+        for begin, end in pairwise(places):
             _connect(cells, begin, end, "." if ascii else "·")
     for number, points in reversed(list(enumerate(shown))):
         for x, y in points:
