@@ -224,15 +224,22 @@ class TracetuiApp(App[None]):
         if run.warnings:
             self.say(run.warnings[0] + (f" (and {len(run.warnings) - 1} more: N)" if len(run.warnings) > 1 else ""))
         if side == "a" and first and self._default_tab:
-            self.tab = FIRST_TABS.get(run.main.info.kind, self.tab)
+            self.tab = "sweep" if self._is_sweep else FIRST_TABS.get(run.main.info.kind, self.tab)
         if cancelled and self.session.partial:
             self.say("Stopped: what was read so far is shown")
         self._reload_views(side)
         if "a" in self.session.runs:
             self.screen_stack[0].query_one("#loading").display = False
             self.show_tab(self.tab)
-        if side == "a" and first and run.others:
+        if side == "a" and first and run.others and self.tab != "sweep":
             self._pick_run(run)
+
+    @property
+    def _is_sweep(self) -> bool:
+        """Whether what was opened is a folder with a sweep's index."""
+        from tracetui.parsers.sweep_place import INDEX
+
+        return any((path / INDEX).is_file() for path in self._paths["a"])
 
     def _pick_run(self, run: Run) -> None:
         """The folder holds several runs: asks which."""
