@@ -62,6 +62,8 @@ class Lane:
     thread: int | None = None
     name: str = ""
     """What the trace calls the thread or the stream, if anything."""
+    usual: str = ""
+    """The kind of event that it is about; others stand out."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -329,7 +331,8 @@ def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
         chosen = chosen[np.lexsort((-end[chosen], start[chosen]))]
         packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
         called = names.get((number, of), "") if of != NONE else ""
-        return Lane(what, "device", tuple(packed), _known(number), _known(of), name=called.strip())
+        usual = {"stream": "kernel", "copies": "memcpy"}.get(what, "")
+        return Lane(what, "device", tuple(packed), _known(number), _known(of), name=called.strip(), usual=usual)
 
     def among(wanted: tuple[str, ...]) -> Mask:
         return np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in wanted], np.uint8))
@@ -386,4 +389,6 @@ def _threads(trace: Trace) -> Iterator[Lane]:
                 start = starts[rows]
             packed, _ = rows_of(rows.astype(np.uint32), start, start + lasting[rows])
             name = names.get((process, thread), "")
-            yield Lane(what, "host", tuple(packed), process=process, thread=thread, name=name)
+            counts = np.bincount(kind[rows], minlength=len(schema.HOST_KINDS))
+            usual = schema.HOST_KINDS[0 if counts[0] else int(counts.argmax())]  # operators, where there are any
+            yield Lane(what, "host", tuple(packed), process=process, thread=thread, name=name, usual=usual)

@@ -34,7 +34,7 @@ class Cells:
     """What fills the cells of a row; arrays of one length."""
 
     count: Ints
-    """Events that touch the cell."""
+    """Events that touch the cell; where events overlap, also those in between that have ended."""
     winner: Ints
     """Position in the row of the event with the most time in the cell, the first of equals; -1 where it is empty."""
     busy: Ints
@@ -115,7 +115,8 @@ class Row:
             if many.size:
                 inner = self._longest(low[many] + 1, high[many])
                 most = np.maximum(head, tail)[many]
-                longer = self.duration(inner)
+                stop = np.minimum(self.start[inner] + self.duration(inner), end[many])
+                longer = stop - np.maximum(self.start[inner], begin[many])
                 # an event in between that began before the last one did is the earlier of equals
                 wins = (longer > most) | ((longer == most) & (chosen[many] == high[many]))
                 chosen[many[wins]] = inner[wins]

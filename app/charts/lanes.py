@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
     style: str
     letter: str
-    """Of a narrow one, upper case where it fills at least half of its cell; empty: how full the cell is, as a bar."""
+    """Of a narrow one among others, a capital where half of the cell is full; empty: a bar shows how full it is."""
     fill: str
     """What follows the name in a slice."""
     ascii_fill: str
@@ -61,9 +61,10 @@ LEGEND = (
     ("Slices", "an event of three cells or more begins with a bar and carries its name"),
     ("▁▂▃▄▅▆▇█", "narrow events: how much of the cell they fill (ASCII: . - = #)"),
     ("c C z Z", "narrow copies and fills; capitals where they fill half of the cell or more"),
-    ("g G", "narrow CUDA graphs"),
-    ("a A", "narrow CUDA API calls among operators"),
-    ("d v y", "narrow waits: for data, for the profiler itself, for the GPU"),
+    ("g G", "the same for CUDA graphs among kernels"),
+    ("a A", "the same for CUDA API calls among operators"),
+    ("d v y", "the same for waits: for data, for the profiler itself, for the GPU"),
+    ("◆", "the selected event, where others hide it (ASCII: *)"),
     ("·", "nothing runs on this stream (ASCII: .)"),
     ("idle", "when no stream of the GPU works; Enter and i say what the host did meanwhile"),
 )
@@ -128,7 +129,8 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
                 name = _idle_name(names[number], int(row.duration(np.array([position]))[0]), end - begin, ascii=ascii)
             runs.append(Run(_slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"))
         else:
-            text = "".join(_cell(look, eighths[at], ascii=ascii) for at in range(begin, end))
+            letter = "" if kinds[number] == owner.usual else look.letter
+            text = "".join(_cell(letter, eighths[at], ascii=ascii) for at in range(begin, end))
             runs.append(Run(text, look.style))
         if position == chosen:
             runs[-1] = Run(runs[-1].text, "selected")
@@ -158,9 +160,9 @@ def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
     return ""
 
 
-def _cell(look: Look, eighths: int, *, ascii: bool) -> str:
-    if look.letter:
-        return look.letter.upper() if eighths >= 4 else look.letter
+def _cell(letter: str, eighths: int, *, ascii: bool) -> str:
+    if letter:
+        return letter.upper() if eighths >= 4 else letter
     return SHADES[(eighths + 1) // 2] if ascii else EIGHTHS[eighths]
 
 

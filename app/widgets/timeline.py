@@ -174,13 +174,26 @@ class TimelineWidget(Widget, can_focus=True):
         for time, sign in ((begin, "["), (end, "]")):
             if time is not None and 0 <= (at := min(self.column_of(time), self.columns)) <= self.columns:
                 cells[min(at, self.columns - 1)] = sign
-        at = self.column_of(self.time)
-        if 0 <= at < self.columns and cells[at] not in "[]":
-            cells[at] = "v" if self.ascii else "▼"
+        self._point(cells)
         left = formats.pad(formats.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
         return Strip([Segment(left + "".join(cells), self._style("axis"))]).adjust_cell_length(
             self.size.width, self._style("axis")
         )
+
+    def _point(self, cells: list[str]) -> None:
+        """Shows where the cursor is, and in which direction what is selected lies out of sight."""
+        at = self.column_of(self.time)
+        sign = "v" if self.ascii else "▼"
+        if self.selected is not None and self.timeline is not None:
+            start, end = self.timeline.span(self.selected)
+            if end <= self.start:
+                at, sign = 0, "<" if self.ascii else "◀"
+            elif start >= self.end:
+                at, sign = self.columns - 1, ">" if self.ascii else "▶"
+            elif start < self.start:
+                at = 0
+        if 0 <= at < self.columns and cells[at] not in "[]":
+            cells[at] = sign
 
     def _scale(self) -> str:
         return f"{formats.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"

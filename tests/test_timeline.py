@@ -1,0 +1,343 @@
+"""The timeline's lanes, and what they say of any stretch of time, against a look at every event."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetui.analysis.timeline import Place, Timeline, timeline
+from tracetui.analysis.timeline_facts import UNRECORDED, delay, facts, host_during, module
+from tracetui.analysis.timeline_rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
+from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, time_label
+from tracetui.parsers import Trace, schema
+from tracetui.parsers.run import open_path
+from tracetui.parsers.trace import Source, TraceInfo
+
+SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+
+
+def make_row(start: list[int], end: list[int]) -> Row:
+    return Row.of(np.arange(len(start), dtype=np.uint32), np.array(start, np.int64), np.array(end, np.int64))
+
+
+def by_hand(row: Row, edges: np.ndarray) -> list[tuple[int, int, int]]:
+    """Count, winner and busy time of each cell, each event looked at."""
+    found = []
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        inside = {
+            at: min(row.end(at), high) - max(int(row.start[at]), low)
+            for at in range(row.size)
+            if int(row.start[at]) < high and row.end(at) > low
+        }
+        most = max(inside.values(), default=0)
+        winner = min((at for at, ns in inside.items() if ns == most), default=NONE)
+        found.append((len(inside), winner, sum(inside.values())))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cells_hold_what_a_look_at_every_event_finds(seed):
+    rng = random.Random(seed)
+    time, start, end = 10**15 * (seed % 2), [], []
+    for _ in range(rng.choice([1, 3, 40, 700, 6000])):
+        time += rng.choice([0, 1, 3, rng.randrange(200)])
+        start.append(time)
+        time += rng.choice([1, 2, rng.randrange(1, 50), rng.randrange(1, 3000)])
+        end.append(time)
+    row = make_row(start, end)
+    for _ in range(8):
+        low = rng.randrange(start[0] - 50, time + 50)
+        span = rng.choice([3, 40, 1000, time - start[0] + 100])
+        cells = rng.choice([1, 2, 7, 60])
+        edges = low + np.arange(cells + 1, dtype=np.int64) * max(span, cells) // cells
+        found = row.cells(edges)
+        assert list(zip(found.count, found.winner, found.busy, strict=True)) == by_hand(row, edges)
+
+
+def test_the_longest_of_thousands_is_found_wherever_it_stands_in_its_block():
+    size = 20_000
+    start = np.arange(size, dtype=np.int64) * 10
+    for at in (5000, 5000 + BLOCK - 1, 5000 + BLOCK // 2, 1, size - 2):
+        lasting = np.full(size, 3, np.int64)
+        lasting[at] = 9
+        row = Row.of(np.arange(size, dtype=np.uint32), start, start + lasting)
+        found = row.cells(np.array([0, size * 10], np.int64))
+        assert found.winner.tolist() == [at]
+        assert found.busy.tolist() == [int(lasting.sum())]
+
+
+def test_an_instant_has_a_place_in_one_cell():
+    row = make_row([5, 10, 10], [5, 10, 30])
+    assert row.cells(np.array([0, 5, 6, 10, 40], np.int64)).count.tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_lost_at_any_zoom_even_where_events_overlap(seed):
+    rng = random.Random(seed)
+    spans = sorted((rng.randrange(2000), rng.choice([0, 5, 300, 900])) for _ in range(rng.choice([5, 200])))
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    start = np.array([begin for begin, _ in spans], np.int64)
+    end = start + np.array([lasting for _, lasting in spans], np.int64)
+    rows, shown_in = rows_of(np.arange(start.size, dtype=np.uint32), start, end)
+    assert sorted(np.concatenate([row.events for row in rows]).tolist()) == list(range(start.size))
+    for number, row in enumerate(rows):
+        assert (shown_in[row.events] == number).all()
+        if number < MOST_ROWS - 1:
+            assert (row.start[1:] >= end[row.events[:-1]]).all()
+    for cells in (1, 5, 77):
+        edges = np.arange(cells + 1, dtype=np.int64) * 3000 // cells
+        touched = np.zeros((len(rows), cells), np.bool_)
+        for event in range(start.size):
+            low, high = np.searchsorted(edges, [start[event], max(end[event], start[event] + 1)], side="right")
+            last = high - 1 if edges[high - 1] < max(end[event], start[event] + 1) else high - 2
+            touched[shown_in[event], low - 1 : last + 1] = True
+        for number, row in enumerate(rows):
+            found = row.cells(edges)
+            assert ((found.count > 0) == touched[number]).all()
+            assert ((found.winner != NONE) == touched[number]).all()
+            assert (found.busy[touched[number]] > 0).all()
+            for cell in np.flatnonzero(touched[number]):
+                winner = int(found.winner[cell])
+                assert row.start[winner] < edges[cell + 1]
+                assert row.end(winner) > edges[cell]
+            assert (found.busy <= np.diff(edges)).all()
+
+
+def test_what_is_deeper_than_all_rows_shares_the_last_and_is_still_seen():
+    deep = MOST_ROWS + 20
+    start = np.arange(deep, dtype=np.int64)
+    end = 1000 - start
+    rows, _ = rows_of(np.arange(deep, dtype=np.uint32), start, end)
+    assert len(rows) == MOST_ROWS
+    assert rows[-1].size == 21
+    assert rows[-1].cells(np.array([0, 63, 70, 900, 936, 938], np.int64)).count.tolist() == [0, 7, 21, 21, 21]
+
+
+def test_calls_stand_below_their_callers():
+    start = np.array([0, 0, 10, 30, 50], np.int64)
+    end = np.array([100, 40, 20, 40, 60], np.int64)
+    assert rows_of(np.arange(5, dtype=np.uint32), start, end)[1].tolist() == [0, 1, 2, 2, 1]
+
+
+# --- a small trace: a launch at 100, its kernel at 400, an idle stretch, a second kernel
+
+
+def small() -> Trace:
+    host = [
+        ("annotation", "step", 0, 1000, None),
+        ("operator", "aten::mm", 90, 60, None),
+        ("runtime", "cudaLaunchKernel", 100, 20, 1),
+        ("operator", "aten::item", 500, 200, None),
+        ("runtime", "cudaMemcpyAsync", 520, 150, 3),
+        ("runtime", "cudaLaunchKernel", 800, 30, None),
+    ]
+    device = [("kernel", "gemm", 400, 50, 2), ("kernel", "gemm", 900, 60, 5), ("memcpy", "copy", 980, 10, None)]
+    frame = pl.DataFrame(
+        {
+            "kind": pl.Series([kind for kind, *_ in host], dtype=schema.HostKind),
+            "name": pl.Series([name for _, name, *_ in host], dtype=pl.Categorical),
+            "start": [start for _, _, start, _, _ in host],
+            "duration": [lasting for _, _, _, lasting, _ in host],
+            "process": [1] * len(host),
+            "thread": [1] * len(host),
+            "parent": pl.Series([parent for *_, parent in host], dtype=pl.UInt32),
+        }
+    )
+    work = pl.DataFrame(
+        {
+            "kind": pl.Series([kind for kind, *_ in device], dtype=schema.DeviceKind),
+            "name": pl.Series([name for _, name, *_ in device], dtype=pl.Categorical),
+            "start": [start for _, _, start, _, _ in device],
+            "duration": [lasting for _, _, _, lasting, _ in device],
+            "device": [0] * len(device),
+            "stream": [7] * len(device),
+            "launch": pl.Series([launch for *_, launch in device], dtype=pl.UInt32),
+        }
+    )
+    empty = Trace.empty(TraceInfo("chrome", "test"), Source(Path("test.json"), 0))
+    return Trace(
+        empty.steps,
+        pl.concat([schema.empty(schema.HOST), frame], how="diagonal_relaxed").cast(schema.HOST),
+        pl.concat([schema.empty(schema.DEVICE), work], how="diagonal_relaxed").cast(schema.DEVICE),
+        empty.memory,
+        empty.counters,
+        empty.info,
+        empty.source,
+    )
+
+
+def built(trace: Trace) -> Timeline:
+    found = timeline(trace)
+    assert found is not None
+    return found
+
+
+def test_lanes_of_a_small_trace():
+    found = built(small())
+    assert [(lane.kind, [row.size for row in lane.rows]) for lane in found.lanes] == [
+        ("idle", [4]),
+        ("stream", [3]),
+        ("ranges", [1]),
+        ("calls", [3, 2]),
+    ]
+    assert (found.start, found.end, found.zero) == (0, 1000, 0)
+
+
+def test_follows_a_kernel_to_its_launch_and_back():
+    found = built(small())
+    kernel = found.find("device", 0)
+    assert kernel is not None
+    assert found.name(kernel) == "gemm"
+    launch = found.launch_of(kernel)
+    assert launch is not None
+    assert found.event(launch) == 2
+    assert found.work_of(launch) == kernel
+    assert delay(found, kernel) == 400 - 120
+    operator = found.find("host", 1)
+    assert operator is not None
+    assert found.work_of(operator) == kernel
+    item = found.find("host", 3)
+    assert item is not None
+    assert found.work_of(item) is None
+    copy = found.find("device", 2)
+    assert copy is not None
+    assert found.launch_of(copy) is None
+
+
+def test_same_name_goes_through_all_rows_of_the_lane():
+    found = built(small())
+    launch = found.find("host", 2)
+    assert launch is not None
+    after = found.same_name(launch, 1)
+    assert after is not None
+    assert found.event(after) == 5
+    assert after.row == 0
+    assert launch.row == 1
+    assert found.same_name(after, -1) == launch
+    assert found.same_name(after, 1) is None
+    assert found.same_name(launch, -1) is None
+
+
+def test_gaps_say_what_the_host_did():
+    found = built(small())
+    gaps = found.gaps.filter(pl.col("start") == 450)
+    assert gaps["duration"].to_list() == [450]
+    during = host_during(found, 0, 450, 900)
+    assert during.next_name == "gemm"
+    assert during.launched_after == 350
+    assert during.own == ((UNRECORDED, 220), ("cudaMemcpyAsync", 150), ("aten::item", 50))
+
+
+def test_finds_a_name_from_the_cursor_on_and_wraps():
+    found = built(small())
+    lanes = list(range(len(found.lanes)))
+    first = found.find_name("GEMM", 500, None, lanes)
+    assert first is not None
+    assert found.span(first)[0] == 900
+    again = found.find_name("gemm", 900, first, lanes)
+    assert again is not None
+    assert found.span(again)[0] == 400
+    assert found.find_name("nothing like it", 0, None, lanes) is None
+
+
+def test_a_trace_without_a_place_in_time_has_no_timeline():
+    assert timeline(Trace.empty(TraceInfo("chrome", "test"), Source(Path("test.json"), 0))) is None
+
+
+# --- drawing
+
+
+def test_every_kind_of_event_has_a_look():
+    assert set(schema.HOST_KINDS) | set(schema.DEVICE_KINDS) <= set(LOOKS)
+    assert {look.style for look in LOOKS.values()} <= set(STYLES)
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_drawn_row_is_as_wide_as_its_cells_and_shows_each_event(ascii):
+    found = built(open_path(SAMPLE).main)
+    span = found.end - found.start
+    for begin, part in ((0.0, 1.0), (0.4, 0.1), (0.5, 0.001)):
+        low = found.start + int(span * begin)
+        edges = low + np.arange(64, dtype=np.int64) * int(span * part) // 63
+        for number, lane in enumerate(found.lanes):
+            for depth, row in enumerate(lane.rows):
+                text = "".join(run.text for run in row_runs(found, number, depth, edges, NONE, ascii=ascii))
+                assert len(text) == 63
+                assert not ascii or text.isascii()
+                empty = row.cells(edges).count == 0
+                blank = (".·" if lane.kind == "stream" and not depth else "") + " "
+                assert all(char in blank for char, nothing in zip(text, empty, strict=True) if nothing)
+
+
+def test_a_selected_event_shows_though_others_hide_it():
+    found = built(open_path(SAMPLE).main)
+    lane = next(n for n, lane in enumerate(found.lanes) if lane.kind == "calls")
+    edges = found.start + np.arange(64, dtype=np.int64) * (found.end - found.start) // 63
+    row = found.lanes[lane].rows[0]
+    hidden = next(at for at in range(row.size) if at not in set(row.cells(edges).winner.tolist()))
+    assert sum(run.style == "selected" for run in row_runs(found, lane, 0, edges, hidden, ascii=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, 1), (0, 999), (123_456, 125_000), (0, 10**9), (321 * 10**6, 322 * 10**6), (-5000, 7000)]
+)
+def test_the_ruler_fits_and_tells_its_marks_apart(start, end):
+    for columns in (1, 10, 65, 180):
+        text = ruler(start, end, columns, ascii=True)
+        assert len(text) == columns
+        labels = [label.strip() for label in text.split("|") if label.strip()]
+        assert len(labels) == len(set(labels))
+
+
+def test_times_are_written_in_one_unit():
+    assert stretch(3_100_000, 9_000_000, ascii=True) == "3.10-9.00 ms"
+    assert stretch(520_464, 321_092_649, ascii=True) == "1-321 ms"
+    assert time_label(12_345, 10, ascii=False) == "12.35 µs"
+    assert time_label(0, 10, ascii=False) == "0"
+    assert time_label(-1500, 100, ascii=True) == "-1.5 us"
+
+
+# --- real recordings
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chrome/gpt_small_ctx256.trace.json.gz",
+        "chrome/ddp_vit_small_2ranks",
+        "nsys/gpt_small_ctx256.sqlite.gz",
+        "nsys/graph_whole.sqlite.gz",
+        "jax/h200.trace.json.gz",
+    ],
+)
+def test_every_event_of_a_recording_is_in_one_lane(shared_data, name):
+    trace = open_path(shared_data / name).main
+    found = built(trace)
+    for source, frame in (("host", trace.host), ("device", trace.device)):
+        rows = np.concatenate(
+            [row.events for lane in found.lanes if lane.source == source and lane.kind != "copies" for row in lane.rows]
+        )
+        assert np.array_equal(np.sort(rows), np.flatnonzero(frame["start"].is_not_null().to_numpy()))
+    for number, lane in enumerate(found.lanes):
+        for depth, row in enumerate(lane.rows):
+            place = Place(number, depth, row.size // 2)
+            known = {fact.title: fact.value for fact in facts(found, place)}
+            assert known["Start"] == found.span(place)[0]
+            if lane.kind not in ("copies", "idle"):
+                assert found.find(lane.source, found.event(place)) == place
+            launch = found.launch_of(place)
+            if launch is not None:
+                assert known["Launched by"] == found.name(launch)
+                assert known["Launch delay"] == max(found.span(place)[0] - found.span(launch)[1], 0)
+
+
+def test_modules_of_kernels_and_calls():
+    found = built(open_path(SAMPLE).main)
+    lane = next(n for n, lane in enumerate(found.lanes) if lane.kind == "stream")
+    row = found.lanes[lane].rows[0]
+    paths = {module(found, Place(lane, 0, at)) for at in range(0, row.size, 40)}
+    assert any(path.startswith("VisionMamba_0/Block_") for path in paths)
