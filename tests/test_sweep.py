@@ -387,3 +387,9 @@ async def test_a_run_without_a_sweep_says_how_to_make_one(tmp_path: Path) -> Non
     write_trace(tmp_path / "a.json", [500.0] * 3, {"k": (1, 20.0)})
     async with opened(tmp_path / "a.json", tab="sweep") as (app, _):
         assert "--sweep batch=1,2,4" in screen_text(app)
+
+
+async def test_a_sweeps_folder_opens_on_its_tab(reduction: Path) -> None:
+    async with opened(reduction, size=(100, 40)) as (app, _):
+        assert app.tab == "sweep"
+        assert "8 points" in screen_text(app)
