@@ -11,8 +11,6 @@ from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, row_ids
 from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.analysis.module_tree import module_tree
-from tracetui.analysis.projection import innermost
-from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.scope_tree import scope_tree
 from tracetui.parsers import kernel_names
 
@@ -228,9 +226,13 @@ def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
 
 def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Name and domain of the innermost range around the launch of each device row."""
-    host = sel.trace.host
-    # the frame's own column knows ranges that overlap only roughly; this is what the table of ranges counts by
-    around = _or_null(pl.Series(innermost(host, containing_rows(host), rows)))
+    host, around = sel.trace.host, rows["range"]
+    loose = np.flatnonzero((host["style"] == "start_end").fill_null(value=False).to_numpy())
+    if loose.size:
+        from tracetui.analysis.projection import innermost
+
+        # the frame's own column knows ranges that overlap only roughly; this is what the table of ranges counts by
+        around = _or_null(pl.Series(innermost(host, loose, rows)))
     return pl.DataFrame({"range": host["name"].gather(around), "domain": host["domain"].gather(around)})
 
 
