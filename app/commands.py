@@ -14,11 +14,11 @@ TABS: tuple[tuple[str, str, str], ...] = (
     ("operators", "Operators", "Ops"),
     ("host", "Host", "Host"),
     ("modules", "Modules", "Mods"),
-    ("counters", "Counters", "Count"),
+    ("counters", "Counters", "Ctrs"),
     ("memory", "Memory", "Mem"),
     ("findings", "Findings", "Find"),
     ("diff", "Diff", "Diff"),
-    ("sweep", "Sweep", "Sweep"),
+    ("sweep", "Sweep", "Swp"),
     ("timeline", "Timeline", "Time"),
 )
 """(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0 and T."""

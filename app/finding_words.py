@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+STEP = "step"
 LABEL_WIDTH = 7
 """Columns that the longest label takes with the space after it."""
 
@@ -26,10 +27,21 @@ def headline(row: Json) -> str:
     return f"{SEVERITY_SIGNS[row['severity']]} {row['id']} {row['severity']}: {row['title']}"
 
 
-def parts(row: Json, *, ascii: bool = False) -> list[tuple[str, str]]:
-    """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same."""
+def whole_of(base: str) -> str:
+    """What a finding's cost is of, by the base of the numbers (`Selection.describe`)."""
+    return STEP if base.startswith("step") else "recorded time"
+
+
+def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
+    """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same.
+
+    Args:
+        row: `analysis.report_findings.finding_row`.
+        whole: what its cost is of, see `whole_of`.
+        ascii: no characters outside ASCII.
+    """
     said = [
-        ("Costs", cost(row, ascii=ascii)),
+        ("Costs", cost(row, whole, ascii=ascii)),
         ("Why", row["formula"]),
         ("Limit", row["threshold"]),
         ("Try", row["advice"]),
@@ -40,13 +52,14 @@ def parts(row: Json, *, ascii: bool = False) -> list[tuple[str, str]]:
     return [(label, text) for label, text in said if text]
 
 
-def cost(row: Json, *, ascii: bool = False) -> str:
+def cost(row: Json, whole: str = STEP, *, ascii: bool = False) -> str:
     """What is at stake, and the most there is to gain; empty where it is no matter of time."""
-    time = f"{format_us(row['impact_us'], ascii=ascii)} per step" if row["impact_us"] else ""
+    per = "per step" if whole == STEP else f"of the {whole}"
+    time = f"{format_us(row['impact_us'], ascii=ascii)} {per}" if row["impact_us"] else ""
     if row["ceiling_percent"] is None:
         return time
     most = f"at most {format_percent(row['ceiling_percent'])} shorter"
-    return f"{time}; without it the step is {most}" if time else f"the step would be {most} without it"
+    return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
 
 
 def evidence_text(item: Json, *, ascii: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracetui.app.finding_words import LABEL_WIDTH, evidence_text, headline, looked, parts
+from tracetui.app.finding_words import LABEL_WIDTH, STEP, evidence_text, headline, looked, parts, whole_of
 from tracetui.app.formats import cell_width, pad
 from tracetui.app.text_table import WIDTH
 
@@ -35,8 +35,9 @@ def finding_lines(found: Json, page: Page, *, whole: bool = False) -> list[str]:
     shown = rows[: page.limit]
     part = f"{len(shown)} of {len(rows)}; " if len(shown) < len(rows) else f"{len(rows)}; " if rows else "none; "
     lines = page.paragraph(f"Findings ({part}{_looked(found)})")
+    of = whole_of(found.get("base", STEP))
     for row in shown:
-        lines += ["", *_finding(row, page, evidence=whole)] if whole else _finding(row, page)
+        lines += ["", *_finding(row, page, of, evidence=whole)] if whole else _finding(row, page, of)
     return [*lines, *_rest(found, page)] if whole else lines
 
 
@@ -47,7 +48,7 @@ def finding_markdown(found: Json, page: Page, plain: Callable[[str], str], code:
     lines = [f"### Findings ({_looked(found)})", ""]
     for row in found["findings"][: page.limit]:
         lines.append(f"- **{plain(headline(row))}**")
-        for label, text in parts(row):
+        for label, text in parts(row, whole_of(found.get("base", STEP))):
             lines.append(f"  - {label or 'and'}: {code(text) if label == 'Run' else plain(text)}")
     if not found["findings"]:
         lines.append("None.")
@@ -59,10 +60,10 @@ def _looked(found: Json) -> str:
     return looked(len(found["findings_checked"]), len(found["findings_abstained"]), aside)
 
 
-def _finding(row: Json, page: Page, *, evidence: bool = False) -> list[str]:
+def _finding(row: Json, page: Page, of: str, *, evidence: bool = False) -> list[str]:
     sign, _, title = headline(row).partition(" ")
     lines = page.field(sign, title, width=len(INDENT))
-    for label, text in parts(row, ascii=page.ascii):
+    for label, text in parts(row, of, ascii=page.ascii):
         if label == "Limit" and not evidence:
             continue
         if label == "Run":

@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.app.finding_words import LABEL_WIDTH, headline, parts
+from tracetui.app.finding_words import LABEL_WIDTH, headline, parts, whole_of
 from tracetui.app.formats import pad, printable
 
 if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
 
 
-def finding_text(row: Json, width: int, *, ascii: bool = False) -> Text:
+def finding_text(row: Json, width: int, base: str, *, ascii: bool = False) -> Text:
     """Everything about a finding, in lines of at most `width` columns.
 
     Args:
         row: `analysis.report_findings.finding_row`; ``aside`` in it says why it was set aside.
         width: columns.
+        base: of the numbers, `Selection.describe`.
         ascii: no characters outside ASCII.
     """
     text = Text()
     _add(text, "", headline(row), width, ascii=ascii, style="bold")
     aside = [("Aside", row["aside"])] if row.get("aside") else []
-    for label, said in [*aside, *parts(row, ascii=ascii)]:
+    for label, said in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
         _add(text, label, said, width, ascii=ascii)
     if not row["reference"]:
         _add(text, "See", f"tracetui rules {row['id']}", width, ascii=ascii)

@@ -39,7 +39,7 @@ COLUMNS = (
     SEVERITY,
     RULE,
     TITLE,
-    Column("impact_ns", "Per step", "time", priority=1, main=True, about="time at stake, of each step"),
+    Column("impact_ns", "At stake", "time", priority=1, main=True, about="time that it costs, per step"),
     Column(
         "ceiling_percent",
         "Gain %",
@@ -185,7 +185,7 @@ class FindingsView(TableView):
         ascii, width = self.session.ascii, self.size.width - 2
         finding, _ = self._current()
         if finding is not None:
-            self.detail.show_text(finding_text(finding, width, ascii=ascii))
+            self.detail.show_text(finding_text(finding, width, self.session.selection().describe(), ascii=ascii))
         elif state is not None and row is not None:
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:

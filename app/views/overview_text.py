@@ -120,9 +120,10 @@ def overview_text(
     over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         # what is in a tab of its own gives way
-        shorter = min(over, max(len(kernels) - 4, 0))
-        kernels = kernels[: len(kernels) - shorter]
-        host = host[: max(len(host) - (over - shorter), min(len(host), 3))]
+        for section, least in ((kernels, 4), (host, 3), (findings, 3), (kernels, 3)):
+            less = min(over, max(len(section) - least, 0))
+            del section[len(section) - less :]
+            over -= less
     tops = [section for section in (findings, kernels, host) if section]
     # one below the other, step and GPU would push out of sight what a person comes for
     sections[1:1] = tops if writer.width < SIDE_BY_SIDE else []
@@ -301,7 +302,7 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     if not findings:
         return [writer.head("Findings", "none: tab 8 says what was looked for")]
     more = len(findings) - TOP_FINDINGS
-    remark = "right: the most each could gain of the step"
+    remark = f"right: the most each could gain of the {'step' if data.overview.steps else 'recorded time'}"
     lines = [writer.head("Findings", f"{remark}; {more} more in tab 8" if more > 0 else f"{remark}; tab 8 says why")]
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
