@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
     from tracetui.parsers.run_manifest import RunManifest
 
-NEVER_EQUAL = frozenset({"trace_id", "host_name", "schemaVersion", "export schema"})
+NEVER_EQUAL = frozenset({"trace_id", "host_name", "schemaVersion", "export schema", "page"})
 """What every recording writes anew, or what says nothing about its times."""
 FLAGS = frozenset({"record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules"})
 """Settings of torch.profiler that slow the host down; it writes only those that are on."""
@@ -23,7 +23,9 @@ CONDITIONS = FLAGS | {
     "hardware platform",
 }  # fmt: skip
 """Header entries on which times depend whatever the code: how nsys recorded, and on what machine."""
-IN_MANIFEST = frozenset({*FLAGS, "NVIDIA driver", "CUDA driver", "cuda_runtime_version", "cuda_driver_version"})
+VERSIONS = frozenset({"NVIDIA driver", "CUDA driver", "cuda_runtime_version", "cuda_driver_version", "cupti_version"})
+"""Header entries whose change may be what the comparison is about."""
+IN_MANIFEST = FLAGS | VERSIONS
 """Header entries that run.json has too."""
 
 
@@ -105,7 +107,7 @@ def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> list[Difference]
         if (ours := _setting(left, field)) != (theirs := _setting(right, field)):
             known = None not in (ours, theirs)
             condition = field in CONDITIONS
-            found.append(Difference(field, ours, theirs, condition and known, not condition and known))
+            found.append(Difference(field, ours, theirs, condition and known, known and field in VERSIONS))
     return found
 
 

@@ -118,8 +118,15 @@ def test_the_waterfall_names_what_moved(recording: Recording) -> None:
 
 
 def test_runs_that_are_not_comparable_say_so(recording: Recording) -> None:
-    found = by_id(of(recording(FP32), recording("nsys/vim_tiny_fp32_bs4.sqlite.gz")))["D11"]
-    assert found.remarks == ("the runs are not comparable: they differ in tool",)
+    traces = recording(FP32), recording("nsys/vim_tiny_fp32_bs4.sqlite.gz")
+    found = by_id(find(Pair(*(Facts(Run(trace.source.path, (trace,)), trace) for trace in traces))))
+    assert found["V14"].title == "The runs are not comparable: they differ in tool"
+    assert any("V14" in remark for remark in found["D11"].remarks)
+
+
+def test_a_regression_under_other_conditions_is_only_told(recording: Recording) -> None:
+    a, b = (recording(f"chrome/hta_trace_diff/{name}.json.gz") for name in ("control", "test"))  # A100, V100
+    assert by_id(of(a, b))["D1"].severity == "info"
 
 
 PUBLISHED = {

@@ -62,7 +62,11 @@ def regression(pair: Pair, limits: Limits) -> Finding | None:
     ]
     return Finding(
         "D1",
-        "info" if _refuted(pair) else "critical" if percent > 4 * limits.regression_percent else "warning",
+        "info"
+        if pair.comparable["verdict"] == "not_comparable"
+        else "critical"
+        if percent > 4 * limits.regression_percent
+        else "warning",
         f"B's median step takes {words.percent(percent)} longer: {words.ns(step.a_median_ns)} became "
         f"{words.ns(step.b_median_ns)}",
         tuple(evidence),
@@ -71,7 +75,6 @@ def regression(pair: Pair, limits: Limits) -> Finding | None:
         f"longer by more than {limits.regression_percent:g} % and {limits.noise:g} times the noise",
         "Begin with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
         impact_ns=delta,
-        remarks=_refuted(pair),
     )
 
 
@@ -167,7 +170,6 @@ def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
         "Compare with the choice fixed: torch.backends.cudnn.benchmark = True and enough warm-up in both runs, the "
         "same cuDNN and cuBLAS, the same memory format.",
         impact_ns=max(delta, 0.0),
-        remarks=_refuted(pair),
     )
 
 
@@ -214,7 +216,6 @@ def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         f"more than {limits.lost_percent:g} % of the speed-up lost, with {limits.work_percent:g} % less work or more",
         "See what of the step does not shrink with the work: waiting for the host first (S2), then added kernels (D2).",
         impact_ns=b - a * other / work,
-        remarks=_refuted(pair),
     )
 
 
@@ -256,18 +257,8 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
         f"a change of more than {limits.change_percent:g} % of A's GPU time",
         "Where the count moved, look for what launches it; where the duration moved, at shapes, types and clocks.",
         impact_ns=max(delta, 0.0),
-        remarks=_refuted(pair),
     )
 
 
 def _signed(ns: float) -> str:
     return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{words.ns(abs(ns))}"
-
-
-def _refuted(pair: Pair) -> tuple[str, ...]:
-    """That the runs are not comparable, where they are not."""
-    found = pair.comparable
-    if found["verdict"] != "not_comparable":
-        return ()
-    fields = [row["field"] for row in found["differences"] if row["matters"]]
-    return (f"the runs are not comparable: they differ in {words.listed(fields)}",)
