@@ -313,12 +313,18 @@ def _words(text: str) -> list[str]:
 
 # --- what streams through memory: name -> (operations per element, inputs that are read, bytes written per element)
 
-_ONE = _words(
-    "add sub mul div rsub neg exp log sqrt rsqrt abs relu gelu silu sigmoid tanh clamp clamp_min clamp_max threshold "
-    "pow reciprocal square sin cos erf softplus hardtanh hardswish leaky_relu masked_fill where addcmul addcdiv lerp "
-    "maximum minimum eq ne lt le gt ge logical_and logical_not bitwise_and bitwise_not threshold_backward "
-    "gelu_backward silu_backward sigmoid_backward tanh_backward relu_backward exp2 log2 floor round sign"
-)
+_OPERANDS = {
+    1: _words(
+        "neg exp log sqrt rsqrt abs relu gelu silu sigmoid tanh clamp clamp_min clamp_max threshold reciprocal square"
+        " sin cos erf softplus hardtanh hardswish leaky_relu logical_not bitwise_not exp2 log2 floor round sign"
+    ),
+    2: _words(
+        "add sub mul div rsub pow masked_fill maximum minimum eq ne lt le gt ge logical_and logical_or bitwise_and"
+        " bitwise_or threshold_backward gelu_backward silu_backward sigmoid_backward tanh_backward relu_backward"
+    ),
+    3: _words("where addcmul addcdiv lerp"),
+}
+"""How many of the inputs are read: the rest are where the result goes (``out=``)."""
 _MOVING = _words("copy clone contiguous flip roll cat stack tril triu transpose_copy repeat index_select")
 _SEVERAL = {
     "_softmax": 5, "_log_softmax": 5, "_softmax_backward_data": 4, "_log_softmax_backward_data": 4,
@@ -327,7 +333,7 @@ _SEVERAL = {
 }  # fmt: skip
 _REDUCING = ("sum", "mean", "amax", "amin", "prod", "norm", "linalg_vector_norm")
 _STREAMS: dict[str, tuple[int, str]] = {
-    **dict.fromkeys(_ONE, (1, "broadcast")),
+    **{name: (1, f"broadcast {count}") for count, listed in _OPERANDS.items() for name in listed},
     **dict.fromkeys(_MOVING, (0, "moved")),
     **{name: (count, "like first") for name, count in _SEVERAL.items()},
     **dict.fromkeys(_REDUCING, (1, "reduced")),
@@ -355,6 +361,8 @@ def _stream(inputs: Sequence[Any], operations: int, form: str) -> Work | None:
         return Work(float(operations * first.count), float(first.bytes), floating)
     if form == "like first":
         return Work(float(operations * first.count), read + first.bytes, floating)
+    tensors = tensors[: int(form.removeprefix("broadcast "))]
+    read = float(sum(one.bytes for one in tensors))
     shape = _broadcast([one.shape for one in tensors])
     count = math.prod(shape)
     widest = max((one.size for one in tensors if one.shape == shape), default=first.size)

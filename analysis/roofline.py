@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 AT_ROOF_PERCENT = 60.0
 """From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
 throughput."""
+TOLERANCE_PERCENT = 1.0
+ABOVE = {
+    "compute": "above the roof: the algorithm needs fewer FLOPs than counted (Winograd, FFT), or the clock was higher",
+    "memory": "above the roof: what it reads was still in a cache, or is one number many times (expand)",
+}
+"""What work told by shapes may have wrong."""
 ORIGINS = ("counters", "shapes")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Keys of kernels in a chart: of those that have a place there, the ones with most time."""
@@ -206,6 +212,8 @@ def _shape_points(work: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
         notes = [note for note in dict.fromkeys(part["note"].to_list()) if note]
         point = _limited(_point(str(name), "shapes", total, by_precision, peaks, notes), time=total.time > 0)
         attained = point["attained_percent"]
+        if attained is not None and attained > 100 + TOLERANCE_PERCENT:
+            point["unknown"] = [*point["unknown"], ABOVE[point["roof"]]]
         if attained is not None:
             point["bound"] = point["roof"] if attained >= AT_ROOF_PERCENT else "neither"
         yield point

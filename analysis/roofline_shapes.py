@@ -49,7 +49,8 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.D
             continue
         notes = [found.note]
         if call["kernels"] > 1:
-            notes.append(f"with {call['kernels'] - 1} more kernels of the same call")
+            more = call["kernels"] - 1
+            notes.append(f"with {more} more kernel{'s' if more > 1 else ''} of the same call")
         rows.append(
             {
                 "name": call["name"],

@@ -65,6 +65,8 @@ def of(name: str, shapes: object, types: object, **more: Any) -> Work | None:
          4 * 2 * 6 * 100 * 100 * 64, 2 * 4 * 2 * 6 * 100 * 64),
         ("aten::add", [[4, 197, 192], [1, 197, 192], []], ["float", "float", "Scalar"],
          4 * 197 * 192, 4 * (2 * 4 * 197 * 192 + 197 * 192)),
+        ("aten::clamp_min", [[64, 10], [], [64, 10]], ["float", "Scalar", "float"], 640, 8 * 640),
+        ("aten::div", [[64, 10], [], [64, 10]], ["float", "float", "float"], 640, 8 * 640 + 4),
         ("aten::copy_", [[100], [100], []], ["c10::Half", "float", "Scalar"], 0, 600),
         ("aten::cat", [[[4, 98, 192], [4, 1, 192]], []], ["TensorList", "Scalar"], 0, 2 * 4 * 4 * 99 * 192),
         ("aten::_softmax", [[512, 1024], [], []], ["float", "Scalar", "Scalar"], 5 * 512 * 1024, 8 * 512 * 1024),
@@ -184,6 +186,14 @@ def test_unknown_roofs_leave_shares_unknown(recording: Callable[[str], Trace]) -
     assert one["attained_percent"] is one["roof"] is one["gap_ns"] is None
     assert one["achieved_flops"] > 0
     assert "memory bandwidth" in one["unknown"]
+
+
+def test_what_lies_above_a_roof_is_explained(recording: Callable[[str], Trace]) -> None:
+    found = line(recording("chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"))
+    winograd = row(found, "winograd_128x128")
+    assert winograd["attained_percent"] > 100
+    assert any("Winograd" in text for text in winograd["unknown"])
+    assert row(found, "clamp_min")["attained_percent"] == pytest.approx(91.8, abs=0.1)
 
 
 def test_a_scope_and_the_share_that_is_covered(recording: Callable[[str], Trace]) -> None:
