@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ _ASCII_TWINS = str.maketrans(
 _PYTHON_FRAME = re.compile(r".*/([^/]+\.pyx?\(\d+\): .+)")
 _BUILT_IN_METHOD = re.compile(r"<built-in method (\S+) of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?>")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
+_QUANTITY = re.compile(r"(?<=\d) (?=(?:%|ns|µs|us|ms|s|B|[kMGT]i?B|W|FLOP)(?:[/.,;:)]|\s|$))")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -112,6 +114,17 @@ def format_count(value: int | None) -> str:
 def format_number(value: float | None) -> str:
     """A plain number with three significant digits or none lost: ``11.6``, ``0.02``, ``4192``."""
     return UNKNOWN if value is None else _digits(float(value))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns; a number stays with its unit, a word that is longer is broken.
+
+    Args:
+        text: has passed `printable`.
+        width: columns.
+    """
+    lines = textwrap.wrap(_QUANTITY.sub("\u00a0", text), width, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
 def bar(fraction: float, width: int, *, ascii: bool = False) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.app.formats import bar, cell_width, fit, format_us, pad, printable
+from tracetui.app.formats import bar, cell_width, fit, format_us, pad, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +63,7 @@ class Page:
 
     def paragraph(self, text: str, *, indent: str = "") -> list[str]:
         """Lines of at most `WIDTH` columns; a word that is longer is broken."""
-        lines = textwrap.wrap(self.text(text), WIDTH - len(indent), break_on_hyphens=False)
-        return [indent + line for line in lines]
+        return [indent + line for line in wrapped(self.text(text), WIDTH - len(indent))]
 
     def field(self, title: str, text: str, *, width: int = 8) -> list[str]:
         """A titled paragraph that wraps under its own text."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tracetui.app.formats import (
@@ -21,6 +23,7 @@ from tracetui.app.formats import (
     printable,
     short_function,
     to_ascii,
+    wrapped,
 )
 
 
@@ -186,3 +189,14 @@ def test_short_texts_leave_their_room_to_long_ones() -> None:
     ]
     assert fit_all(["Kernels", "selective_scan_fwd_kernel: modules"], 30)[0] == "Kernels"
     assert sum(map(len, fit_all(["a" * 40, "b" * 40], 40))) <= 40
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    text = "The GPU is idle for 97.0 % of it, 12.5 ms; 3 steps (1.5 GB/s)."
+    for width in range(12, 70):
+        lines = wrapped(text, width)
+        assert " ".join(lines) == text
+        assert all(len(line) <= width for line in lines)
+        assert not any(re.match(r"(%|ms|GB)", line) for line in lines)
+    assert wrapped("a" * 30, 10) == ["a" * 10] * 3
+    assert wrapped("", 10) == []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from tracetui.analysis.findings.engine import all_rules
 from tracetui.app.finding_words import LABEL_WIDTH, headline, parts, whole_of
-from tracetui.app.formats import pad, printable
+from tracetui.app.formats import pad, printable, wrapped
 
 if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
@@ -52,7 +51,7 @@ def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -
 def _add(text: Text, label: str, said: str, width: int, *, ascii: bool, style: str = "", indent: bool = False) -> None:
     indented = bool(label) or indent or not style
     room = max(width - (LABEL_WIDTH if indented else 0), 20)
-    lines = textwrap.wrap(printable(" ".join(said.split()), ascii=ascii), room, break_on_hyphens=False) or [""]
+    lines = wrapped(printable(" ".join(said.split()), ascii=ascii), room) or [""]
     for number, line in enumerate(lines):
         if indented:
             text.append(pad(label if number == 0 else "", LABEL_WIDTH), "bold")
