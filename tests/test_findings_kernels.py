@@ -268,6 +268,14 @@ def test_k3_leaves_full_tiled_small_and_fast_kernels_alone(tmp_path: Path, kerne
     assert not judged(run_of(chrome(tmp_path / "a.json", [kernel])), "K3").found
 
 
+def test_k3_without_registers_names_what_is_known(tmp_path: Path) -> None:
+    kernel = Kernel(SCAN, 900, grid=(120, 384, 1), block=32)
+    kernel.registers = kernel.shared = None  # type: ignore[assignment]
+    found = said(judged(run_of(chrome(tmp_path / "a.json", [kernel], device=ORIN)), "K3"))["K3"]
+    assert "33.3 % of an SM's warps, limited by block slots" in found.title
+    assert value(found, "registers per thread") == "unknown"
+
+
 def test_k3_by_counters(tmp_path: Path) -> None:
     scan = Kernel(SCAN, 900, block=256, registers=128)
     busy = dict(zip(SOL, (1e6, 20.0, 90.0), strict=True))
@@ -407,12 +415,12 @@ def test_k13_all_slow_alike(tmp_path: Path) -> None:
     assert "K13" in abstained(judged(run_of(chrome(tmp_path / "c.json", [Kernel(MUL, 9)])), "K13"))
 
 
-def test_k13b_the_other_run_is_faster_in_everything(tmp_path: Path) -> None:
+def test_k18_the_other_run_is_faster_in_everything(tmp_path: Path) -> None:
     a = run_of(chrome(tmp_path / "a.json", throttled([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])))
     b = run_of(chrome(tmp_path / "b.json", throttled([0.45, 0.4, 0.35, 0.3, 0.25, 0.2])))
     c = run_of(chrome(tmp_path / "c.json", throttled([0.9, 0.4, 0.7, 0.2, 0.5, 0.1])))
-    rules = {"K13b": all_rules()["K13b"]}
-    found = said(find(Pair(Facts(a), Facts(b)), rules=rules))["K13b"]
+    rules = {"K18": all_rules()["K18"]}
+    found = said(find(Pair(Facts(a), Facts(b)), rules=rules))["K18"]
     assert found.title == "6 kernels all take 2.00 times as long in B: longer alike"
     assert not find(Pair(Facts(a), Facts(a)), rules=rules).found
     assert not find(Pair(Facts(a), Facts(c)), rules=rules).found

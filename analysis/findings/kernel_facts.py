@@ -106,12 +106,13 @@ def limits_of_sm(facts: Facts) -> tuple[SmLimits | None, int | None]:
 def shapes(facts: Facts) -> list[Shape] | None:
     """Every launch configuration whose residency can be told; None where the GPU or all blocks are unknown.
 
-    Kernels of collectives are left out: they take few SMs on purpose.
+    Where registers or shared memory are not recorded, residency is what the others allow at most. Kernels of
+    collectives are left out: they take few SMs on purpose.
     """
     sm, count = limits_of_sm(facts)
     if sm is None:
         return None
-    known = facts.launches.filter(pl.col("block").is_not_null() & pl.col("registers").is_not_null())
+    known = facts.launches.filter(pl.col("block").is_not_null())
     if not known.height:
         return None
     keys = ("name", "grid", "block", "registers", "shared_memory")

@@ -98,7 +98,7 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Looks for one factor that all kernels are below their roofs by: a clock, a cap or a neighbour, and no code.
 
     Different kernels miss their roofs by different factors; where the quartiles of ``t_min / time`` lie within the
-    limit of one another, and the median is low, something they share slows them.
+    limit of one another, and the median is low, something they share slows them. Against another run K18 looks for it.
     """
     peaks = facts.roofline.peaks
     if peaks.bandwidth is None or not peaks.compute:
@@ -135,7 +135,7 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 @rule(
-    "K13b",
+    "K18",
     "All kernels slower alike than in the other run",
     subject="pair",
     needs=("gpu",),
@@ -149,7 +149,7 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
 )
 def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
-    """Looks for one factor between the mean times of the kernels that both runs have.
+    """Looks for one factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
 
     Code changes single kernels; a clock, a power mode or a neighbour changes all by one factor.
     """
@@ -164,7 +164,7 @@ def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
         return None
     word = "longer" if median > 1 else "shorter"
     return Finding(
-        "K13b",
+        "K18",
         "warning",
         f"{words.count(both.height)} kernels all take {words.number(median)} times as long in B: {word} alike",
         (
