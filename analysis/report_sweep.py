@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA = "tracetui.sweep/1"
 POINT_KEYS = (
     "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops", "batch_seen",
-    "problem", "findings",
+    "problem", "findings", "path",
 )  # fmt: skip
 
 
@@ -74,6 +74,7 @@ def point_row(point: Point, sweep: Sweep, found: Findings) -> Json:
             for finding in found.found
             if any(item.query is not None and item.query.row == point.label for item in finding.evidence)
         ],
+        "path": None if point.path is None else str(point.path),
     }
 
 
@@ -107,6 +108,7 @@ def _row(row: Row) -> Json:
         "gpu_delta_us": us(less(row.base.gpu_ns, row.variant.gpu_ns)),
         "step_delta_us": us(less(row.base.step_ns, row.variant.step_ns)),
         "busy_percent": [row.base.busy_percent, row.variant.busy_percent],
+        "paths": [None if point.path is None else str(point.path) for point in (row.base, row.variant)],
     }
 
 

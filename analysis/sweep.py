@@ -41,6 +41,8 @@ class Sample:
     images_per_s: float | None = None
     problem: str | None = None
     """Why there are no numbers."""
+    path: Path | None = None
+    """What opens it; null for a table's line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,11 @@ class Point:
     def problem(self) -> str | None:
         """Why there are no numbers at all."""
         return next((sample.problem for sample in self.samples if sample.problem), None) if not self.steps_ns else None
+
+    @property
+    def path(self) -> Path | None:
+        """What opens its first run that has a step time."""
+        return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
 
     def _median(self, name: str) -> float | None:
         known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]

@@ -134,7 +134,7 @@ def _launched(
     except TraceError as problem:
         why = manifest.outcome.explanation if manifest is not None else None
         return Sample(axes, where, problem=why or str(problem) or status), None
-    sample = sample_of(run.main, axes, where)
+    sample = replace(sample_of(run.main, axes, where), path=folder)
     if manifest is None:
         return sample, None
     workload = manifest.workload
@@ -169,7 +169,8 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
     samples = []
     for number, (file, where, row) in enumerate(zip(files, names_of(files), axes, strict=True), 1):
         try:
-            samples.append(sample_of(at_hand[file] if file in at_hand else opened(file).main, row, where))
+            trace = at_hand[file] if file in at_hand else opened(file).main
+            samples.append(replace(sample_of(trace, row, where), path=file))
         except TraceError as problem:
             samples.append(Sample(row, where, problem=str(problem)))
         if done is not None:

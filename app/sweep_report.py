@@ -55,15 +55,15 @@ def print_sweep(path: Path, request: Request) -> int:
     elif request.format == "csv":
         text = sweep_csv(found)
     elif request.format == "markdown":
-        text = sweep_markdown(found, limit=request.rows)
+        text = sweep_markdown(found, limit=request.limit or None)
     else:
-        text = sweep_text(found, limit=request.rows, ascii=headless.is_ascii(request))
+        text = sweep_text(found, limit=request.limit or None, ascii=headless.is_ascii(request))
     headless.write(text, request)
     return DONE
 
 
 def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
-    """The whole sweep as plain text of at most 80 columns."""
+    """The whole sweep as plain text of at most 80 columns; `limit` rows per list, null for all."""
     page = Page(limit, ascii)
     blocks = [
         [*title(f"tracetui sweep: {Path(found['path']).name or found['path']}", page)[:-1], *_head(found, page)],
@@ -72,7 +72,7 @@ def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) ->
         _chart(found, page),
     ]
     for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
-        shown = cells if limit is None else cells[: max(limit, 40)]
+        shown = cells[:limit]
         blocks.append([page.heading(heading, "", len(shown), len(cells)), *page.table(columns, shown)])
     blocks.append([line for text in accounts(found) for line in page.field("-", text, width=2)])
     if len(found["comparisons"]) > 1:
@@ -86,7 +86,7 @@ def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) ->
 
 
 def sweep_markdown(found: Json, *, limit: int | None = None) -> str:
-    """The whole sweep as Markdown."""
+    """The whole sweep as Markdown; `limit` rows per list, null for all."""
     from tracetui.app.markdown_report import code, plain
 
     page = Page(limit)
@@ -95,7 +95,7 @@ def sweep_markdown(found: Json, *, limit: int | None = None) -> str:
     lines += finding_markdown(found, page, plain, code)
     for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
         rule = ["--:" if column.right else ":--" for column in columns]
-        rows = [[column.title for column in columns], rule, *([plain(cell) for cell in row] for row in cells)]
+        rows = [[column.title for column in columns], rule, *([plain(cell) for cell in row] for row in cells[:limit])]
         lines += [f"### {plain(heading)}", "", *("| " + " | ".join(row) + " |" for row in rows), ""]
     lines += [f"- {plain(text)}" for text in accounts(found)]
     lines += [f"- {plain(label(one))}: {plain(one['crossover']['verdict'])}" for one in found["comparisons"]]

@@ -287,7 +287,7 @@ def test_the_baseline(axis: str, values: list[Any], base: object) -> None:
 # --- reports
 
 POINT = {"batch", "keep", "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops",
-         "batch_seen", "problem", "findings"}  # fmt: skip
+         "batch_seen", "problem", "findings", "path"}  # fmt: skip
 
 
 def test_the_contract(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -393,3 +393,17 @@ async def test_a_sweeps_folder_opens_on_its_tab(reduction: Path) -> None:
     async with opened(reduction, size=(100, 40)) as (app, _):
         assert app.tab == "sweep"
         assert "8 points" in screen_text(app)
+
+
+async def test_enter_opens_a_points_run_and_compares_a_variant(reduction: Path) -> None:
+    async with opened(reduction, size=(100, 40)) as (app, pilot):
+        await press(pilot, "G", "enter")
+        assert app.tab == "overview"
+        assert app.session.runs["a"].path == reduction / "batch=8,keep=1.0" / "repeat-1"
+        await press(pilot, "0", "v", "enter")
+        assert app.tab == "diff"
+        assert [app.session.runs[side].path.parent.name for side in ("a", "b")] == [
+            "batch=1,keep=1.0",
+            "batch=1,keep=0.1",
+        ]
+        assert "Explained by keep 1.0 → 0.1" in screen_text(app)

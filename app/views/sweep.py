@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 from textual.widgets import Static
@@ -23,8 +24,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.sweep_place import sweep_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from textual.app import ComposeResult
 
@@ -145,9 +145,17 @@ class SweepView(TableView):
 
     # --- in and out
 
-    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """Nothing: a point's details are its row."""
-        return None
+    def action_drill(self) -> None:
+        """Opens the run of a point; of a variant, it and its baseline side by side."""
+        row = self.table.current
+        paths = [] if row is None else [row.get("path"), row.get("path_b")]
+        if not paths or paths[0] is None:
+            super().action_drill()
+            return
+        self.tui.open_run("a", (Path(str(paths[0])),))
+        if paths[1] is not None:
+            self.tui.open_run("b", (Path(str(paths[1])),))
+        self.tui.show_tab("diff" if paths[1] is not None else "overview")
 
 
 def chart(found: Json, measure: str, width: int, height: int, *, ascii: bool) -> list[str]:
@@ -180,7 +188,7 @@ def _page(kind: str, found: Json) -> Page:
     if kind == "variants":
         return Page(
             id="sweep_variants", title="Variants", frame=_variants(found), columns=COMPARED, noun="comparisons",
-            note=note, key="label", empty="No two variants to compare: the points differ in size only.",
+            note=note, key="label", inside="compare", empty="No two variants to compare here.",
         )  # fmt: skip
     if kind == "findings":
         rows = [(headline(row), row["advice"]) for row in found["findings"]]
@@ -194,7 +202,7 @@ def _page(kind: str, found: Json) -> Page:
     )
     shown = [column for column in NUMBERS if frame[column.name].null_count() < frame.height]
     return Page(id="sweep_points", title="Points", frame=frame, columns=(*axes, *shown), noun="points", note=note,
-                key="point")  # fmt: skip
+                key="point", inside="open run" if any(row["path"] for row in found["points"]) else "")  # fmt: skip
 
 
 def _points(found: Json) -> pl.DataFrame:
@@ -209,12 +217,13 @@ def _points(found: Json) -> pl.DataFrame:
             "gflops": None if row["flops"] is None else row["flops"] / 1e9,
             "seen": None if row["batch_seen"] == row.get("batch") else row["batch_seen"],
             "repeats": row["repeats"],
+            "path": row["path"],
             "marks": " ".join([*row["findings"], row["problem"] or ""]).strip() or None,
         }
         for row in found["points"]
     ]
     floats = ("step_ns", "std_ns", "gpu_ns", *numbers, "gflops", "seen")
-    texts = ("point", *(f"axis_{axis}" for axis in found["axes"]), "marks")
+    texts = ("point", "path", *(f"axis_{axis}" for axis in found["axes"]), "marks")
     schema = {**dict.fromkeys(texts, pl.String), **dict.fromkeys(floats, pl.Float64), "repeats": pl.Int64}
     return pl.DataFrame(rows, schema=schema)
 
@@ -231,13 +240,18 @@ def _variants(found: Json) -> pl.DataFrame:
             "lost": row["lost_percent"],
             "kernels": row["kernels_delta"],
             "gpu_ns": _ns(row["gpu_delta_us"]),
+            "path": row["paths"][0],
+            "path_b": row["paths"][1],
             "sure": "noise" if row["within_noise"] else "faster" if row["speedup"] > 1 else "slower",
         }
         for one in found["comparisons"]
         for row in one["points"]
     ]
     numbers = ("base_ns", "variant_ns", "speedup", "work", "lost", "kernels", "gpu_ns")
-    schema = {**dict.fromkeys(("label", "x", "sure"), pl.String), **dict.fromkeys(numbers, pl.Float64)}
+    schema = {
+        **dict.fromkeys(("label", "x", "path", "path_b", "sure"), pl.String),
+        **dict.fromkeys(numbers, pl.Float64),
+    }
     return pl.DataFrame(rows, schema=schema)
 
 
