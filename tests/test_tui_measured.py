@@ -75,3 +75,8 @@ def test_a_report_of_no_launch_has_every_table(tmp_path, presses):
     assert not any("bug" in text for text in texts)
     assert "[6 Counters]" in texts[1]
     assert "0 launches" in texts[1]
+
+
+def test_without_steps_the_host_s_shares_are_of_the_file(folder):
+    _, text = screens(folder / OPS[1], keys=["4"])
+    assert "own time, % of the file" in text.splitlines()[2]

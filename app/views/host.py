@@ -103,13 +103,14 @@ class HostView(TableView):
             return self._ranges()
         selection = self.session.selection()
         frame = ranked(self.session.cached("host", lambda: host_functions(selection)))
+        base = "step time" if selection.steps.height else "the file"
         return Page(
             id="host",
             title="Host",
             frame=frame,
             columns=COLUMNS,
             noun="functions",
-            note=f"{selection.describe()} · own time, % of step time · waits last",
+            note=f"{selection.describe()} · own time, % of {base} · waits last",
             empty=nothing("host", selection.trace.info.kind),
             key="name",
         )
