@@ -251,18 +251,20 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Compares each grid with the blocks that all SMs hold at a time.
 
     ``waves = blocks / (SMs × resident blocks per SM)``. Below one wave part of the GPU stays empty; with few waves the
-    last one, partly filled, costs ``1 - waves / ceil(waves)``, if all blocks take equally long. At most that share of
-    such kernels' time is gained, and no more than lies between a kernel and its roof. Collectives are not judged.
+    last one, partly filled, costs ``1 - waves / ceil(waves)``, if all blocks take equally long. Of kernels that stream
+    through memory only SMs without any block count: ``1 - blocks / SMs``. At most these shares of such kernels' time
+    are gained, and no more than lies between a kernel and its roof. Collectives are not judged.
     """
     if is_beside_timeline(facts):
         return None
     found = shapes(facts)
+    _, sms = limits_of_sm(facts)
     if found is None or all(part.waves is None for part in found):
         return Abstention(
             "K4", "grids, registers and the number of SMs of a known NVIDIA GPU: torch.profiler, nsys, ncu"
         )
     near = attained(facts)
-    lost = [(part, _loss(part, limits, near)) for part in found]
+    lost = [(part, _loss(part, limits, sms or 1, near)) for part in found]
     guilty = [(part, loss) for part, loss in lost if loss > 0]
     time = sum(part.total_ns for part, _ in guilty)
     share = facts.share_of_kernels(time) or 0.0
@@ -275,7 +277,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     worst, _ = guilty[0]
     return Finding(
         "K4",
-        gained.severity,
+        "info" if gained.severity == "info" else "warning",
         f"{words.percent(share)} of the kernel time runs on grids that do not fill the GPU and could take"
         f" {words.percent(100 * idle)} less on a full one",
         (
@@ -408,16 +410,16 @@ def _by_kernel(found: list[Shape]) -> list[tuple[str, list[Shape]]]:
     return sorted(parts.items(), key=lambda item: -sum(part.total_ns for part in item[1]))[: 4 * MOST]
 
 
-def _loss(part: Shape, limits: Limits, near: dict[str, tuple[float, str, str]]) -> float:
-    """The share of its time that a launch could gain on a filled GPU; 0 where it is not judged.
-
-    What lies between it and its roof, where that is known: memory may be busy while SMs are not.
-    """
+def _loss(part: Shape, limits: Limits, sms: int, near: dict[str, tuple[float, str, str]]) -> float:
+    """The share of its time that a launch could gain on a filled GPU; 0 where it is not judged."""
     if part.waves is None or part.waves >= limits.waves:
         return 0.0
-    loss = tail_loss(part.waves)
-    if part.waves >= 1 and 100 * loss <= limits.loss_percent:
-        return 0.0
+    if kernel_names.category(part.name) in _STREAMING:  # a few blocks per SM are enough to keep memory busy
+        loss = max(1 - part.grid / sms, 0.0)
+    else:
+        loss = tail_loss(part.waves)
+        if part.waves >= 1 and 100 * loss <= limits.loss_percent:
+            return 0.0
     return min(loss, max(1 - near[part.name][0] / 100, 0.0)) if part.name in near else loss
 
 
