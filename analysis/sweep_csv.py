@@ -179,6 +179,7 @@ def _unit(title: str) -> float:
 def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list[str]) -> Sample:
     axes: dict[str, Value] = {}
     numbers: dict[str, float | None] = {}
+    rounded = 0.0
     for column in columns:
         cell = cells[column.index] if column.index < len(cells) else ""
         if column.role == "axis":
@@ -187,6 +188,8 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
             number = _number(cell)
             if number is None and letters(cell) not in _NOTHING:
                 notes.append(f"line {line}: {column.name} is no number: {cell[:40]}")
+            if column.role in ("time", "throughput"):
+                rounded += _rounding(cell)
             positive = number is not None and (number > 0 or column.role == "kernels")
             numbers[column.role] = number * column.scale if number is not None and positive else None
     batch = axes.get("batch")
@@ -195,6 +198,8 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
     if step is not None and any(column.role == "time" and column.per_sample for column in columns):
         step = step * asked if asked else None
     seen = rate * step / 1e9 if rate is not None and step is not None else None
+    if seen is not None and asked and abs(seen / asked - 1) <= rounded:
+        seen = asked
     if step is None and rate is not None and asked:
         step = asked / rate * 1e9
     return Sample(
@@ -218,6 +223,14 @@ def _value(cell: str) -> Value:
         return cell or "none"
     number = float(found[1].replace(",", ""))
     return int(number) if number.is_integer() and "." not in found[1] else number
+
+
+def _rounding(cell: str) -> float:
+    """By what share the number may be off because it was rounded: half of its last digit."""
+    found, number = _NUMBER.fullmatch(cell), _number(cell)
+    if found is None or not number or "e" in found[1].lower():
+        return 0.0
+    return 0.5 * 10.0 ** -len(found[1].partition(".")[2]) / abs(number)
 
 
 def _number(cell: str) -> float | None:

@@ -95,6 +95,12 @@ def test_a_table_that_ran_what_it_names_is_fine(tmp_path: Path) -> None:
     assert "D9" in found.checked
 
 
+def test_rounded_numbers_are_no_other_batch(tmp_path: Path) -> None:
+    found = of(tmp_path, "bs,img_s,latency_ms\n1,8,131\n2,15,131\n4,30,131\n")  # 8 may be 7.5 to 8.5
+    assert "D9" not in by_id(found)
+    assert "D9" in by_id(of(tmp_path, "bs,img_s,latency_ms\n1,8,131\n2,8,131\n4,8,131\n"))
+
+
 def test_a_loader_with_a_batch_of_its_own(tmp_path: Path) -> None:
     found = by_id(of(tmp_path, "bs,img_s,latency_ms\n4,100,1200\n8,110,2181.8\n"))["D9"]  # 30 times as many
     assert found.title == "All 2 points ran another batch than they name"
