@@ -27,6 +27,7 @@ MODULES = (
     "framework",
     "precision",
     "kernels",
+    "kernel_traffic",
     "kernel_sums",
     "comparison",
     "sweep",

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.findings import gain, words
+from tracetui.analysis.findings.finding import Evidence, Query
+from tracetui.analysis.findings.rule import Threshold
 from tracetui.analysis.occupancy import Occupancy, occupancy, waves
 from tracetui.analysis.peaks import known_device, sm_limits
 from tracetui.parsers import kernel_names
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST = 3
 """How many kernels a rule names."""
+SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
+STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
+"""What reads its input once: a cache has nothing to give it, and a few blocks keep memory busy."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,11 @@ def attained(facts: Facts) -> dict[str, tuple[float, str, str]]:
         if percent is not None and roof is not None and (name not in found or origin == "counters"):
             found[name] = (percent, roof, origin)
     return found
+
+
+def share_of(name: str, percent: float) -> Evidence:
+    """A kernel's part of the kernel time."""
+    return Evidence("share of the kernel time", percent, "%", Query("kernels", row=name))
 
 
 def bounds(facts: Facts) -> dict[str, str]:

@@ -10,14 +10,16 @@ from tracetui.analysis.findings import hints, words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.kernel_facts import (
     MOST,
+    SHARE,
+    STREAMING,
     attained,
     bounds,
     is_beside_timeline,
     limiter_text,
     limits_of_sm,
     ncu_command,
-    reread,
     shapes,
+    share_of,
     short,
     stake,
 )
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.kernel_facts import Shape
     from tracetui.analysis.findings.rule import Limits
 
-_SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
 _LONG = Threshold(10, "µs", "mean duration below which starting and stopping is most of a kernel", own=True)
 _BY_BOUND = {
     "compute": "It computes near what the GPU can: fewer operations, a lower precision or tensor cores help, code does"
@@ -43,8 +44,6 @@ _BY_BOUND = {
     " resident warps, independent loads per thread).",
     "balanced": "Arithmetic and memory are both near their limit: only less work helps.",
 }
-_STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
-"""What reads its input once: a cache has nothing to give it."""
 _TILED = frozenset({"gemm", "conv", "attention"})
 """What holds tiles in registers and shared memory by design: few warps are no fault there."""
 
@@ -54,7 +53,7 @@ _TILED = frozenset({"gemm", "conv", "attention"})
     "What bounds the longest kernels",
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
-    thresholds={"share_percent": _SHARE, "mean_us": _LONG},
+    thresholds={"share_percent": SHARE, "mean_us": _LONG},
     advice="By what bounds it: fewer operations, fewer bytes, or more work in flight.",
     source="Nsight Compute's rule SOLBottleneck; NVIDIA TensorRT-LLM's profiling skills",
 )
@@ -91,7 +90,7 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
             (
                 Evidence("compute throughput, of the SMs' peak", row["sm_percent"], "%", proof),
                 Evidence("busiest part of memory, of its peak", row["memory_percent"], "%", proof),
-                _share(row["name"], totals[row["name"]]["percent"]),
+                share_of(row["name"], totals[row["name"]]["percent"]),
                 Evidence("launches measured", row["launches"], "", proof),
             ),
             f"max({words.percent(row['sm_percent'])}, {words.percent(row['memory_percent'])}) ="
@@ -111,7 +110,7 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
     rests_on=("gpu", "clock"),
     thresholds={
         "attained_percent": Threshold(40, "%", "time at the roof, of the kernel's time", own=True),
-        "share_percent": _SHARE,
+        "share_percent": SHARE,
         "mean_us": _LONG,
     },
     advice="Measure the kernel with Nsight Compute: the counters tell what is in its way.",
@@ -153,7 +152,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
                 Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
                 Evidence("FLOPs per call", row["flops"], "FLOP"),
                 Evidence("bytes per call, each once", row["bytes"], "byte"),
-                _share(row["name"], share[row["name"]]),
+                share_of(row["name"], share[row["name"]]),
             ),
             f"at {roof} a call takes {words.ns(least / row['launches'])} of {words.ns(mean)} ="
             f" {words.percent(row['attained_percent'])}; {found.why}",
@@ -174,7 +173,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     thresholds={
         "occupancy_percent": Threshold(50, "%", "theoretical occupancy, of the warps an SM can hold", own=True),
         "attained_percent": Threshold(40, "%", "of the roof, from which on occupancy does no harm", own=True),
-        "share_percent": _SHARE,
+        "share_percent": SHARE,
     },
     advice="Larger blocks, fewer registers or less shared memory per block, whichever limits.",
     source="CUDA's occupancy calculator; Nsight Compute's section Occupancy",
@@ -222,7 +221,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
                 Evidence("registers per thread", most.registers if most.registers is not None else "unknown"),
                 Evidence("shared memory per block", most.shared if most.shared is not None else "unknown", "byte"),
                 Evidence("bound", classes.get(name) or (f"{at_roof[0]:.0f} % of its roof" if at_roof else "unknown")),
-                _share(name, share),
+                share_of(name, share),
             ),
             f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
             f"below {words.percent(limits.occupancy_percent)}, and not near a roof",
@@ -301,107 +300,6 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
-@rule(
-    "K5",
-    "Caches that do not hold what is read",
-    needs=("counters", "gpu"),
-    rests_on=("gpu", "counters"),
-    thresholds={
-        "hit_percent": Threshold(50, "%", "hit rate of L1 or L2, of sectors"),
-        "streaming": Threshold(1.2, "", "DRAM bytes, of compulsory ones, below which nothing is read twice", own=True),
-        "share_percent": _SHARE,
-    },
-    advice="Make neighbouring blocks use the same data; tile for L2; keep small operands resident.",
-    source="NVIDIA TensorRT-LLM's profiling skills (50 % poor, 80 % good)",
-)
-def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Looks at kernels that memory bounds and whose L1 or L2 hit rate is low.
-
-    What reads its input once is excused, as no cache could help: elementwise kernels, copies and reductions, and
-    kernels whose DRAM traffic is the compulsory one (K6 near 1).
-    """
-    measured = facts.counters
-    if measured is None or is_beside_timeline(facts):
-        return
-    again = {name: factor for name, factor, *_ in reread(facts)}
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    for row in measured.kernels.filter(pl.col("bound") == "memory").iter_rows(named=True):
-        name, rates = row["name"], (row["l1_hit_percent"], row["l2_hit_percent"])
-        low = [rate for rate in rates if rate is not None and rate < limits.hit_percent]
-        is_once = kernel_names.category(name) in _STREAMING or again.get(name, 9.9) <= limits.streaming
-        if not low or is_once or share.get(name, 0.0) < limits.share_percent:
-            continue
-        found = stake(facts, [name], min(row["sm_percent"] / 100, 1.0))
-        proof = Query("counters", row=name)
-        yield Finding(
-            "K5",
-            found.severity,
-            f"{short(name)} is bound by memory and hits {words.percent(min(low))} in its worst cache",
-            (
-                *(
-                    Evidence(f"{cache} hit rate, of sectors", rate, "%", proof)
-                    for cache, rate in zip(("L1", "L2"), rates, strict=True)
-                    if rate is not None
-                ),
-                _share(name, share[name]),
-            ),
-            f"with memory out of the way arithmetic takes {words.percent(row['sm_percent'])} of the time; {found.why}",
-            f"L1 or L2 below {words.percent(limits.hit_percent)}, of sectors",
-            "Order the blocks so that neighbours read the same data, tile for L2, stage what several threads read in"
-            " shared memory.",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-        )
-
-
-@rule(
-    "K6",
-    "DRAM moves more than the work needs",
-    needs=("counters", "shapes", "gpu"),
-    rests_on=("gpu", "counters"),
-    thresholds={
-        "factor": Threshold(2, "", "DRAM bytes, of the compulsory ones", own=True),
-        "share_percent": _SHARE,
-    },
-    advice="Tile, change the order of the grid, or use a smaller batch, so that what is read again is still in L2.",
-    source="bytes of the operator's inputs and outputs against Nsight Compute's DRAM counters",
-)
-def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Divides what a kernel moved to and from DRAM by what its operator must move when each byte goes once.
-
-    Where DRAM was not counted (integrated GPUs), L2 misses × 32 byte stand for it. Compared are launches of the same
-    grid and block only. At most the time of the bytes too many, at the memory's peak, is gained.
-    """
-    bandwidth = facts.roofline.peaks.bandwidth
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    for name, factor, moved, needed, duration in reread(facts):
-        if factor <= limits.factor or share.get(name, 0.0) < limits.share_percent:
-            continue
-        spared = (moved - needed) / bandwidth.value * 1e9 if bandwidth is not None else duration
-        found = stake(facts, [name], 1 - min(spared / duration, 1.0) if duration else 1.0)
-        rate = f"{words.size(moved)} / {words.size(needed)} = {words.number(factor)}"
-        yield Finding(
-            "K6",
-            found.severity,
-            f"{short(name)} moves {words.number(factor)} times the bytes that its work needs",
-            (
-                Evidence("DRAM traffic per launch", moved, "byte", Query("counters", row=name)),
-                Evidence("inputs and outputs, each once", needed, "byte", Query("kernels", row=name)),
-                _share(name, share[name]),
-            ),
-            f"{rate}; {words.size(moved - needed)} at the memory's peak take {words.ns(spared)}; {found.why}",
-            f"more than {limits.factor:g} times",
-            "What is read again falls out of L2 in between: change the order of the grid so that blocks that share"
-            " operands run together, tile, or use a smaller batch.",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-        )
-
-
-def _share(name: str, percent: float) -> Evidence:
-    return Evidence("share of the kernel time", percent, "%", Query("kernels", row=name))
-
-
 def _by_kernel(found: list[Shape]) -> list[tuple[str, list[Shape]]]:
     """Configurations by kernel, the most time first."""
     parts: dict[str, list[Shape]] = {}
@@ -414,7 +312,7 @@ def _loss(part: Shape, limits: Limits, sms: int, near: dict[str, tuple[float, st
     """The share of its time that a launch could gain on a filled GPU; 0 where it is not judged."""
     if part.waves is None or part.waves >= limits.waves:
         return 0.0
-    if kernel_names.category(part.name) in _STREAMING:  # a few blocks per SM are enough to keep memory busy
+    if kernel_names.category(part.name) in STREAMING:  # a few blocks per SM are enough to keep memory busy
         loss = max(1 - part.grid / sms, 0.0)
     else:
         loss = tail_loss(part.waves)
