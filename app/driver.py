@@ -12,6 +12,7 @@ import os
 import select
 import selectors
 import signal
+import sys
 import termios
 import threading
 from codecs import getincrementaldecoder
@@ -59,6 +60,7 @@ class CellDriver(LinuxDriver):
         self._wanted = Grid()
         self._shown = Grid()
         self._cursor = (0, 0)
+        self._output = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
         self._syncs = False
         self._stale = False
         self._sender: Sender | None = None
@@ -138,7 +140,7 @@ class CellDriver(LinuxDriver):
         try:
             while not self.exit_event.is_set():
                 data = b""
-                if selector.select(0.1):
+                if selector.select(0.02 if answers.holding else 0.1):
                     data = os.read(self.fileno, 4096)
                     if not data:
                         self._hung_up()
@@ -169,10 +171,10 @@ class CellDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Takes the terminal over, at the start or after the program was suspended."""
         self._loop = asyncio.get_running_loop()
-        self._sender = Sender(self._file.fileno(), self._paint, self._hung_up)
+        self._sender = Sender(self._output, self._paint, self._hung_up)
         self._sender.start()
         self._forget()
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         self._sender.ask()
         if self._wanted.width:
             self._sender.picture()
@@ -199,8 +201,8 @@ class CellDriver(LinuxDriver):
             self._sender.abandon()
         signal.signal(number, signal.SIG_DFL)  # a second one need not wait for the line
         with suppress(OSError):
-            if select.select([], [self._file.fileno()], [], LEAVING_SECONDS)[1]:
-                write(self._file.fileno(), RESTORE.encode())
+            if select.select([], [self._output], [], LEAVING_SECONDS)[1]:
+                write(self._output, RESTORE.encode())
         if self.attrs_before is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)

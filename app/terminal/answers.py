@@ -26,10 +26,15 @@ class Answers:
         self._held = b""
         self._since = 0.0
 
+    @property
+    def holding(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._held)
+
     def keys(self, data: bytes) -> bytes:
         """What was typed; `data` is what has just been read, empty where nothing came in time."""
         if not data:
-            if self._held and time.monotonic() - self._since >= self._patience:
+            if self._held and (not self._expected() or time.monotonic() - self._since >= self._patience):
                 return self._release()
             return b""
         pieces = (self._release() + data).split(ANSWER)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 
-from tracetui.app.terminal.grid import Cell, Palette
 from tracetui.app.terminal.styles import NORMAL, read_sgr
+
+if TYPE_CHECKING:
+    from tracetui.app.terminal.grid import Cell, Palette
 
 _TOKEN = re.compile(
     r"\x1b\[(?P<row>\d+);(?P<column>\d+)H"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tracetui.app.terminal.grid import Cell, Grid, Row
-from tracetui.app.terminal.styles import NORMAL, Style, blank_pen, sgr
+from typing import TYPE_CHECKING
+
+from tracetui.app.terminal.styles import NORMAL, blank_pen, sgr
+
+if TYPE_CHECKING:
+    from tracetui.app.terminal.grid import Cell, Grid, Row
+    from tracetui.app.terminal.styles import Style
 
 REWRITE = 4
 """A gap of so many unchanged cells is sent again: a move over it would be no shorter."""

@@ -7,6 +7,7 @@ import select
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ MOST_UNANSWERED = 2
 class Sender:
     """Texts in their order, and pictures only when there is room; nobody who hands something over ever waits.
 
-    A question goes along with each picture. Bytes wait in places that this program can't look into (the SSH server, TCP,
-    a modem), so its answer is the only sign that they have arrived. Where a terminal answers no questions, what the
-    operating system takes is what is sent.
+    A question goes along with each picture. Bytes wait in places that this program can't look into (the SSH server,
+    TCP, a modem), so its answer is the only sign that they have arrived. Where a terminal answers no questions, what
+    the operating system takes is what is sent.
     """
 
     def __init__(self, descriptor: int, paint: Callable[[], str], lost: Callable[[], None]) -> None:
@@ -163,10 +164,9 @@ def write(descriptor: int, data: bytes) -> None:
         OSError: the terminal is gone.
     """
     while data:
-        try:
+        select.select([], [descriptor], [])
+        with suppress(BlockingIOError):
             data = data[os.write(descriptor, data) :]
-        except BlockingIOError:
-            select.select([], [descriptor], [], 1.0)
 
 
 def _encode(text: str) -> bytes:

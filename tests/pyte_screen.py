@@ -1,0 +1,70 @@
+"""A terminal emulator's view of a byte stream, and a program that writes down what Textual would have sent."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pyte
+
+UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[>=<?][0-9;]*\$?[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+UNFINISHED = re.compile(rb"\x1b[^a-zA-Z\x07]*$")
+
+RECORDED = """
+import os, sys
+from tracetui.app import driver
+from tracetui.app.cli import main
+raw = open(sys.argv.pop(1), "ab", buffering=0)
+class Recorded(driver.CellDriver):
+    def write(self, data):
+        raw.write(data.encode())
+        super().write(data)
+driver.CellDriver = Recorded
+if "CRASHES" in os.environ:
+    from tracetui.app.tui import TracetuiApp
+    TracetuiApp.action_redraw = lambda self: 1 / 0
+sys.exit(main())
+"""
+"""`tracetui` with our driver; first argument: the file that what Textual wrote goes to. With CRASHES, Ctrl+L fails."""
+
+
+class Emulator:
+    """What a terminal shows."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self.screen)
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        data = self._rest + data
+        unfinished = UNFINISHED.search(data)
+        cut = unfinished.start() if unfinished else len(data)
+        self._rest = data[cut:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._stream.feed(UNKNOWN_TO_PYTE.sub(b"", data[:cut]))
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.screen.resize(lines, columns)
+
+    def clear(self) -> None:
+        self.screen.reset()
+
+    def cells(self) -> list[list[tuple[object, ...]]]:
+        """All that a person sees: of a blank, only the background and the lines through it."""
+        rows = []
+        for y in range(self.screen.lines):
+            row: list[tuple[object, ...]] = []
+            for x in range(self.screen.columns):
+                cell = self.screen.buffer[y][x]
+                if cell.data == " " and not (cell.reverse or cell.underscore or cell.strikethrough):
+                    row.append((" ", cell.bg))
+                else:
+                    row.append(tuple(cell))
+            rows.append(row)
+        return rows
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
