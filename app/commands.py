@@ -211,6 +211,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.palette", "ctrl+p", "Ctrl+P", "Find a kernel, a module or a command", "Program", "command_palette",
             "app", footer="find", rank=62, palette=False),
     Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
+    Command("app.suspend", "ctrl+z", "Ctrl+Z", "Back to the shell for a while; fg returns here", "Program",
+            "suspend_process", "app"),
     Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
 )  # fmt: skip
 

@@ -24,13 +24,13 @@ ENDED_BY = {end: sum(BIT[code] for code in ATTRIBUTES if ATTRIBUTES[code] == end
 UNSEEN_ON_BLANKS = sum(BIT[code] for code in (1, 2, 3, 5, 6))
 """Attributes that change nothing where there is no glyph: bold, dim, italic, blinking."""
 LEVELS = (0, 95, 135, 175, 215, 255)
-NUMBERED: dict[tuple[int, ...], int] = {
-    (red, green, blue): 16 + 36 * r + 6 * g + b
+NUMBERED = {
+    f"{red};{green};{blue}": 16 + 36 * r + 6 * g + b
     for r, red in enumerate(LEVELS)
     for g, green in enumerate(LEVELS)
     for b, blue in enumerate(LEVELS)
     if r or g  # colours 16 to 21 are given another meaning by some shells' themes
-} | {(8 + 10 * grey,) * 3: 232 + grey for grey in range(24)}
+} | {";".join([str(8 + 10 * grey)] * 3): 232 + grey for grey in range(24)}
 """Colours that xterm's palette of 256 has, by red, green and blue: a terminal that takes the three takes its number."""
 
 
@@ -60,7 +60,7 @@ def read_sgr(style: Style, parameters: str) -> Style | None:
             numbers = [next(codes, "") for _ in range({"5": 1, "2": 3}.get(kind, 0))]
             if not numbers or not all(numbers):
                 return None
-            number = NUMBERED.get(tuple(map(int, numbers))) if kind == "2" else None
+            number = NUMBERED.get(";".join(numbers)) if kind == "2" else None
             color = f"{text};5;{number}" if number else ";".join((text, kind, *numbers))
             if code == 38:
                 foreground = color
