@@ -143,9 +143,16 @@ class Timeline:
 
     def kinds(self, source: str, events: list[int]) -> list[str]:
         """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source."""
-        if source not in ("host", "device"):
+        if source not in self._kinds:
             return [source] * len(events)
-        return [str(kind) for kind in self.frame(source)["kind"].gather(events).cast(pl.String)]
+        codes, known = self._kinds[source]
+        return [known[code] for code in codes[events].tolist()]
+
+    @cached_property
+    def _kinds(self) -> dict[str, tuple[NDArray[np.uint8], tuple[str, ...]]]:
+        """Of each event its kind as a number, and what the numbers stand for."""
+        known = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
+        return {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
 
     @cached_property
     def modules(self) -> ModuleTree:

@@ -270,6 +270,8 @@ class TracetuiApp(App[None]):
 
     def _reload_views(self, side: Side = "a") -> None:
         """Computes anew what depends on a run."""
+        if side == "a" and self.session.range_words:  # it is a range of another trace
+            self._forget_range()
         for view in self._views():
             if view.is_mounted and (side == "a" or view.COMPARES):
                 self._stale.discard(view.TAB)

@@ -51,7 +51,7 @@ async def test_digits_and_tab_go_to_tabs():
             await press(pilot, commands.tab_key(number))
             assert app.tab == tab
             assert f"[{commands.tab_key(number)} {title}]" in lines(app)[1]
-        assert [commands.tab_key(number) for number in (1, 9, 10)] == ["1", "9", "0"]
+        assert [commands.tab_key(number) for number in (1, 9, 10, 11)] == ["1", "9", "0", "T"]
         await press(pilot, "tab")
         assert app.tab == "overview"
         await press(pilot, "shift+tab")
@@ -524,7 +524,10 @@ async def test_a_filter_that_cannot_be_read_at_the_start_is_explained():
         assert "1/20" in lines(app)[2]
 
 
-@pytest.mark.parametrize(("name", "tab"), [("kernels", "kernels"), ("Mod", "modules"), ("4", "host"), ("0", "sweep")])
+@pytest.mark.parametrize(
+    ("name", "tab"),
+    [("kernels", "kernels"), ("Mod", "modules"), ("4", "host"), ("0", "sweep"), ("T", "timeline"), ("ti", "timeline")],
+)
 def test_tabs_are_found_by_name_beginning_and_number(name, tab):
     assert find_tab(name) == tab
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-SHADES = " .-=#"
+ASCII_EIGHTHS = " ..--==##"
 SLICE = 3
 """Cells from which an event is drawn as a slice with its name."""
 
@@ -115,25 +115,30 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
     names = dict(zip(wide, timeline.names(owner.source, [events[n] for n in wide]), strict=True)) if wide else {}
     width = np.maximum(np.diff(edges), 1)
     eighths = np.clip(np.ceil(cells.busy * 8 / width), 1, 8).astype(np.int64).tolist()
+    bars = [(ASCII_EIGHTHS if ascii else EIGHTHS)[part] for part in eighths]
+    nothing = ("." if ascii else "·") if owner.kind == "stream" and not depth else " "
     runs: list[Run] = []
     for number, position in enumerate(firsts):
         begin, end = bounds[number], bounds[number + 1]
-        if position == NONE:
-            idle = owner.kind == "stream" and not depth
-            runs.append(Run((("." if ascii else "·") if idle else " ") * (end - begin), "gap"))
-            continue
         look = LOOKS[kinds[number]]
-        if number in names:
+        if position == NONE:
+            text, style = nothing * (end - begin), "gap"
+        elif number in names:
             name = shown_name(owner.source, kinds[number], names[number], ascii=ascii)
             if owner.source == "idle":
-                name = _idle_name(names[number], int(row.duration(np.array([position]))[0]), end - begin, ascii=ascii)
-            runs.append(Run(_slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"))
+                name = _idle_name(names[number], row.end(position) - int(row.start[position]), end - begin, ascii=ascii)
+            text, style = _slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"
+        elif look.letter and kinds[number] != owner.usual:
+            text = "".join(look.letter.upper() if part >= 4 else look.letter for part in eighths[begin:end])
+            style = look.style
         else:
-            letter = "" if kinds[number] == owner.usual else look.letter
-            text = "".join(_cell(letter, eighths[at], ascii=ascii) for at in range(begin, end))
-            runs.append(Run(text, look.style))
-        if position == chosen:
-            runs[-1] = Run(runs[-1].text, "selected")
+            text, style = "".join(bars[begin:end]), look.style
+        if position == chosen != NONE:
+            style = "selected"
+        if runs and runs[-1].style == style != "selected":
+            runs[-1] = Run(runs[-1].text + text, style)
+        else:
+            runs.append(Run(text, style))
     if chosen != NONE and chosen not in firsts:
         _mark(runs, int(np.searchsorted(edges, row.start[chosen], side="right")) - 1, winner.size, ascii=ascii)
     return runs
@@ -158,12 +163,6 @@ def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
         if len(name) < width:
             return name
     return ""
-
-
-def _cell(letter: str, eighths: int, *, ascii: bool) -> str:
-    if letter:
-        return letter.upper() if eighths >= 4 else letter
-    return SHADES[(eighths + 1) // 2] if ascii else EIGHTHS[eighths]
 
 
 def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
@@ -240,6 +239,6 @@ def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
 
 def stretch(start: int, end: int, *, ascii: bool) -> str:
     """A stretch of time in one unit: ``3.1-9.0 ms``."""
-    step = max((end - start) // 100, 1)
+    step = max((end - start) // 200, 1)
     low = time_label(start, step, reach=end, ascii=ascii).rpartition(" ")[0]
     return f"{low}-{time_label(end, step, reach=start, ascii=ascii)}"

@@ -35,6 +35,7 @@ NOTHING = {
 _NO_EVENTS = "No event of this trace has a place in time: N says what was skipped."
 _TIME = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})
 
 
@@ -299,8 +300,8 @@ class TimelineView(View):
             tab, table = "kernels", "kernels"
         elif kind in _API:
             tab, table = "host", "API calls"
-        elif kind == "annotation":
-            tab, table = "host", "ranges"
+        elif kind in ("annotation", "dataloader", "steps"):
+            tab, table, name = "host", "ranges", _STEP.sub("", name)
         elif lane.source == "host":
             tab, table = "host", "functions"
         if not tab:

@@ -1,0 +1,341 @@
+"""The timeline by keys: zoom and pan, from event to event, lanes, and the range that restricts every tab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tui_pilot import opened, press, screen_text, settle, write
+
+from tracetui.analysis.kernels import kernels
+from tracetui.analysis.selection import Scope, select
+from tracetui.app.views.kernels import KernelsView
+from tracetui.app.views.timeline import TimelineView, parse_time
+from tracetui.app.widgets.prompt import PromptInput
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+
+
+def picture(app):
+    return app.query_one(TimelineView).picture
+
+
+def kind(app):
+    shown = picture(app)
+    return shown.timeline.lanes[shown.lanes.lines[shown.cursor][0]].kind
+
+
+def selected(app):
+    shown = picture(app)
+    return shown.timeline.lanes[shown.selected.lane].source, shown.timeline.event(shown.selected)
+
+
+async def to_lane(app, pilot, wanted):
+    shown = picture(app)
+    lane = next(n for n, lane in enumerate(shown.timeline.lanes) if lane.kind == wanted)
+    shown.action_row(shown.lanes.line_of(lane, 0) - shown.cursor)
+    await settle(pilot)
+    assert kind(app) == wanted
+
+
+async def test_zooms_and_pans_by_the_keys_of_perfetto_vi_and_the_arrows():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "T")
+        assert app.tab == "timeline"
+        shown = picture(app)
+        whole = (shown.start, shown.end)
+        assert whole == (shown.timeline.start, shown.timeline.end)
+        for inward, outward in (("w", "s"), ("plus", "minus"), ("equals_sign", "minus")):
+            await press(pilot, inward, inward)
+            assert shown.end - shown.start == pytest.approx((whole[1] - whole[0]) / 4, rel=1e-6)
+            await press(pilot, outward, outward, outward)
+            assert (shown.start, shown.end) == whole
+        await press(pilot, "w", "w", "w")
+        for earlier, later in (("a", "d"), ("h", "l"), ("left", "right")):
+            before = shown.start
+            await press(pilot, later)
+            assert shown.start == before + int((shown.end - shown.start) / 4)
+            await press(pilot, earlier)
+            assert shown.start == before
+        await press(pilot, "F")
+        assert (shown.start, shown.end) == whole
+
+
+async def test_the_event_at_the_cursor_stays_where_it_is_while_zooming():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await press(pilot, *["full_stop"] * 5)
+        shown = picture(app)
+        column = shown.column_of(shown.time)
+        await press(pilot, "w")
+        assert abs(shown.column_of(shown.time) - column) <= 1
+        await press(pilot, "z")
+        start, end = shown.timeline.span(shown.selected)
+        assert shown.start <= start < end <= shown.end
+        assert (shown.end - shown.start) < 2 * (end - start) + 10
+
+
+async def test_goes_through_events_and_rows():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        assert kind(app) == "stream"
+        first = selected(app)
+        await press(pilot, "full_stop", "full_stop", "comma")
+        assert picture(app).selected.position == 1
+        await press(pilot, "comma")
+        assert selected(app) == first
+        await press(pilot, "j")
+        assert kind(app) == "ranges"
+        await press(pilot, "k", "k")
+        assert kind(app) == "gpu ranges"
+        await press(pilot, "pagedown", "J")
+        assert kind(app) == "ranges"
+        await press(pilot, "K", "up")
+        assert kind(app) == "gpu ranges"
+
+
+async def test_same_name():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        await press(pilot, "slash")
+        await write(pilot, "rms")
+        await press(pilot, "escape", "slash")
+        await write(pilot, "layer_norm_fwd")
+        await press(pilot, "enter")
+        shown = picture(app)
+        here, name = selected(app), shown.timeline.name(shown.selected)
+        assert "layer_norm_fwd" in name
+        await press(pilot, "n")
+        assert selected(app) != here
+        assert shown.timeline.name(shown.selected) == name
+        await press(pilot, "b")
+        assert selected(app) == here
+
+
+async def test_find_says_where_there_is_no_such_name():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        await press(pilot, "slash")
+        await write(pilot, "no such thing")
+        await press(pilot, "enter")
+        assert "not in the lanes shown" in screen_text(app)
+        assert isinstance(app.focused, PromptInput)
+
+
+async def test_follows_a_launch_and_comes_back():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        await press(pilot, "full_stop", "full_stop", "full_stop", "full_stop")
+        kernel = selected(app)
+        assert kernel[0] == "device"
+        trace = app.session.trace()
+        await press(pilot, "f")
+        assert selected(app) == ("host", trace.device["launch"][kernel[1]])
+        await press(pilot, "f")
+        assert selected(app) == kernel
+
+
+async def test_details_have_what_the_frame_has():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await press(pilot, "slash")
+        await write(pilot, "gemm")
+        await press(pilot, "enter", "i")
+        text = screen_text(app)
+        for title in ("Grid", "Block", "Launch delay", "Operator", "Module", "Range", "Stream", "Correlation"):
+            assert title in text
+        row = app.session.trace().device.row(selected(app)[1], named=True)
+        assert " x ".join(map(str, row["grid"])) in text
+        assert str(row["correlation"]) in text
+        await press(pilot, "escape")
+        assert "Correlation" not in screen_text(app)
+
+
+async def test_an_idle_gap_says_what_the_host_did():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await to_lane(app, pilot, "idle")
+        text = screen_text(app)
+        assert "GPU 0 idle" in text
+        assert "next launched" in text
+        assert "host 424: " in text
+        await press(pilot, "enter")
+        assert "waits for the host" in screen_text(app)
+
+
+async def test_a_marked_range_restricts_every_tab_until_esc():
+    async with opened(FP32, size=(120, 40)) as (app, pilot):
+        await press(pilot, "2")
+        trace = app.session.trace()
+        whole = int(app.query_one(KernelsView).table.frame["calls"].sum())
+        await press(pilot, "T")
+        await to_lane(app, pilot, "steps")
+        await press(pilot, "full_stop", "left_square_bracket")
+        assert app.session.scope.window is None
+        await press(pilot, "right_square_bracket")
+        step = trace.steps.row(1, named=True)
+        window = (step["start"], step["start"] + step["duration"])
+        assert app.session.scope.window == window
+        assert "range 115.2-220.9 ms (Esc)" in screen_text(app).splitlines()[0]
+        await press(pilot, "2")
+        part = int(app.query_one(KernelsView).table.frame["calls"].sum())
+        assert part == int(kernels(select(trace, Scope(window=window)))["calls"].sum()) < whole
+        assert "marked range" in screen_text(app)
+        for tab in ("1", "3", "4", "5", "7", "8"):
+            await press(pilot, tab)
+            assert "range 115.2-220.9 ms" in screen_text(app)
+        await press(pilot, "4", "escape")
+        assert app.session.scope.window is None
+        assert "115.2-220.9" not in screen_text(app)
+        await press(pilot, "2")
+        assert int(app.query_one(KernelsView).table.frame["calls"].sum()) == whole
+        await press(pilot, "T")
+        assert picture(app).marks == (None, None)
+
+
+async def test_esc_in_the_timeline_ends_the_range_after_the_details():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await press(pilot, "left_square_bracket", "full_stop", "right_square_bracket", "i")
+        assert app.session.scope.window is not None
+        await press(pilot, "escape")
+        assert app.session.scope.window is not None
+        await press(pilot, "escape")
+        assert app.session.scope.window is None
+        await press(pilot, "left_square_bracket", "escape")
+        assert picture(app).marks == (None, None)
+
+
+async def test_a_range_of_one_rank_ends_with_it(shared_data):
+    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks", tab="timeline") as (app, pilot):
+        first = picture(app).timeline
+        await press(pilot, "left_square_bracket", "right_square_bracket")
+        assert app.session.scope.window is not None
+        await press(pilot, "R")
+        assert app.session.scope.window is None
+        assert picture(app).timeline is not first
+        assert picture(app).timeline.trace is app.session.trace()
+
+
+async def test_the_timeline_itself_is_not_restricted_and_not_built_again():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        shown = picture(app).timeline
+        await press(pilot, "left_square_bracket", "full_stop", "right_square_bracket", "1", "T")
+        assert picture(app).timeline is shown
+        assert picture(app).end == shown.end
+
+
+async def test_from_a_launch_in_the_table_to_the_timeline_and_back():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "t")
+        assert app.tab == "kernels"
+        await press(pilot, "enter", "down", "down")
+        row = app.query_one(KernelsView).table.current
+        await press(pilot, "t")
+        assert app.tab == "timeline"
+        assert selected(app) == ("device", row["row"])
+        name = picture(app).timeline.name(picture(app).selected)
+        await press(pilot, "enter")
+        assert app.tab == "kernels"
+        assert app.query_one(KernelsView).table.current["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("lane", "tab", "table"), [("stream", "kernels", "copies"), ("ranges", "host", "ranges"), ("calls", "host", "")]
+)
+async def test_enter_goes_to_the_row_of_the_event(lane, tab, table):
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        await to_lane(app, pilot, lane)
+        await press(pilot, "enter")
+        assert app.tab == tab
+        assert not table or app.view.kind == table
+        assert "is not among" not in screen_text(app)
+
+
+async def test_goes_to_a_time():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await press(pilot, "w", "w", "w", "w", "t")
+        await write(pilot, "tomorrow")
+        await press(pilot, "enter")
+        assert "a number and ns, us, ms or s" in screen_text(app)
+        await press(pilot, "escape", "t")
+        await write(pilot, "99s")
+        await press(pilot, "enter")
+        assert "the recording is" in screen_text(app)
+        await press(pilot, "escape", "t")
+        await write(pilot, "160ms")
+        await press(pilot, "enter")
+        shown = picture(app)
+        wanted = shown.timeline.zero + 160_000_000
+        assert shown.start < wanted < shown.end
+        assert shown.time == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("12.5ms", 12_500_000), ("12.5", 12_500_000), ("1.25 s", 1_250_000_000), ("7 ns", 7), (".5us", 500),
+        ("+3ms", 3_000_100), ("-100ns", 0), ("2µs", 2000), ("", None), ("ms", None), ("1 hour", None), ("1.2.3", None),
+    ],
+)  # fmt: skip
+def test_times_that_people_type(text, time):
+    assert parse_time(text, 100, 0) == time
+
+
+async def test_folds_pins_and_hides_lanes():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        await to_lane(app, pilot, "modules")
+        shown = picture(app)
+        lines = len(shown.lanes.lines)
+        await press(pilot, "space")
+        assert len(shown.lanes.lines) == lines - 3
+        await press(pilot, "space", "p")
+        assert shown.lanes.lines[0][0] == shown.lanes.lines[shown.cursor][0]
+        assert kind(app) == "modules"
+        await press(pilot, "p")
+        assert shown.timeline.lanes[shown.lanes.lines[0][0]].kind == "steps"
+        await press(pilot, "x")
+        assert kind(app) != "modules"
+        assert "1 hidden (X)" in screen_text(app)
+        assert not any(shown.timeline.lanes[lane].kind == "modules" for lane, _ in shown.lanes.lines)
+        await press(pilot, "X")
+        assert len(shown.lanes.lines) == lines
+        await pilot.press(*["x"] * 30)
+        assert shown.lanes.lines
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (200, 60)])
+async def test_any_terminal_has_room_for_it(size):
+    async with opened(FP32, tab="timeline", size=size) as (app, pilot):
+        await press(pilot, "w", "w", "j", "j", "j", "j", "j", "j", "j", "j", "j", "i", "escape", "F")
+        lines = screen_text(app).splitlines()
+        assert len(lines) <= size[1]
+        assert all(len(line) <= size[0] for line in lines)
+        assert any(line.startswith(">") for line in lines)
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "k")
+        assert any(line.startswith(">") for line in screen_text(app).splitlines())
+
+
+async def test_without_utf8_it_is_all_ascii():
+    async with opened(FP32, tab="timeline", ascii=True) as (app, pilot):
+        await press(pilot, "full_stop")
+        for keys in (("w",) * 6, ("f",), ("z",), ("F",)):
+            await press(pilot, *keys)
+            body = "\n".join(screen_text(app).splitlines()[2:])
+            assert body.isascii()
+        assert "|ProfilerStep#1 -" in body
+        assert "GPU0 idle" in body
+
+
+async def test_a_recording_without_times_says_so(shared_data):
+    async with opened(shared_data / "ncu" / "vim_basic_stdout_details.csv.gz", tab="timeline") as (app, pilot):
+        assert "not when they ran" in screen_text(app)
+        await press(pilot, "w", "f", "t", "left_square_bracket", "enter", "i", "n", "space", "escape")
+        assert "not when they ran" in screen_text(app)
+
+
+@pytest.mark.parametrize("name", ["nsys/gpt_small_ctx256.sqlite.gz", "jax/h200.trace.json.gz"])
+async def test_recordings_of_other_tools(shared_data, name):
+    async with opened(shared_data / name, tab="timeline", size=(120, 40)) as (app, pilot):
+        await press(pilot, "full_stop", "f", "f", "i", "escape", "n", "b", "z", "F", "enter")
+        assert app.tab == "kernels"
+
+
+async def test_names_that_a_terminal_would_obey_are_shown_as_text(shared_data):
+    async with opened(shared_data / "broken" / "control_char_newline_in_name.json", tab="timeline") as (app, pilot):
+        await press(pilot, "z", "i", *["j"] * 6)
+        assert all(char.isprintable() for char in screen_text(app).replace("\n", ""))
