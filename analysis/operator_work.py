@@ -260,6 +260,8 @@ _ATTENTIONS = {
     "_cudnn_attention_backward": (1, 2, True),
     "_flash_attention_backward": (2, 1, True),
     "_efficient_attention_backward": (2, 1, True),
+    "flash_attn::_flash_attn_forward": (2, 1, False),
+    "flash_attn::_flash_attn_backward": (2, 1, True),
 }
 
 
@@ -329,7 +331,8 @@ _MOVING = _words("copy clone contiguous flip roll cat stack tril triu transpose_
 _SEVERAL = {
     "_softmax": 5, "_log_softmax": 5, "_softmax_backward_data": 4, "_log_softmax_backward_data": 4,
     "native_layer_norm": 8, "_fused_rms_norm": 5, "native_group_norm": 8, "cudnn_batch_norm": 8,
-    "native_batch_norm": 8,
+    "native_batch_norm": 8, "native_layer_norm_backward": 12, "_fused_rms_norm_backward": 9,
+    "cudnn_batch_norm_backward": 12, "native_batch_norm_backward": 12,
 }  # fmt: skip
 _REDUCING = ("sum", "mean", "amax", "amin", "prod", "norm", "linalg_vector_norm")
 _STREAMS: dict[str, tuple[int, str]] = {

@@ -463,6 +463,40 @@ def test_g5_only_where_the_gpu_has_time_too(tmp_path: Path) -> None:
 # --- every recording
 
 
+def rows_of(facts: Facts) -> dict[str, set[str]]:
+    measured = facts.counters
+    return {
+        "kernels": set(facts.kernels["name"]),
+        "counters": set() if measured is None else set(measured.kernels["name"]),
+        "counters:roofline": set(facts.roofline.points["name"]),
+        "memory": {""},
+        "overview": {""},
+    }
+
+
+def test_evidence_leads_to_rows(recording: Callable[[str], Trace], tmp_path: Path) -> None:
+    scan = Kernel(SCAN, 900, grid=(120, 384, 1), block=32, operator="MambaInnerFn", shapes=SEED_SHAPES,
+                  types=["float"] * 6 + ["", "float"])  # fmt: skip
+    metrics = cached(20, 13, **{"dram__bytes_read.sum": 9e9, "dram__bytes_write.sum": 0.0})
+    made = chrome(tmp_path / "a.json", [scan, multiplied(400)], memory=(1, 140 << 30))
+    runs = [
+        Run(Path("x"), (recording(VIM), recording("ncu/vim_full_raw.csv.gz"))),
+        Run(Path("x"), (recording("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"),)),
+        Run(Path("x"), (recording("chrome/cudagraph_replay.trace.json.gz"),)),
+        run_of(made, ncu(tmp_path / "a.csv", [(scan, metrics)])),
+    ]
+    seen = set()
+    for run in runs:
+        facts = Facts(run)
+        found = find(facts, rules={id: rule for id, rule in all_rules().items() if id in OURS})
+        tables = rows_of(facts)
+        for one in (*found.found, *(each.finding for each in found.suppressed)):
+            seen.add(one.id)
+            for query in (item.query for item in one.evidence if item.query):
+                assert not query.row or query.row in tables[query.tab], (one.id, query)
+    assert seen >= {"K1", "K2", "K4", "K5", "K6", "K12", "K14", "G1", "G5"}
+
+
 def test_a_gpu_bound_run_hears_of_its_batch_norm(recording: Callable[[str], Trace]) -> None:
     found = said(judged(recording("chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz")))
     assert set(found) <= {"K4"}

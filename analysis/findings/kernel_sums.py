@@ -119,7 +119,7 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning",
         f"{words.count(points.height)} kernels all attain about {words.percent(100 * median)} of their roofs",
         (
-            Evidence("median share of the roof", 100 * median, "%", Query("counters")),
+            Evidence("median share of the roof", 100 * median, "%", Query("counters:roofline")),
             Evidence("interquartile range, of the median", spread, "%"),
             Evidence("kernels", points.height),
             Evidence("memory roof from", peaks.bandwidth.source),

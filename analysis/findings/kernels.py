@@ -142,7 +142,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
         roof = f"{words.number(peaks.bandwidth.value / 1e9)} GB/s ({peaks.bandwidth.source})"
         if row["roof"] == "compute" and peak is not None:
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
-        proof = Query("counters", row=row["name"])
+        proof = Query("counters:roofline", row=row["name"])
         yield Finding(
             "K2",
             found.severity,
