@@ -175,6 +175,8 @@ class CellDriver(LinuxDriver):
         self._sender.start()
         self._forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self._key_thread is None or not self._key_thread.is_alive():
+            return  # still in the background: Textual stops again and comes back here
         self._sender.ask()
         if self._wanted.width:
             self._sender.picture()
