@@ -22,6 +22,8 @@ LOADING = re.compile(
 )
 """Names that people give to ranges around ``next(loader)``."""
 
+GPU_CATEGORIES = ("kernel", "communication", "memcpy", "memset")
+
 
 @dataclass(frozen=True)
 class Loader:
@@ -40,13 +42,22 @@ class Loader:
 def idle(facts: Facts) -> tuple[float, float]:
     """The GPU's idle time per step, and the part of it in which its next work had not been launched, ns.
 
-    With several GPUs it is their mean.
+    With several GPUs it is their mean. Time between the steps is no part of it: where the recording has such time, the
+    idle time inside the steps is taken, and its causes in the proportions of the whole.
     """
     whole = facts.overview.idle.filter(pl.col("stream").is_null())
     if not whole.height:
         return 0.0, 0.0
     late = float((whole["idle_ns"] * whole["host_wait_percent"].fill_null(0)).sum()) / 100
-    return facts.per_step(float(whole["idle_ns"].sum()) / whole.height), facts.per_step(late / whole.height)
+    idle_ns = facts.per_step(float(whole["idle_ns"].sum()) / whole.height)
+    inside = min(1.0, max(facts.step_ns - _busy_ns(facts), 0.0) / idle_ns) if idle_ns else 0.0
+    return idle_ns * inside, facts.per_step(late / whole.height) * inside
+
+
+def _busy_ns(facts: Facts) -> float:
+    """The time of an average step in which any GPU works."""
+    average = facts.overview.average
+    return float(average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())
 
 
 def loader(facts: Facts) -> Loader | None:
