@@ -80,7 +80,7 @@ def test_s1_says_that_the_gpu_is_idle(recording: Callable[[str], Trace]) -> None
     found = finding("S1", facts_of(recording(VIM)))
     assert found.title == "The GPU is not the limit: it has nothing to do for 97.0 % of the step"
     assert found.impact_ns is None
-    assert _value(found, "GPU idle") == pytest.approx(309932396 / 3)
+    assert _value(found, "GPU idle") == pytest.approx(309932396 / 3, rel=1e-3)  # without what runs after the last step
 
 
 def test_s1_is_silent_where_the_gpu_is_the_limit(recording: Callable[[str], Trace]) -> None:
