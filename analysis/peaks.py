@@ -15,6 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.machine_samples import own_gpus
 from tracetui.analysis.peaks_counters import counter_peaks
 from tracetui.analysis.peaks_measured import measured_peaks
 
@@ -189,10 +190,13 @@ def _is_other_maker(device: DeviceInfo) -> bool:
 
 
 def _cap(manifest: RunManifest | None) -> int | None:
-    """The clock of the SMs that run.json says was allowed, Hz."""
+    """The clock of the SMs that run.json says was allowed, Hz.
+
+    An applications clock is no cap: GPUs of the data centre boost above it.
+    """
     before = manifest.power.before if manifest is not None else None
-    gpu = before.gpus[0] if before is not None and before.gpus else None
-    return (gpu.applications_clock_hz or gpu.max_clock_hz) if gpu is not None else None
+    gpus = own_gpus(manifest, before) if manifest is not None and before is not None else ()
+    return gpus[0].max_clock_hz if gpus else None
 
 
 def _product(name: str | None, capability: str | None) -> dict[str, Any] | None:

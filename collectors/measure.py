@@ -58,5 +58,5 @@ def measure_peaks(
 def _cap(root: Path, runner: Runner) -> int | None:
     """The clock that is allowed now: a measurement holds for it only."""
     gpus = machines.power_state(root=root, runner=runner).get("gpus") or [{}]
-    cap = gpus[0].get("applications_clock_hz") or gpus[0].get("max_clock_hz")
+    cap = gpus[0].get("max_clock_hz")
     return cap if isinstance(cap, int) else None

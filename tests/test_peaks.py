@@ -125,6 +125,16 @@ def test_a_jetson_by_what_its_power_mode_allows(
     assert found.compute["fp32"].source == found.bandwidth.source == "metadata"
 
 
+def test_the_cap_of_the_gpu_that_the_run_used() -> None:
+    gpus = [
+        {"index": 0, "max_clock_hz": 900_000_000},
+        {"index": 1, "max_clock_hz": 1_500_000_000, "applications_clock_hz": 585_000_000},
+    ]
+    manifest = {"workload": {"device": "cuda:1"}, "power": {"before": {"gpus": gpus}}}
+    found = roofs(trace_on(name="Tesla T4", compute_capability="7.5", sm_count=40), manifest)
+    assert found.flops("fp32") == 40 * 64 * 2 * 1.5e9
+
+
 def test_a_jetson_by_the_name_of_its_mode() -> None:
     manifest = {
         "device": [{"index": 0, "name": "Orin", "module_id": "p3767-0005", "compute_capability": "8.7"}],
