@@ -13,7 +13,7 @@ TABS: tuple[tuple[str, str, str], ...] = (
     ("kernels", "Kernels", "Kern"),
     ("operators", "Operators", "Ops"),
     ("host", "Host", "Host"),
-    ("modules", "Modules", "Mods"),
+    ("modules", "Modules", "Mod"),
     ("counters", "Counters", "Ctrs"),
     ("memory", "Memory", "Mem"),
     ("findings", "Findings", "Find"),

@@ -434,7 +434,7 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         assert "selective_scan_fwd_kernel" in lines(app)[4]
         assert "2.308 ms" in lines(app)[4]
         assert "[2 Kernels]" in lines(app)[1]
-        assert lines(app)[1].endswith("9 Di 0 Sw")
+        assert lines(app)[1].endswith("9Di 0Sw TTi")
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert "Occup" in lines(app)[3]

@@ -54,6 +54,14 @@ class Line(Widget):
         return left
 
 
+TAB_FORMS: tuple[tuple[int | None, str, str], ...] = (
+    (None, " ", " "), (None, " ", ""), (9, " ", ""), (4, " ", ""), (3, " ", ""), (2, " ", ""), (2, "", ""),
+    (1, " ", ""), (0, "", ""),
+)  # fmt: skip
+"""How tabs are written where there is less and less room: letters of the short title (null: the title), what stands
+after the key, what stands around both."""
+
+
 class TabBar(Widget):
     """The tabs in one line; the current one stands in brackets, so that it shows without colours too."""
 
@@ -99,11 +107,11 @@ class TabBar(Widget):
 def tab_labels(active: str, width: int) -> list[tuple[str, str]]:
     """(tab, label) of each tab, to stand a space apart: titles as long as the width allows, the active one whole."""
     labels: list[tuple[str, str]] = []
-    for room, pad in ((None, " "), (None, ""), (9, ""), *((letters, "") for letters in (4, 3, 2, 1, 0))):
+    for room, gap, pad in TAB_FORMS:
         labels.clear()
         for number, (tab, title, short) in enumerate(commands.TABS, 1):
             key = commands.tab_key(number)
-            shown = f"{key} {title if room is None else short[:room]}".rstrip()
+            shown = f"{key}{gap}{title if room is None else short[:room]}".rstrip()
             labels.append((tab, f"[{key} {title}]" if tab == active else f"{pad}{shown}{pad}"))
         if sum(len(label) + 1 for _, label in labels) - 1 <= width:
             break
