@@ -114,7 +114,7 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
     wide = [n for n, w in enumerate(firsts) if w != NONE and bounds[n + 1] - bounds[n] >= SLICE]
     names = dict(zip(wide, timeline.names(owner.source, [events[n] for n in wide]), strict=True)) if wide else {}
     width = np.maximum(np.diff(edges), 1)
-    eighths = np.clip(np.ceil(cells.busy * 8 / width), 1, 8).astype(np.int64).tolist()
+    eighths = np.clip(np.ceil(cells.busy * 8.0 / width), 1, 8).astype(np.int64).tolist()
     bars = [(ASCII_EIGHTHS if ascii else EIGHTHS)[part] for part in eighths]
     nothing = ("." if ascii else "·") if owner.kind == "stream" and not depth else " "
     runs: list[Run] = []

@@ -102,9 +102,10 @@ class TimelineWidget(Widget, can_focus=True):
 
     def edges(self) -> drawing.Ints:
         """Where the cells begin, and where the last one ends."""
-        # in whole ns from the window's begin: floats would lose digits of a clock that counts from 1970
-        span = self.end - self.start
-        return self.start + np.arange(self.columns + 1, dtype=np.int64) * span // self.columns
+        # in whole ns: floats would lose digits of a clock that counts from 1970, and span times columns may overflow
+        whole, rest = divmod(self.end - self.start, self.columns)
+        number = np.arange(self.columns + 1, dtype=np.int64)
+        return self.start + number * whole + number * rest // self.columns
 
     def column_of(self, time: int) -> int:
         """The cell that holds a time; may lie outside the window."""
