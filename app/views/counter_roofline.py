@@ -36,14 +36,14 @@ ROOFLINE = (
     Column(
         "bound", "Bound", width=8, priority=1, about="as ncu tells; from shapes the roof from 60 % on, else neither"
     ),
-    Column("roof", "Roof", width=7, priority=2, about="which roof is above it: compute or memory"),
+    Column("roof", "Roof", width=7, priority=3, about="which roof is above it: compute or memory"),
     Column("gflops", "GFLOP/s", "number", width=7, priority=1, about="achieved, 10^9 FLOP per second"),
     Column("gbytes", "GB/s", "number", width=6, priority=1, about="DRAM traffic, 10^9 byte per second"),
     Column("intensity", "FLOP/B", "number", width=6, priority=1, about="arithmetic intensity: FLOP per byte of DRAM"),
     Column("total_ns", "Total", "time", priority=0, main=True, about="time of these launches"),
     Column("launches", "N", "count", width=4, priority=3, about="launches, or calls of the operator"),
-    Column("gap_ns", "Gap", "time", priority=2, about="what the roof would save in all"),
-    Column("origin", "From", width=8, priority=3, about="counters: what was done; shapes: what must be done at least"),
+    Column("gap_ns", "Gap", "time", priority=3, about="what the roof would save in all"),
+    Column("origin", "From", width=8, priority=2, about="counters: what was done; shapes: what must be done at least"),
     Column("precision", "Precision", width=10, priority=4, about="that most of its FLOPs are in"),
     Column("compute_roof_percent", "FLOPs%", "percent", width=6, priority=5, about="of the arithmetic's peak"),
     Column("memory_roof_percent", "Bytes%", "percent", width=6, priority=5, about="of the memory's peak"),
