@@ -166,12 +166,20 @@ class CellDriver(LinuxDriver):
         with suppress(RuntimeError):  # the loop has ended already
             self._loop.call_soon_threadsafe(self._app.exit)
 
+    def _failed(self, error: Exception) -> None:
+        """A picture could not be painted: ends the program as any error of its own does."""
+        from rich.traceback import Traceback
+
+        trace = Traceback.from_exception(type(error), error, error.__traceback__)
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._app.panic, trace)
+
     # --- from start to end
 
     def start_application_mode(self) -> None:
         """Takes the terminal over, at the start or after the program was suspended."""
         self._loop = asyncio.get_running_loop()
-        self._sender = Sender(self._output, self._paint, self._hung_up)
+        self._sender = Sender(self._output, self._paint, self._hung_up, self._failed)
         self._sender.start()
         self._forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]

@@ -173,10 +173,12 @@ def line():
     pictures = []
 
     def paint() -> str:
-        return f"<{pictures[-1]}>" if pictures else ""
+        if pictures[-1] == "bad":
+            raise ValueError
+        return f"<{pictures[-1]}>"
 
-    lost = []
-    sender = Sender(into, paint, lambda: lost.append(True))
+    lost, failed = [], []
+    sender = Sender(into, paint, lambda: lost.append(True), failed.append)
     sender.start()
 
     def show(name: str) -> None:
@@ -187,7 +189,8 @@ def line():
     def read(seconds: float = 0.3) -> bytes:
         return os.read(out, 1 << 16) if select.select([out], [], [], seconds)[0] else b""
 
-    sender.show, sender.read, sender.lost, sender.hang_up = show, read, lost, lambda: os.close(out)
+    sender.show, sender.read, sender.hang_up = show, read, lambda: os.close(out)
+    sender.lost, sender.failed = lost, failed
     yield sender
     sender.stop(1)
     os.close(into)
@@ -258,6 +261,13 @@ def test_a_line_that_breaks_is_told_once(line):
         line.show(name)
         time.sleep(0.05)
     assert line.lost == [True]
+
+
+def test_a_picture_that_fails_is_told_and_texts_still_go(line):
+    line.show("bad")
+    line.text("off")
+    assert line.read() == b"off"
+    assert [type(error) for error in line.failed] == [ValueError]
 
 
 def test_answers_are_taken_out_of_what_was_typed():
@@ -395,9 +405,7 @@ def test_the_screen_is_the_same_as_with_textual_s_driver(session, size, color):
     screen = session(str(FP32), "--color", color, size=size, COLORTERM="truecolor")
     screen.until("GPU is idle")
     screen.same()
-    screen.press(
-        b"2", b"j", b"j", b"\x1b[6~", b"d", b"\x10", b"ker", b"\x1b", b"/", b"gemm\r", b"5", b"?", b"\x1b", b"1"
-    )
+    screen.press(b"2", b"j", b"\x1b[6~", b"d", b"\x10", b"ker", b"\x1b", b"/", b"gemm\r", b"5", b"1")
     screen.resize(size[0] + 20, size[1] + 6)
     screen.resize(size[0] - 15, size[1] - 4)
     screen.press(b"2", b"G")

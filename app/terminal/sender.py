@@ -31,19 +31,26 @@ class Sender:
     the operating system takes is what is sent.
     """
 
-    def __init__(self, descriptor: int, paint: Callable[[], str], lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        paint: Callable[[], str],
+        lost: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         """Sets up; `start` begins.
 
         Args:
             descriptor: the terminal.
             paint: what to send so that the newest picture shows; called with the lock held.
             lost: called once, in the thread, where the terminal is gone.
+            failed: called where a picture could not be painted; texts are sent all the same.
         """
         self.lock = threading.RLock()
         """Held while pictures change."""
         self._change = threading.Condition(self.lock)
         self._descriptor = descriptor
-        self._paint, self._lost = paint, lost
+        self._paint, self._lost, self._failed = paint, lost, failed
         self._texts: deque[str] = deque()
         self._painting = False
         self._asking = False
@@ -63,7 +70,7 @@ class Sender:
         with self._change:
             if self._painting:
                 self._painting = False
-                self._texts.append(self._paint())
+                self._texts.append(self._painted())
             self._texts.append(data)
             self._change.notify_all()
 
@@ -114,6 +121,13 @@ class Sender:
         """Sends nothing more."""
         self._gone = True
 
+    def _painted(self) -> str:
+        try:
+            return self._paint()
+        except Exception as error:
+            self._failed(error)
+            return ""
+
     def _room(self) -> bool:
         """Whether a picture may go; called with the lock held."""
         if self._waiting and time.monotonic() - self._asked_at >= PATIENCE_SECONDS:
@@ -136,7 +150,7 @@ class Sender:
                     return None
                 if self._painting and self._room():
                     self._painting = False
-                    if not (data := self._paint()):
+                    if not (data := self._painted()):
                         continue
                     if self._asking:
                         data += QUESTION
