@@ -87,7 +87,7 @@ class Place:
     """In the row."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Timeline:
     """The lanes of a trace. Events refer to rows of its frames."""
 

@@ -269,7 +269,7 @@ def test_a_drawn_row_is_as_wide_as_its_cells_and_shows_each_event(ascii):
                 assert len(text) == 63
                 assert not ascii or text.isascii()
                 empty = row.cells(edges).count == 0
-                blank = (".·" if lane.kind == "stream" and not depth else "") + " "
+                blank = ("_·" if lane.kind == "stream" and not depth else "") + " "
                 assert all(char in blank for char, nothing in zip(text, empty, strict=True) if nothing)
 
 

@@ -65,7 +65,7 @@ LEGEND = (
     ("a A", "the same for CUDA API calls among operators"),
     ("d v y", "the same for waits: for data, for the profiler itself, for the GPU"),
     ("◆", "the selected event, where others hide it (ASCII: *)"),
-    ("·", "nothing runs on this stream (ASCII: .)"),
+    ("·", "nothing runs on this stream (ASCII: _)"),
     ("idle", "when no stream of the GPU works; Enter and i say what the host did meanwhile"),
 )
 """(sign, meaning) for the help page."""
@@ -116,7 +116,7 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
     width = np.maximum(np.diff(edges), 1)
     eighths = np.clip(np.ceil(cells.busy * 8.0 / width), 1, 8).astype(np.int64).tolist()
     bars = [(ASCII_EIGHTHS if ascii else EIGHTHS)[part] for part in eighths]
-    nothing = ("." if ascii else "·") if owner.kind == "stream" and not depth else " "
+    nothing = ("_" if ascii else "·") if owner.kind == "stream" and not depth else " "
     runs: list[Run] = []
     for number, position in enumerate(firsts):
         begin, end = bounds[number], bounds[number + 1]

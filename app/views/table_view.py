@@ -179,6 +179,8 @@ class TableView(SavingView):
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
+            if state.page.id == "launches":
+                labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
                 labels["go.modules"] = "modules" if "module" in known or "range" not in known else "ranges"

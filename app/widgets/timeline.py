@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from rich.segment import Segment
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -62,7 +63,12 @@ class TimelineWidget(Widget, can_focus=True):
         self.top = 0
         self.marks: tuple[int | None, int | None] = (None, None)
         self.ascii = False
-        self._drawn: dict[tuple[int, int], list[drawing.Run]] = {}
+        self._drawn: dict[tuple[int, int, int], list[drawing.Run]] = {}
+        """Rows of the window in view, by lane, row and selected event."""
+        self._drawn_of: object = None
+        self._edges = np.zeros(0, np.int64)
+        self._painted: tuple[object, ...] = ()
+        self._painted_cursor = 0
         self._styles: dict[str, Style] = {}
 
     # --- what is shown
@@ -114,9 +120,19 @@ class TimelineWidget(Widget, can_focus=True):
     # --- painting
 
     def changed(self, *, moved: bool = True) -> None:
-        """Draws everything anew."""
-        self._drawn.clear()
-        self.refresh()
+        """Paints what has changed: the ruler and two rows, where only the cursor has moved."""
+        state = (self.timeline, self.start, self.end, self.top, self.lanes.lines, self.size, self.marks)
+        # lists of lines are never changed, but replaced
+        same = len(state) == len(self._painted) and all(
+            new is old if isinstance(new, list) else new == old for new, old in zip(state, self._painted, strict=True)
+        )
+        if same:
+            width = self.size.width
+            lines = {self._painted_cursor - self.top + 1, self.cursor - self.top + 1, 0}
+            self.refresh(*(Region(0, line, width, 1) for line in lines))
+        else:
+            self.refresh()
+        self._painted, self._painted_cursor = state, self.cursor
         if moved:
             self.post_message(self.Moved())
 
@@ -140,29 +156,31 @@ class TimelineWidget(Widget, can_focus=True):
         width = self.size.width
         timeline = self.timeline
         if timeline is None:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._style(""))
         if y == 0:
             return self._ruler()
         line = self.top + y - 1
         if line >= len(self.lanes.lines):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._style(""))
         lane, depth = self.lanes.lines[line]
         here = line == self.cursor
         title = self.lanes.label(timeline, line, self.margin - 2, first=y == 1, ascii=self.ascii)
         runs = self._runs(lane, depth)
         segments = [Segment((">" if here else " ") + title + " ", self._style("cursor" if here else "label"))]
         segments += [Segment(run.text, self._style(run.style)) for run in runs]
-        return Strip(segments).adjust_cell_length(width, self.rich_style)
+        return Strip(segments).adjust_cell_length(width, self._style(""))
 
     def _runs(self, lane: int, depth: int) -> list[drawing.Run]:
-        key = (lane, depth)
+        window = (self.timeline, self.start, self.end, self.columns, self.ascii)
+        if window != self._drawn_of:
+            self._drawn.clear()
+            self._drawn_of = window
+            self._edges = self.edges()
+        here = self.selected is not None and (self.selected.lane, self.selected.row) == (lane, depth)
+        key = (lane, depth, self.selected.position if here and self.selected is not None else NONE)
         if key not in self._drawn:
             assert self.timeline is not None
-            edges = self.edges()
-            chosen = (
-                self.selected.position if self.selected and (self.selected.lane, self.selected.row) == key else NONE
-            )
-            self._drawn[key] = drawing.row_runs(self.timeline, lane, depth, edges, chosen, ascii=self.ascii)
+            self._drawn[key] = drawing.row_runs(self.timeline, lane, depth, self._edges, key[2], ascii=self.ascii)
         return self._drawn[key]
 
     def _ruler(self) -> Strip:
