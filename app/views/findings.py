@@ -89,9 +89,10 @@ class FindingsView(TableView):
     SHARES_FILTER = False
     KEEPS_DETAIL = True
 
-    def on_mount(self) -> None:
-        """The text stands below the table from the start; Textual calls the handlers of the classes above too."""
-        self.detail.display = True
+    def __init__(self) -> None:
+        super().__init__()
+        self._text_wanted = True
+        """Whether the whole text stands below the table."""
 
     # --- what is computed in a thread
 
@@ -160,6 +161,7 @@ class FindingsView(TableView):
 
     def _show_page(self) -> None:
         super()._show_page()
+        self.detail.display = self._text_wanted and not self.has_class("-blank")
         self._share_height()
         if self.detail.display:
             self._show_detail()
@@ -172,6 +174,9 @@ class FindingsView(TableView):
 
     def action_detail(self) -> None:
         """Shows or hides the whole text."""
+        if self.has_class("-blank"):
+            return
+        self._text_wanted = not self._text_wanted
         super().action_detail()
         self._share_height()
 
