@@ -169,7 +169,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
     def broken(_: object) -> int:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(cli, "_run", broken)
+    monkeypatch.setitem(cli.COMMANDS, "report", broken)
     assert cli.main(["report", "--sample"]) == UNREADABLE
     assert "--debug" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="broken"):
@@ -182,7 +182,7 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_run", interrupted)
+    monkeypatch.setitem(cli.COMMANDS, "report", interrupted)
     assert cli.main(["report", "--sample"]) == INTERRUPTED
 
 

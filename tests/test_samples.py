@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.app.cli import SAMPLES
+from tracetui.app.arguments import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]
