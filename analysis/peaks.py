@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.machine_samples import own_gpus
 from tracetui.analysis.peaks_counters import counter_peaks
 from tracetui.analysis.peaks_measured import measured_peaks
+from tracetui.analysis.roofline_words import PRECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +34,6 @@ else:
 
 SOURCES = ("counters", "measured", "metadata", "table")
 """Where a peak can be from, the one to prefer first."""
-PRECISIONS = {
-    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "bf16": "BF16", "fp64_tensor": "FP64 tensor",
-    "tf32_tensor": "TF32 tensor", "fp16_tensor": "FP16 tensor", "bf16_tensor": "BF16 tensor",
-    "fp8_tensor": "FP8 tensor", "int8_tensor": "INT8 tensor",
-}  # fmt: skip
-"""How precisions are written; those of tensor cores are rates of their own."""
 
 
 @dataclass(frozen=True, slots=True)

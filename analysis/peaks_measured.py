@@ -74,6 +74,6 @@ def _is_rate(value: Any) -> bool:
 
 
 def _known() -> frozenset[str]:
-    from tracetui.analysis.peaks import PRECISIONS
+    from tracetui.analysis.roofline_words import PRECISIONS
 
     return frozenset(PRECISIONS)

@@ -17,6 +17,7 @@ from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.peaks import Peaks, peaks_of
 from tracetui.analysis.roofline_counters import launch_flops
 from tracetui.analysis.roofline_shapes import shape_work
+from tracetui.analysis.roofline_words import AT_ROOF_PERCENT
 from tracetui.analysis.run_join import conventions_of, joined, kernel_counters_of
 from tracetui.parsers import kernel_names
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
-AT_ROOF_PERCENT = 60.0
-"""From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
-throughput."""
 TOLERANCE_PERCENT = 1.0
 ABOVE = {
     "compute": "above the roof: the algorithm needs fewer FLOPs than counted (Winograd, FFT), or the clock was higher",

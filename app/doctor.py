@@ -33,8 +33,8 @@ def doctor_command(python: str | None, output: Path | None, *, format: str, asci
 
 def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
     """Measures the GPU's roofs, keeps them for later reports, and prints them."""
-    from tracetui.analysis.peaks import PRECISIONS
     from tracetui.analysis.peaks_measured import keep
+    from tracetui.analysis.roofline_words import PRECISIONS
     from tracetui.app.charts.roofline import si
     from tracetui.collectors.measure import MeasureError, measure_peaks
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.peaks import PRECISIONS
-from tracetui.analysis.roofline import AT_ROOF_PERCENT
+from tracetui.analysis.roofline_words import AT_ROOF_PERCENT, PRECISIONS
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.counter_blocks import Block
 from tracetui.app.formats import UNKNOWN, format_count, format_percent

@@ -15,7 +15,8 @@ import pytest
 from tracetui.analysis import peaks_measured
 from tracetui.analysis.counters import launch_counters
 from tracetui.analysis.occupancy import occupancy, tail_loss, waves
-from tracetui.analysis.peaks import PRECISIONS, Peaks, SmLimits, peaks_of, sm_limits, table
+from tracetui.analysis.peaks import Peaks, SmLimits, peaks_of, sm_limits, table
+from tracetui.analysis.roofline_words import PRECISIONS
 from tracetui.app.cli import main
 from tracetui.collectors.measure import MeasureError, measure_peaks
 from tracetui.collectors.probe import Ran

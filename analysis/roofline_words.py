@@ -1,0 +1,13 @@
+"""What the roofs are called, and when one binds: what a report needs without the analysis behind it."""
+
+from __future__ import annotations
+
+PRECISIONS = {
+    "fp64": "FP64", "fp32": "FP32", "fp16": "FP16", "bf16": "BF16", "fp64_tensor": "FP64 tensor",
+    "tf32_tensor": "TF32 tensor", "fp16_tensor": "FP16 tensor", "bf16_tensor": "BF16 tensor",
+    "fp8_tensor": "FP8 tensor", "int8_tensor": "INT8 tensor",
+}  # fmt: skip
+"""How precisions are written; those of tensor cores are rates of their own."""
+AT_ROOF_PERCENT = 60.0
+"""From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
+throughput."""
