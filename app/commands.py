@@ -191,7 +191,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
-            frozenset({"kernels", "operators", "modules"}), rank=12),
+            frozenset({"kernels", "operators", "host", "modules"}), rank=12),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),

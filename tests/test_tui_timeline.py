@@ -233,6 +233,16 @@ async def test_from_a_launch_in_the_table_to_the_timeline_and_back():
         assert app.query_one(KernelsView).table.current["name"] == name
 
 
+async def test_from_a_launch_of_the_host_to_its_call_in_the_timeline():
+    async with opened(FP32, tab="host") as (app, pilot):
+        await press(pilot, "v", "v", "down", "down")
+        row = app.view.table.current
+        await press(pilot, "t")
+        assert app.tab == "timeline"
+        call = app.session.trace().host.row(selected(app)[1], named=True)
+        assert (call["start"], call["name"]) == (row["start"], row["api"])
+
+
 @pytest.mark.parametrize(
     ("lane", "tab", "table"), [("stream", "kernels", "copies"), ("ranges", "host", "ranges"), ("calls", "host", "")]
 )

@@ -179,7 +179,7 @@ class TableView(SavingView):
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
-            if state.page.id == "launches":
+            if state.page.id in ("launches", "host_launches"):
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
@@ -276,8 +276,12 @@ class TableView(SavingView):
             return
         if state.page.id == "launches":
             self.tui.show_in_timeline("device", cast("int", row["row"]))
+        elif state.page.id == "host_launches":
+            host = self.session.trace().host
+            called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
+            self.tui.show_in_timeline("host", int(called.arg_true()[0]))
         else:
-            self.tui.say("Enter opens a kernel's launches: t shows one of them in the timeline")
+            self.tui.say("t shows a launch in the timeline: Enter on a kernel opens its launches, v in Host has all")
 
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
