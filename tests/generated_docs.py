@@ -22,8 +22,10 @@ B = ROOT / "samples" / "vim_tiny_fp16_bs4.pt.trace.json.gz"
 SIZE = (80, 24)
 SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
     "overview": ((A,), ()),
+    "findings": ((A,), ("8",)),
     "kernels": ((A,), ("2",)),
     "modules": ((A,), ("5", "down", "down", "plus")),
+    "timeline": ((A,), ("T",)),
     "diff": ((A, B), ()),
 }
 """Each screen: the runs it opens, the keys that lead to it."""
