@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 
 WITHOUT_TIMELINE = {
     "ncu": (
-        "Nsight Compute measures kernels one at a time: there is no time line, and no step to sum up.\n\n"
-        "Kernels (2) has their durations, Counters (6) what limits them. Put a Chrome trace or an nsys export\n"
-        "of the same program into the folder and open the folder: they are shown as one run."
+        "Nsight Compute measures kernels one at a time:\n"
+        "there is no time line, and no step to sum up.\n\n"
+        "Kernels (2) has their durations, Counters (6) what limits them.\n"
+        "Put a Chrome trace or an nsys export of the same program beside it\n"
+        "and open the folder: they are shown as one run."
     ),
     "memory_snapshot": (
         "A memory snapshot holds allocations, not time spent.\n\n"
-        "Memory (7) shows who holds what. Put a Chrome trace or an nsys export of the same program into the\n"
-        "folder and open the folder: they are shown as one run."
+        "Memory (7) shows who holds what.\n"
+        "Put a Chrome trace or an nsys export of the same program beside it\n"
+        "and open the folder: they are shown as one run."
     ),
 }
 """What stands in place of the page, by the kind of the recording."""
