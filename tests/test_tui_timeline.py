@@ -12,6 +12,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.app.views.kernels import KernelsView
 from tracetui.app.views.timeline import TimelineView, parse_time
 from tracetui.app.widgets.prompt import PromptInput
+from tracetui.app.widgets.timeline import TimelineWidget
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
@@ -318,6 +319,15 @@ async def test_any_terminal_has_room_for_it(size):
         await pilot.resize_terminal(80, 24)
         await press(pilot, "k")
         assert any(line.startswith(">") for line in screen_text(app).splitlines())
+
+
+async def test_a_click_selects_what_is_there():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        shown = picture(app)
+        line = shown.lanes.line_of(next(n for n, lane in enumerate(shown.timeline.lanes) if lane.kind == "steps"), 0)
+        await pilot.click(TimelineWidget, offset=(80, line - shown.top + 1))
+        await settle(pilot)
+        assert shown.timeline.name(shown.selected) == "ProfilerStep#2"
 
 
 async def test_without_utf8_it_is_all_ascii():

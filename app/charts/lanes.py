@@ -239,6 +239,6 @@ def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
 
 def stretch(start: int, end: int, *, ascii: bool) -> str:
     """A stretch of time in one unit: ``3.1-9.0 ms``."""
-    step = max((end - start) // 200, 1)
+    step = max((end - start) // 500, 1)
     low = time_label(start, step, reach=end, ascii=ascii).rpartition(" ")[0]
     return f"{low}-{time_label(end, step, reach=start, ascii=ascii)}"

@@ -221,6 +221,8 @@ class TimelineWidget(Widget, can_focus=True):
 
     def show_window(self, start: int, end: int) -> None:
         """Shows a stretch of time, moved and cut so that some of the trace stays in sight."""
+        if self.timeline is None:
+            return
         low, high = self._whole()
         span = min(max(end - start, SHORTEST_NS), max(high - low, SHORTEST_NS))
         start = min(max(start, low), high - span)
@@ -243,7 +245,8 @@ class TimelineWidget(Widget, can_focus=True):
 
     def action_fit(self) -> None:
         """Shows the whole recording."""
-        self.show_window(*self._whole())
+        if self.timeline is not None:
+            self.show_window(*self._whole())
 
     def action_fit_event(self) -> None:
         """Shows the selected event, and a little around it."""
