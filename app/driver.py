@@ -191,6 +191,12 @@ class CellDriver(LinuxDriver):
         if threading.current_thread() is threading.main_thread():
             self._handle_signals()
 
+    def _sigtstp_application(self, *arguments: object) -> None:
+        """Stops, and goes on here once continued."""
+        super()._sigtstp_application(*arguments)
+        # CPython 3.10 waits for events again before it looks at the SIGCONT that has come: this is an event
+        self._loop.call_soon_threadsafe(bool)
+
     def _handle_signals(self) -> None:
         resized = signal.getsignal(signal.SIGWINCH)
 
