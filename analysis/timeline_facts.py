@@ -14,7 +14,8 @@ from tracetui.analysis.timeline_rows import NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Ints
-    from tracetui.analysis.timeline import Lane, Place, Timeline
+    from tracetui.analysis.timeline import Place, Timeline
+    from tracetui.analysis.timeline_lanes import Lane
 
 MOST_EVENTS = 400_000
 """Host events in a gap up to which their own times are added up."""

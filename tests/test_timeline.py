@@ -341,3 +341,14 @@ def test_modules_of_kernels_and_calls():
     row = found.lanes[lane].rows[0]
     paths = {module(found, Place(lane, 0, at)) for at in range(0, row.size, 40)}
     assert any(path.startswith("VisionMamba_0/Block_") for path in paths)
+
+
+def test_signs_on_the_ruler_never_cut_a_time():
+    plain = ruler(13_400_000, 13_500_000, 90, ascii=True)
+    at = plain.index("ms") - 3
+    signed = ruler(13_400_000, 13_500_000, 90, signs={at: "v"}, ascii=True)
+    assert signed[at] == "v"
+    assert len(signed) == 90
+    assert {label.strip() for label in signed.replace("v", "|").split("|")} < {
+        part.strip() for part in plain.split("|")
+    } | {""}

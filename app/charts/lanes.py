@@ -13,6 +13,8 @@ from tracetui.app.formats import to_ascii
 from tracetui.parsers.kernel_names import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from tracetui.analysis.timeline import Timeline
@@ -181,15 +183,17 @@ def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
         at -= len(run.text)
 
 
-def ruler(start: int, end: int, columns: int, *, ascii: bool) -> str:
+def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None = None, ascii: bool) -> str:
     """The axis: a mark and its time at round distances, `columns` characters.
 
     Args:
         start: of the first cell, ns since the time that counts as 0.
         end: of the last cell.
         columns: cells there are.
+        signs: what stands in some columns in place of the axis; a time that would be cut by one is left out.
         ascii: no characters outside ASCII.
     """
+    signs = signs or {}
     span = max(end - start, 1)
     step = _round_step(span, columns)
     cells = [" "] * columns
@@ -198,11 +202,14 @@ def ruler(start: int, end: int, columns: int, *, ascii: bool) -> str:
     for time in range(-(-start // step) * step, end, step):
         at = (time - start) * columns // span
         label = tick + time_label(time, step, ascii=ascii)
-        if at >= free and at + len(label) <= columns:
+        hidden = any(at < column < at + len(label) for column in signs)
+        if at >= free and at + len(label) <= columns and not hidden:
             cells[at : at + len(label)] = label
             free = at + len(label) + 1
         elif at >= free and at < columns:
             cells[at] = tick
+    for column, sign in signs.items():
+        cells[column] = sign
     return "".join(cells)
 
 

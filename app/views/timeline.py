@@ -9,12 +9,12 @@ from rich.text import Text
 
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.timeline import Place, Timeline, timeline
-from tracetui.analysis.timeline_facts import delay, facts, host_during, module, operator
+from tracetui.analysis.timeline_facts import facts
 from tracetui.app import commands
-from tracetui.app.charts.lanes import LEGEND, shown_name, stretch, time_label
-from tracetui.app.formats import fit, format_bytes, format_ns, format_percent, printable
+from tracetui.app.charts.lanes import LEGEND, stretch
+from tracetui.app.formats import format_ns, printable
 from tracetui.app.views.base import View
-from tracetui.app.views.timeline_text import facts_text
+from tracetui.app.views.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Prompt
@@ -23,7 +23,6 @@ from tracetui.app.widgets.timeline import TimelineWidget
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from tracetui.analysis.timeline import Lane
     from tracetui.parsers import Trace
 
 NOTHING = {
@@ -153,7 +152,7 @@ class TimelineView(View):
         if picture.lanes.hidden:
             left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
         self.query_one("#title", Line).show(left, self._count())
-        first, second = self._lines()
+        first, second = selected_lines(built, picture.selected, self.size.width, ascii=ascii)
         self.query_one("#selected", Line).show(own(f" {first}"))
         self.query_one("#context", Line).show(own(f" {second}"))
         if self.detail.display:
@@ -166,69 +165,6 @@ class TimelineView(View):
     def _stretch(self, start: int, end: int) -> str:
         assert self._built is not None
         return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
-
-    def _lines(self) -> tuple[str, str]:
-        """What is selected, and what is known around it."""
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
-            return "Nothing is selected.", ""
-        lane = built.lanes[place.lane]
-        start, end = built.span(place)
-        lasting, at = (
-            format_ns(end - start),
-            time_label(start - built.zero, max((end - start) // 10, 1), ascii=self.session.ascii),
-        )
-        if lane.source == "idle":
-            return f"GPU {lane.device if lane.device is not None else '?'} idle {lasting} at {at}", self._gap(
-                lane, start, end
-            )
-        kind = built.kinds(lane.source, [built.event(place)])[0]
-        name = shown_name(lane.source, kind, built.name(place), ascii=self.session.ascii)
-        room = max(self.size.width - 34, 20)
-        word = "" if lane.source == "steps" else f"  {kind}"
-        first = f"{fit(name, room)}  {lasting} at {at}{word}"
-        return first, self._around(built, place, lane)
-
-    def _gap(self, lane: Lane, start: int, end: int) -> str:
-        assert self._built is not None
-        during = host_during(self._built, lane.device, start, end)
-        parts = [f"{format_percent(100 * ns / (end - start))} {printable(name)}" for name, ns in during.own]
-        late = during.launched_after
-        when = ""
-        if late is not None:
-            when = (
-                f"next launched {format_ns(late)} into it; "
-                if late > 0
-                else f"next launched {format_ns(-late)} before; "
-            )
-        return f"{when}host {during.thread if during.thread is not None else ''}: {', '.join(parts) or 'not recorded'}"
-
-    def _around(self, built: Timeline, place: Place, lane: Lane) -> str:
-        parts: list[str] = []
-        if lane.source == "device":
-            record = built.record(place)
-            if record["grid"] is not None:
-                parts.append("x".join(map(str, record["grid"])) + " / " + "x".join(map(str, record["block"] or ("?",))))  # type: ignore[call-overload]
-            if record["bytes"] is not None:
-                parts.append(format_bytes(record["bytes"]))  # type: ignore[arg-type]
-            if (late := delay(built, place)) is not None:
-                parts.append(f"delay {format_ns(late)}")
-            parts += [f"by {printable(operator(built, place))}" if operator(built, place) else ""]
-            if around := module(built, place):
-                parts.append(f"in {printable(around.rpartition('/')[2])}")
-        elif lane.source == "host":
-            record = built.record(place)
-            if (work := built.work_of(place)) is not None:
-                event = built.event(work)
-                name = shown_name(
-                    "device", built.kinds("device", [event])[0], built.name(work), ascii=self.session.ascii
-                )
-                parts.append(f"starts {fit(name, 40)}, {format_ns(built.span(work)[1] - built.span(work)[0])} (f)")
-            if around := module(built, place):
-                parts.append(f"in {printable(around.rpartition('/')[2])}")
-            if record["input_shapes"]:
-                parts.append(printable(str(record["input_shapes"])))
-        return " · ".join(part for part in parts if part)
 
     def action_details(self) -> None:
         """Shows or hides everything about the selected event."""

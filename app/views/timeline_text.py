@@ -1,16 +1,20 @@
-"""What is known of an event, as lines of text: names in full, then numbers side by side."""
+"""What is known of an event, as lines of text: two that are always there, and everything on demand."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from tracetui.analysis.timeline_facts import delay, host_during, module, operator
 from tracetui.app import formats
-from tracetui.app.charts.lanes import time_label
+from tracetui.app.charts.lanes import shown_name, time_label
+from tracetui.app.formats import fit, format_bytes, format_ns, format_percent, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracetui.analysis.timeline import Place, Timeline
     from tracetui.analysis.timeline_facts import Fact
+    from tracetui.analysis.timeline_lanes import Lane
 
 TITLE = 15
 CELL = 34
@@ -58,3 +62,62 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     if fact.kind == "number":
         return formats.format_number(cast("float", value))
     return formats.printable(str(value), ascii=ascii)
+
+
+def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii: bool) -> tuple[str, str]:
+    """What an event is, and what is known around it: of GPU work its launch, of a call its work, of a gap the host."""
+    if place is None:
+        return "Nothing is selected.", ""
+    lane = timeline.lanes[place.lane]
+    start, end = timeline.span(place)
+    lasting = format_ns(end - start, ascii=ascii)
+    at = time_label(start - timeline.zero, max((end - start) // 10, 1), ascii=ascii)
+    if lane.source == "idle":
+        gpu = "?" if lane.device is None else lane.device
+        return f"GPU {gpu} idle {lasting} at {at}", _during(timeline, lane, start, end)
+    kind = timeline.kinds(lane.source, [timeline.event(place)])[0]
+    name = fit(shown_name(lane.source, kind, timeline.name(place), ascii=ascii), max(width - 34, 20), ascii=ascii)
+    first = f"{name}  {lasting} at {at}" + ("" if lane.source == "steps" else f"  {kind}")
+    if lane.source == "device":
+        return first, " · ".join(_of_work(timeline, place))
+    return first, " · ".join(_of_call(timeline, place, ascii=ascii)) if lane.source == "host" else ""
+
+
+def _during(timeline: Timeline, lane: Lane, start: int, end: int) -> str:
+    during = host_during(timeline, lane.device, start, end)
+    parts = [f"{format_percent(100 * ns / (end - start))} {printable(name)}" for name, ns in during.own]
+    late, when = during.launched_after, ""
+    if late is not None:
+        when = f"next launched {format_ns(abs(late))} {'into it' if late > 0 else 'before'}; "
+    thread = "" if during.thread is None else f" {during.thread}"
+    return f"{when}host{thread}: {', '.join(parts) or 'not recorded'}"
+
+
+def _of_work(timeline: Timeline, place: Place) -> list[str]:
+    grid, block, moved = timeline.trace.device.select("grid", "block", "bytes").row(timeline.event(place))
+    parts = []
+    if grid is not None:
+        parts.append("x".join(map(str, grid)) + (f" / {'x'.join(map(str, block))}" if block is not None else ""))
+    if moved is not None:
+        parts.append(format_bytes(moved))
+    if (late := delay(timeline, place)) is not None:
+        parts.append(f"delay {format_ns(late)}")
+    if launcher := operator(timeline, place):
+        parts.append(f"by {printable(launcher)}")
+    if around := module(timeline, place):
+        parts.append(f"in {printable(around.rpartition('/')[2])}")
+    return parts
+
+
+def _of_call(timeline: Timeline, place: Place, *, ascii: bool) -> list[str]:
+    parts = []
+    if (work := timeline.work_of(place)) is not None:
+        event = timeline.event(work)
+        name = shown_name("device", timeline.kinds("device", [event])[0], timeline.name(work), ascii=ascii)
+        start, end = timeline.span(work)
+        parts.append(f"starts {fit(name, 40, ascii=ascii)}, {format_ns(end - start)} (f)")
+    if around := module(timeline, place):
+        parts.append(f"in {printable(around.rpartition('/')[2])}")
+    if shapes := timeline.trace.host["input_shapes"][timeline.event(place)]:
+        parts.append(printable(str(shapes)))
+    return parts

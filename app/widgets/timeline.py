@@ -185,22 +185,14 @@ class TimelineWidget(Widget, can_focus=True):
 
     def _ruler(self) -> Strip:
         assert self.timeline is not None
-        text = drawing.ruler(
-            self.start - self.timeline.zero, self.end - self.timeline.zero, self.columns, ascii=self.ascii
-        )
-        cells = list(text)
-        begin, end = self.marks
-        for time, sign in ((begin, "["), (end, "]")):
-            if time is not None and 0 <= (at := min(self.column_of(time), self.columns)) <= self.columns:
-                cells[min(at, self.columns - 1)] = sign
-        self._point(cells)
+        zero, columns = self.timeline.zero, self.columns
+        text = drawing.ruler(self.start - zero, self.end - zero, columns, signs=self._signs(), ascii=self.ascii)
         left = formats.pad(formats.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
-        return Strip([Segment(left + "".join(cells), self._style("axis"))]).adjust_cell_length(
-            self.size.width, self._style("axis")
-        )
+        axis = self._style("axis")
+        return Strip([Segment(left + text, axis)]).adjust_cell_length(self.size.width, axis)
 
-    def _point(self, cells: list[str]) -> None:
-        """Shows where the cursor is, and in which direction what is selected lies out of sight."""
+    def _signs(self) -> dict[int, str]:
+        """Where the cursor is, or in which direction what is selected lies out of sight; over it the marks."""
         at = self.column_of(self.time)
         sign = "v" if self.ascii else "▼"
         if self.selected is not None and self.timeline is not None:
@@ -211,8 +203,11 @@ class TimelineWidget(Widget, can_focus=True):
                 at, sign = self.columns - 1, ">" if self.ascii else "▶"
             elif start < self.start:
                 at = 0
-        if 0 <= at < self.columns and cells[at] not in "[]":
-            cells[at] = sign
+        signs = {at: sign}
+        for time, mark in zip(self.marks, "[]", strict=True):
+            if time is not None and self.start <= time <= self.end:
+                signs[min(self.column_of(time), self.columns - 1)] = mark
+        return {column: sign for column, sign in signs.items() if 0 <= column < self.columns}
 
     def _scale(self) -> str:
         return f"{formats.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"

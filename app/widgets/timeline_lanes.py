@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tracetui.app import formats
 
 if TYPE_CHECKING:
-    from tracetui.analysis.timeline import Lane, Timeline
+    from tracetui.analysis.timeline import Timeline
+    from tracetui.analysis.timeline_lanes import Lane
 
 WHAT = {
     "steps": "steps",
