@@ -571,6 +571,17 @@ class TracetuiApp(App[None]):
         self._reload_views()
         self.refresh_lines()
 
+    def action_command_palette(self) -> None:
+        """Opens the palette, with a cursor that stands still: a blinking one sends bytes while nobody types."""
+        super().action_command_palette()
+        self.call_after_refresh(self._still_cursor)
+
+    def _still_cursor(self) -> None:
+        from textual.widgets import Input
+
+        for line in self.screen.query(Input):
+            line.cursor_blink = False
+
     def action_redraw(self) -> None:
         """Draws everything anew."""
         if redraw := getattr(self._driver, "redraw", None):

@@ -151,6 +151,7 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     row("cursor down", *[b"\x1b[B"] * 5)
     row("page down", b"\x1b[6~")
     row("palette open", b"\x10")
+    found["palette open and idle, per second"] = f"{line.idle():,.0f} B"
     line.press(b"\x1b")
     found["idle, per second"] = f"{line.idle():,.0f} B"
     if not rate:
