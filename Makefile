@@ -7,7 +7,7 @@ FOLDERS = analysis app collectors models parsers samples
 check: lint typecheck layers test
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto
 
 lint:
 	$(PYTHON) -m ruff check .
