@@ -247,7 +247,7 @@ def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
     found = {"run": {**report(open_path(folder, cache=False), sections=[])["run"], "captures": capture_rows(rows)}}
     for text in (report_text(found), report_markdown(found)):
         assert "Not read: " in text
-        assert "no such file" in text
+        assert "no such file" in " ".join(text.split())  # a long path breaks the line anywhere
 
 
 def test_a_scope_of_steps(folder):

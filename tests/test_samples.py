@@ -39,7 +39,7 @@ def test_the_readmes_set_up_is_what_ci_runs() -> None:
     commands = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("python3 -m venv")]
     assert len(commands) == 2
     assert commands[0].endswith("tracetui open --sample")
-    assert commands[1].endswith("-m pytest")
+    assert commands[1].endswith("-m pytest -n auto")
     assert "sed -n 2p" in (ROOT / ".ci" / "run").read_text()
 
 
