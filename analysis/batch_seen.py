@@ -95,11 +95,6 @@ def samples_copied(sel: Selection, sample_bytes: int) -> float | None:
     return total / sel.step_count / sample_bytes if total and sample_bytes else None
 
 
-def samples_in_flight(throughput_per_s: float, latency_ns: float) -> float:
-    """How many samples a step holds, by Little's law: what leaves per second times how long each takes."""
-    return throughput_per_s * latency_ns / 1e9
-
-
 def batch_in_name(name: str) -> int | None:
     """The batch that a file is named for: ``vim_tiny_fp32_bs4``, ``batch_8``."""
     found = _BATCH_IN_NAME.search(name)

@@ -74,8 +74,6 @@ class Conventions:
     """Whether the profiler's rows for stream and event waits count as device activity."""
     launch_calls: frozenset[str] | None = None
     """API calls in the launch statistics; None for every call that started device work."""
-    one_row_per_activity: bool = False
-    """Whether launch statistics hold a row per activity rather than one per call."""
     operator_kernels_only: bool = False
     """Whether the tensor-core share is of kernels whose launch carries an operator's `External id`."""
     operator_link: Literal["containment", "external_id"] = "containment"
@@ -118,6 +116,5 @@ HTA = Conventions(
     gaps_by_stream=True,
     synchronization_is_work=True,
     launch_calls=HTA_LAUNCHES,
-    one_row_per_activity=True,
 )
 """HolisticTraceAnalysis 0.6.1 with its rounding to whole microseconds disabled."""

@@ -161,22 +161,6 @@ LIMITS = {
 """What a limit of resident blocks is set by."""
 ALWAYS_PRINTED = ("limit_registers", "limit_shared", "limit_warps", "limit_blocks")
 """Limits without which the smallest is not known; barriers count since 2024."""
-DISPLAY_NAMES = {
-    "SpeedOfLight": "GPU Speed Of Light Throughput",
-    "SpeedOfLight_RooflineChart": "GPU Speed Of Light Throughput",
-    "PmSampling": "PM Sampling",
-    "ComputeWorkloadAnalysis": "Compute Workload Analysis",
-    "MemoryWorkloadAnalysis": "Memory Workload Analysis",
-    "MemoryWorkloadAnalysis_Chart": "Memory Workload Analysis",
-    "MemoryWorkloadAnalysis_Tables": "Memory Workload Analysis",
-    "SchedulerStats": "Scheduler Statistics",
-    "WarpStateStats": "Warp State Statistics",
-    "InstructionStats": "Instruction Statistics",
-    "LaunchStats": "Launch Statistics",
-    "WorkloadDistribution": "GPU and Memory Workload Distribution",
-    "SourceCounters": "Source Counters",
-}
-"""Rules name a section by its identifier, metrics by its title."""
 
 
 def by_column(column: str) -> Metric:

@@ -13,7 +13,7 @@ from tracetui.analysis.memory_peak import peaks
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
-CPU_TYPE, CUDA_TYPE = 0, 1
+CPU_TYPE = 0
 PEAK_COLUMNS = ("device_type", "device", "allocated")
 
 

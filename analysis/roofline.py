@@ -34,7 +34,6 @@ ABOVE = {
     "memory": "above the roof: what it reads was still in a cache, or is one number many times (expand)",
 }
 """What work told by shapes may have wrong."""
-ORIGINS = ("counters", "shapes")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Keys of kernels in a chart: of those that have a place there, the ones with most time."""
 SCHEMA = {
@@ -120,16 +119,6 @@ def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None, measur
     rows = [*_counter_points(launches, roofs), *_shape_points(work, roofs)]
     points = _lettered(rows)
     return Roofline(points, roofs, work, launches, _covered(sel, points["name"].to_list()))
-
-
-def of_launches(run: Run) -> Roofline:
-    """The roofline of what Nsight Compute measured alone, all reports of the run together."""
-    reports = run.of_kind("ncu")
-    trace = reports[0] if reports else run.main
-    roofs = peaks_of(run, trace)
-    frames = [launch_flops(report) for report in reports]
-    launches = pl.concat(frames) if frames else pl.DataFrame()
-    return Roofline(_lettered(list(_counter_points(launches, roofs))), roofs, pl.DataFrame(), launches, None)
 
 
 def _lettered(rows: list[dict[str, Any]]) -> pl.DataFrame:

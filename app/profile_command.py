@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tracetui.collectors.launch import Outcome, Tick
 
-STOPPED = 130
-
 
 def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
     """Makes the run, or each of a sweep's; the exit code and the folder to open.

@@ -30,7 +30,6 @@ class MergedRange:
     host_total_us: float = 0.0
     device_self_us: float = 0.0
     device_total_us: float = 0.0
-    gpu_ops: int = 0
 
     @property
     def label(self) -> str:
@@ -58,7 +57,6 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
         node.host_total_us += row["host_total_us"] or 0
         node.device_self_us += row["device_self_us"]
         node.device_total_us += row["device_total_us"]
-        node.gpu_ops += row["gpu_ops"]
     place = {key: number for number, key in enumerate(merged)}
     # merging can bring a child of a later path before an elder sibling of its parent
     order = sorted(merged, key=lambda key: [place.get(key[: depth + 1], len(place)) for depth in range(len(key))])
