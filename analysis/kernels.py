@@ -106,8 +106,8 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
         "stream",
         "device",
         step.alias("step"),
-        _size("grid"),
-        _size("block"),
+        size_text("grid"),
+        size_text("block"),
         "registers",
         "shared_memory",
         "occupancy_percent",
@@ -137,7 +137,7 @@ def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -
     spent = pl.col("duration")
     keys = ("name", "operator", "grid", "block", "registers", "shared_memory")
     table = (
-        rows.with_columns(_size("grid"), _size("block"))
+        rows.with_columns(size_text("grid"), size_text("block"))
         .group_by(keys)
         .agg(
             calls=pl.len().cast(pl.UInt32),
@@ -162,7 +162,7 @@ def _weighted(column: str) -> pl.Expr:
     return pl.when(weight.sum() > 0).then((pl.col(column) * pl.col("duration")).sum() / weight.sum())
 
 
-def _size(column: str) -> pl.Expr:
+def size_text(column: str) -> pl.Expr:
     """``4x384x1`` instead of three numbers."""
     parts = [pl.col(column).arr.get(axis).cast(pl.String) for axis in range(3)]
     return pl.concat_str(parts, separator="x").alias(column)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.exit_codes import DONE
-from tracetui.app.formats import cell_width, format_count, format_percent, format_us, printable
+from tracetui.app.formats import cell_width, format_count, format_percent, format_us
+from tracetui.app.text_diff import signed_time
 from tracetui.app.text_findings import finding_lines, finding_markdown
 from tracetui.app.text_report import finish, title
 from tracetui.app.text_table import GAP, WIDTH, Column, Page
@@ -213,7 +214,7 @@ def comparison_tables(found: Json, page: Page) -> list[Table]:
             ("less work", "work_removed_percent", format_percent),
             ("lost", "lost_percent", lambda v: "-" if v is None or v < 0 else format_percent(v)),
             ("kernels", "kernels_delta", lambda v: "-" if v is None else f"{v:+,.0f}"),
-            ("GPU", "gpu_delta_us", lambda v: _signed(v, page)),
+            ("GPU", "gpu_delta_us", lambda v: signed_time(v, page)),
         ]
         filled = [entry for entry in optional if any(row[entry[1]] is not None for row in rows)]
         columns = [
@@ -282,10 +283,6 @@ def _speedup(row: Json) -> str:
     return f"{row['speedup']:.2f}" + (f" ±{2 * error:.2f}" if error is not None else "")
 
 
-def _signed(us: float | None, page: Page) -> str:
-    return page.time(us) if us is None or us <= 0 else f"+{page.time(us)}"
-
-
 def _rate(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
@@ -297,10 +294,3 @@ def _flops(value: float | None) -> str:
         if value >= scale:
             return f"{value / scale:.2f} {unit}"
     return f"{value:.0f}"
-
-
-def problem_of(rows: Sequence[Json]) -> str:
-    """Why no point has a number, in words; empty where one has."""
-    if any(row["step_us"] is not None for row in rows):
-        return ""
-    return printable(next((row["problem"] for row in rows if row["problem"]), "no point has a step time"))

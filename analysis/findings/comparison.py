@@ -242,7 +242,7 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
         return None
     effects = pair.diff.waterfall.with_columns(together=pl.col("count_effect_ns") + pl.col("mean_effect_ns"))
     top = effects.filter(pl.col("together") != 0).head(MOST)
-    listed = [f"{name} {_signed(ns)}" for name, ns in top.select("category", "together").iter_rows()]
+    listed = [f"{name} {words.signed_ns(ns)}" for name, ns in top.select("category", "together").iter_rows()]
     count, mean = (float(effects[column].sum()) for column in ("count_effect_ns", "mean_effect_ns"))
     return Finding(
         "D11",
@@ -250,15 +250,17 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
         f"GPU work per step {'grows' if delta > 0 else 'shrinks'} by {words.ns(abs(delta))} "
         f"({100 * delta / before:+.1f} %): {', '.join(listed)}",
         tuple(
-            Evidence(name, f"{_signed(by_count)} by count, {_signed(by_mean)} by duration", "", Query("diff", row=name))
+            Evidence(
+                name,
+                f"{words.signed_ns(by_count)} by count, {words.signed_ns(by_mean)} by duration",
+                "",
+                Query("diff", row=name),
+            )
             for name, by_count, by_mean in top.select("category", "count_effect_ns", "mean_effect_ns").iter_rows()
         ),
-        f"{_signed(count)} from more or fewer calls {_signed(mean)} from longer or shorter ones = {_signed(delta)}",
+        f"{words.signed_ns(count)} from more or fewer calls {words.signed_ns(mean)} from longer or shorter ones "
+        f"= {words.signed_ns(delta)}",
         f"a change of more than {limits.change_percent:g} % of A's GPU time",
         "Where the count moved, look for what launches it; where the duration moved, at shapes, types and clocks.",
         impact_ns=max(delta, 0.0),
     )
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{words.ns(abs(ns))}"

@@ -238,16 +238,12 @@ def account(row: Row) -> str:
     if base.gpu_ns is not None and variant.gpu_ns is not None and base.step_ns and variant.step_ns:
         gpu = variant.gpu_ns - base.gpu_ns
         rest = variant.step_ns - base.step_ns - gpu
-        parts.append(f"GPU work {_signed(gpu)}, the rest of the step {_signed(rest)}")
+        parts.append(f"GPU work {words.signed_ns(gpu)}, the rest of the step {words.signed_ns(rest)}")
     if base.kernels is not None and variant.kernels is not None:
         parts.append(f"{variant.kernels - base.kernels:+,.0f} kernels")
     if base.busy_percent is not None and variant.busy_percent is not None:
         parts.append(f"GPU busy {words.percent(base.busy_percent)}, then {words.percent(variant.busy_percent)}")
     return "; ".join(parts)
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns > 0 else '-' if ns < 0 else ''}{words.ns(abs(ns))}"
 
 
 def _around(points: list[Point], point: Point) -> list[Point]:

@@ -12,6 +12,11 @@ def ns(value: float) -> str:
     return f"{value:.0f} ns" if size else "0 ns"
 
 
+def signed_ns(value: float) -> str:
+    """A difference of durations in ns with its sign: ``+1.23 ms``, ``-812 ns``."""
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{ns(abs(value))}"
+
+
 def percent(value: float) -> str:
     """A share: ``41.2 %``, two decimals below 10."""
     return f"{value:.1f} %" if abs(value) >= 9.995 else f"{value:.2f} %"
