@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.findings.engine import all_rules, find
+from judged import find
+
+from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.findings.facts import Facts
 from tracetui.parsers import Run, open_path
 

@@ -6,10 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from judged import find
 from sweep_maker import write_run
 
 from tracetui.analysis.findings import comparison
-from tracetui.analysis.findings.engine import find, limits_of
+from tracetui.analysis.findings.engine import limits_of
 from tracetui.analysis.findings.facts import Facts, Pair
 from tracetui.analysis.findings.rule import REGISTRY
 from tracetui.parsers import Run, open_path

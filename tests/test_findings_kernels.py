@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from judged import find
 
-from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.findings.facts import Facts, Pair
 from tracetui.analysis.findings.kernel_facts import ncu_command, speedup_ceiling
 from tracetui.parsers import open_path

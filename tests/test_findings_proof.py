@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from judged import find
 from made_run import facts_of
 
-from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.host import host_functions
 from tracetui.app import filters
 from tracetui.app.views import host, kernels, operators

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from judged import find
 from sweep_maker import write_sweep
 
 from tracetui.analysis.findings import sweep as rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.engine import find
 from tracetui.analysis.findings.rule import REGISTRY
 from tracetui.analysis.sweep import read_sweep
 from tracetui.app.cli import main

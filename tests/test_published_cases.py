@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import published_cases
-from judged import facts, fired, fires
-
-from tracetui.analysis.findings.engine import find
+from judged import facts, find, fired, fires
 
 
 def test_vim_on_orin_nano_ran_another_batch(tmp_path):
