@@ -240,7 +240,7 @@ async def test_what_is_too_much_for_the_clipboard_goes_to_a_file(tmp_path, monke
         assert app.clipboard == before
         written = tmp_path / "tracetui-host.tsv"
         assert written.stat().st_size > CLIPBOARD_LIMIT
-        assert str(written)[-20:] in lines(app)[-1] or "wrote" in lines(app)[-1]
+        assert "too much for the clipboard: wrote" in lines(app)[-1]
 
 
 async def test_the_view_is_saved_in_each_form(tmp_path, monkeypatch):
@@ -287,7 +287,7 @@ async def test_help_is_about_the_view():
 def test_help_names_every_key_of_the_tab(tab):
     from tracetui.app.screens import help_text
 
-    text = help_text(tab, (), ascii=False).plain
+    text = " ".join(help_text(tab, (), ascii=False).plain.split())
     for command in commands.in_tab(tab):
         assert command.title in text or command.shown.isdigit()
 
