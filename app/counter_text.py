@@ -14,7 +14,7 @@ _SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s"}
 HOW_TO = (
     "Nsight Compute's CSV fills this tab, opened alone or in one folder with a trace of the same program:\n\n"
     "ncu --set full --csv --page raw --log-file counters.csv PROGRAM\n\n"
-    "That replays every kernel many times: --launch-count 50 or --kernel-name regex:NAME keeps it short,\n"
+    "That replays every kernel many times: --launch-count 50 or --kernel-name regex:NAME keeps it short, "
     "--nvtx adds the ranges. A report is exported with\n\n"
     "ncu --import REPORT.ncu-rep --csv --page raw > counters.csv"
 )

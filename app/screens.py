@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.app import commands
-from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii
+from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,14 +71,21 @@ class TextScreen(ModalScreen[None]):
         self.query_one("#reader-text").scroll_relative(y=lines, animate=False)
 
 
-def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> Text:
+def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int = 80) -> Text:
     """The help page of a tab, made from the registry and its columns.
 
     Args:
         tab: the tab in view.
         columns: (title, what it means) of its table.
         ascii: no characters outside ASCII.
+        width: columns; what is longer goes on below its own first line.
     """
+
+    def entry(key: str, words: str) -> None:
+        first, *rest = wrapped(own(words), max(width - 17, 20)) or [""]
+        text.append(f"  {own(key):<14} {first}\n")
+        for line in rest:
+            text.append(f"{'':17}{line}\n")
 
     def own(words: str) -> str:
         return to_ascii(words) if ascii else words
@@ -93,17 +100,17 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool) -> T
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:
             names = ", ".join(commands.TITLES.values())
-            text.append(f"  {f'{digits[0]} to {digits[-1]}':<14} {names}\n")
+            entry(f"{digits[0]} to {digits[-1]}", names)
         for command in groups[group]:
             if not command.shown.isdigit():
-                text.append(f"  {own(command.shown):<14} {own(command.title)}\n")
+                entry(command.shown, command.title)
     if tab in commands.TABLES:
         text.append("What / understands\n", "bold")
         for example, meaning in FILTER_HELP:
-            text.append(f"  {example:<14} {meaning}\n")
+            entry(example, meaning)
         text.append("Columns\n", "bold")
         for title, about in columns:
-            text.append(f"  {own(title):<14} {own(about)}\n")
+            entry(title, about)
     text.rstrip()
     return text
 

@@ -66,15 +66,15 @@ def notes_text(session: Session, own: Own) -> Text:
     text = Text()
     for side, run in session.runs.items():
         for trace in run.traces:
-            _notes_of(text, side, trace, own)
+            _notes_of(text, f"{side.upper()}  " if "b" in session.runs else "", trace, own)
         for warning in run.warnings:
             text.append(own(f"   warning: {printable(warning)}\n"))
     return text
 
 
-def _notes_of(text: Text, side: Side, trace: Trace, own: Own) -> None:
+def _notes_of(text: Text, mark: str, trace: Trace, own: Own) -> None:
     source = trace.source
-    text.append(own(f"{side.upper()}  {printable(str(source.path))}\n"), "bold")
+    text.append(own(f"{mark}{printable(str(source.path))}\n"), "bold")
     text.append(
         f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
         f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"

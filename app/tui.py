@@ -474,7 +474,7 @@ class TracetuiApp(App[None]):
         view = self.view
         columns = view.columns_about() if view is not None else ()
         title = commands.TITLES[self.tab]
-        text = help_text(self.tab, columns, ascii=self.session.ascii)
+        text = help_text(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2)
         self.push_screen(TextScreen(f" Help: {title}", text))
 
     def action_notes(self) -> None:

@@ -57,7 +57,7 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
     """The table of kernels whose work is known."""
     covered = found.covered_percent
     notes = [f"{format_percent(covered)} of kernel time"] if covered is not None else []
-    notes += [] if with_counters or not found.points.height else ["from operators' shapes; ncu measures more"]
+    notes += [] if with_counters or not found.points.height else ["by operators' shapes, without ncu"]
     frame = found.points.with_columns(
         unknown_text=pl.col("unknown").list.join("; "),
         gflops=pl.col("achieved_flops") / 1e9,

@@ -10,6 +10,7 @@ from textual.widgets import Static
 from tracetui.analysis.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters_compared import compare, labels, reports_of
 from tracetui.analysis.counters_missing import not_collected
+from tracetui.analysis.kernels import size_text
 from tracetui.analysis.roofline import roofline
 from tracetui.analysis.roofline_counters import counts_flops
 from tracetui.app.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 
 NO_COUNTERS = f"No hardware counters here.\n\n{HOW_TO}"
 ONE_FILE = "One report is open.\n\nOpen several together to see them side by side:\n\ntracetui open A.csv B.csv"
-
-
-def _size(column: str) -> pl.Expr:
-    parts = [pl.col(column).arr.get(axis).cast(pl.String) for axis in range(3)]
-    return pl.concat_str(parts, separator="x").alias(column)
 
 
 class CountersView(TableView):
@@ -85,6 +81,8 @@ class CountersView(TableView):
     def footer_labels(self) -> dict[str, str]:
         """Without counters there is one table at most: the roofline of shapes."""
         labels = super().footer_labels()
+        if labels.get("table.next") == "launches" == labels.get("go.in"):
+            labels["table.next"] = "all launches"
         return labels if self._traces else labels | {"table.next": ""}
 
     @property
@@ -201,7 +199,7 @@ class CountersView(TableView):
                 )
                 for part in _files(self._launches())
             ]
-            table = pl.concat(tables).with_columns(_size("grid"), _size("block"), _advice())
+            table = pl.concat(tables).with_columns(size_text("grid"), size_text("block"), _advice())
             return tell_apart(table.sort("total_ns", "name", descending=[True, False], nulls_last=True))
 
         return self.session.cached("counter_kernels", work)
@@ -229,7 +227,7 @@ class CountersView(TableView):
         return Page(
             id="counter_launches",
             title=title,
-            frame=launches.with_columns(_size("grid"), _size("block"), _advice()),
+            frame=launches.with_columns(size_text("grid"), size_text("block"), _advice()),
             columns=self._columns(LAUNCHES),
             noun="launches",
             note=note,

@@ -112,6 +112,7 @@ class HostView(TableView):
             noun="functions",
             note=f"{selection.describe()} · own time, % of {base} · waits last",
             empty=nothing("host", selection.trace.info.kind),
+            alone=not selection.trace.host.height,
             key="name",
         )
 

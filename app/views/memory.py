@@ -108,7 +108,7 @@ class MemoryView(TableView):
         base = sel.describe() if part_of else "whole recording"
         if kind in OF:
             by = OF[kind]
-            share = f"% of {format_bytes(most.allocated)} at the peak" if most else ""
+            share = f"% of {format_bytes(most.allocated)}" if most else ""
             note = " · ".join(part for part in (share, base) if part)
             return Page(
                 id=f"memory_{by}", title=f"Held at the peak, {kind}", frame=cached(key, lambda: holders(sel, by, most)),
@@ -231,7 +231,7 @@ def _window(sel: Selection) -> tuple[int, int] | None:
 
 def _empty() -> Page:
     return Page(id="memory", title="Memory", frame=pl.DataFrame(), columns=HOLDERS["stack"], noun="holders",
-                empty=NO_MEMORY)  # fmt: skip
+                empty=NO_MEMORY, alone=True)  # fmt: skip
 
 
 def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:

@@ -67,6 +67,7 @@ class OperatorsView(TableView):
             if frame.height
             else "",
             empty=nothing("operators", selection.trace.info.kind),
+            alone=not frame.height,
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
             inside="" if by_shape else "kernels",
             key="name",

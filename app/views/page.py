@@ -35,6 +35,8 @@ class Page:
     """What Enter opens, for the footer; empty where it shows the details."""
     within: tuple[str, str] | None = None
     """Of a list of kernels: ("module", path) or ("operator", name) whose launches it counts; null for all."""
+    alone: bool = False
+    """Whether the other tables of the tab are known to be empty too, so that no key leads to them."""
     key: str = ""
     """The column that names a row uniquely, to find it again."""
 

@@ -143,6 +143,11 @@ class SweepView(TableView):
                 lines += chart(self._found, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
             above.update("\n".join(lines))
 
+    def footer_labels(self) -> dict[str, str]:
+        """Without a chart in view there is no other to choose."""
+        labels = super().footer_labels()
+        return labels | {"sweep.measure": ""} if self.has_class("-blank") else labels
+
     # --- in and out
 
     def action_drill(self) -> None:
@@ -262,8 +267,10 @@ def _ns(us: float | None) -> float | None:
 def _empty(why: str) -> Page:
     text = (
         f"{printable(why)}\n\n"
-        "tracetui profile MODEL --sweep batch=1,2,4 --repeats 3  makes one and opens it\n"
-        "tracetui open FOLDER                                    opens a folder of captures\n"
-        "tracetui sweep TABLE.csv                                reads a table"
+        "tracetui open FOLDER      opens a folder of captures\n"
+        "tracetui sweep TABLE.csv  reads a table\n\n"
+        "This makes one and opens it:\n"
+        "tracetui profile MODEL --sweep batch=1,2,4 --repeats 3"
     )
-    return Page(id="sweep_points", title="Sweep", frame=pl.DataFrame(), columns=NUMBERS, noun="points", empty=text)
+    return Page(id="sweep_points", title="Sweep", frame=pl.DataFrame(), columns=NUMBERS, noun="points", empty=text,
+                alone=True)  # fmt: skip

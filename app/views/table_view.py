@@ -175,15 +175,16 @@ class TableView(SavingView):
             labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
             if len(self._stack) > 1:
                 labels["go.back"] = "back"
-            if len(self.TABLES) > 1 and self._stack:
+            if len(self.TABLES) > 1 and state is not None and not state.page.alone:
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
-            if state.page.id in ("launches", "host_launches"):
+            timed = "at_ns" in state.page.frame.columns and not state.page.frame["at_ns"].is_null().all()
+            if state.page.id in ("launches", "host_launches") and timed:  # ncu knows durations only
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
-                labels["go.modules"] = "modules" if "module" in known or "range" not in known else "ranges"
+                labels["go.modules"] = "modules" if "module" in known else "ranges" if "range" in known else ""
             if len(self.TABLES) > 1 and len(self._stack) == 1:
                 labels["table.next"] = self._next_kind
             if state.page.inside == "":

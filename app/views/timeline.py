@@ -146,9 +146,9 @@ class TimelineView(View):
             return
         own, ascii = self.tui.own, self.session.ascii
         left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
-        left.append(
-            own(f"  {self._stretch(picture.start, picture.end)} of {format_ns(built.end - built.start)}"), "not bold"
-        )
+        shown = self._stretch(picture.start, picture.end)
+        whole = picture.start <= built.start and picture.end >= built.end
+        left.append(own(f"  {shown}{' · all' if whole else ' of'} {format_ns(built.end - built.start)}"), "not bold")
         if picture.lanes.hidden:
             left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
         self.query_one("#title", Line).show(left, self._count())

@@ -91,7 +91,9 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _title(column: Column) -> str:
-    return "Share" if column.title == "%" else column.title
+    if column.title != "%":
+        return column.title
+    return "Change" if column.kind == "change" else "Share"
 
 
 def _member(member: Mapping[str, object], *, ascii: bool) -> str:

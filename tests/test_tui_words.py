@@ -1,0 +1,90 @@
+"""What the screen says beside its numbers: keys that lead nowhere are not offered, words are not cut or wrong."""
+
+from __future__ import annotations
+
+import pytest
+from tui_pilot import opened, press, screen_text
+
+from tracetui.app import commands
+from tracetui.app.columns import Column
+from tracetui.app.screens import help_text
+from tracetui.app.widgets.detail_pane import detail_text
+
+
+def footer(app) -> str:
+    return screen_text(app).splitlines()[-1]
+
+
+@pytest.fixture
+def snapshot(shared_data):
+    return shared_data / "memory" / "gpt_memory_snapshot.pickle"
+
+
+@pytest.mark.parametrize("tab", ["operators", "sweep"])
+async def test_an_empty_tab_offers_no_other_empty_table(snapshot, tab):
+    async with opened(snapshot, tab=tab, cache=False) as (app, pilot):
+        assert " v " not in footer(app)
+        assert " L " not in footer(app)
+        await press(pilot, "7")
+        assert " v by range " in footer(app)
+
+
+@pytest.mark.parametrize(("tab", "said"), [("memory", "No memory in this recording."), ("host", "No host events")])
+async def test_without_a_kind_of_event_no_table_of_it_is_offered(shared_data, tab, said):
+    async with opened(shared_data / "ncu" / "vim_full_raw.csv.gz", tab=tab, cache=False) as (app, _):
+        assert said in screen_text(app)
+        assert " v " not in footer(app)
+
+
+async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline(shared_data):
+    async with opened(shared_data / "ncu" / "vim_full_raw.csv.gz", tab="kernels", cache=False) as (app, pilot):
+        assert " m " not in footer(app)
+        await press(pilot, "enter")
+        assert "Esc back" in footer(app)
+        assert "timeline" not in footer(app)
+        await press(pilot, "6")
+        assert "Enter launches  v all launches" in footer(app)
+
+
+async def test_launches_with_a_place_in_time_lead_there(shared_data):
+    path = shared_data / "nsys" / "vim_tiny_fp32_bs4.sqlite.gz"
+    async with opened(path, tab="kernels", cache=False) as (app, pilot):
+        assert " m ranges " in footer(app)
+        await press(pilot, "enter")
+        assert " t timeline " in footer(app)
+
+
+async def test_files_carry_a_letter_only_where_two_runs_are_open(shared_data):
+    paths = [shared_data / "chrome" / f"vim_tiny_fp{bits}_bs4.pt.trace.json.gz" for bits in (32, 16)]
+    for number, expected in ((1, False), (2, True)):
+        async with opened(*paths[:number]) as (app, pilot):
+            await press(pilot, "N")
+            lines = app.screen.text.splitlines()
+            assert lines[0].startswith("A  ") is expected
+            assert any(line.startswith("B  ") for line in lines) is expected
+
+
+async def test_the_timeline_says_how_much_of_it_is_shown(shared_data):
+    path = shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+    async with opened(path, tab="timeline") as (app, pilot):
+        assert "0.5-321.1 ms · all 320.6 ms" in screen_text(app).splitlines()[2]
+        await press(pilot, "w")
+        assert " ms of 320.6 ms" in screen_text(app).splitlines()[2]
+
+
+@pytest.mark.parametrize("width", [40, 58, 78])
+@pytest.mark.parametrize("tab", [tab for tab, _, _ in commands.TABS])
+def test_help_goes_on_below_its_own_first_line(tab, width):
+    lines = help_text(tab, [("GPU total", "time of all that was launched " * 5)], ascii=False, width=width).plain
+    for line in lines.splitlines():
+        assert len(line) <= width
+        assert line.startswith("  ") or line in {command.group for command in commands.COMMANDS} | {
+            "What / understands", "Columns",
+        }  # fmt: skip
+
+
+def test_details_do_not_call_a_change_a_share():
+    change = Column("delta_percent", "%", "change", width=6, about="difference, share of A's time")
+    share = Column("percent", "%", "percent", width=5, about="share of all kernel time")
+    assert "Change" in detail_text({"delta_percent": -7.5}, (change,), 80, ascii=False).plain
+    assert "Share" in detail_text({"percent": 7.5}, (share,), 80, ascii=False).plain
