@@ -30,10 +30,13 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
         return outcome.exit_code, outcome.folder
     if request.output.exists():
         raise ProfileError(f"{request.output}: exists already; give another --output, or remove it")
+    every = list(sweep.points(request, axes, repeats))
+    launch.find_programs(request)
+    for point in every:
+        launch.check_model(point.request)
     request.output.mkdir(parents=True)
     done: list[tuple[sweep.Point, str]] = []
     code = DONE
-    every = list(sweep.points(request, axes, repeats))
     for number, point in enumerate(every, 1):
         what = ", ".join(f"{name} {value}" for name, value in point.values.items()) or f"repeat {point.repeat}"
         _say(f"{number} of {len(every)}: {what}")
@@ -47,8 +50,14 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
 
 
 def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> None:
-    """Prints the commands, flag by flag, with the reason of each."""
+    """Prints the commands, flag by flag, with the reason of each.
+
+    Raises:
+        ProfileError: there is no such model, or it does not take these options.
+    """
     every = list(sweep.points(request, axes, repeats)) if axes or repeats > 1 else []
+    for each in [point.request for point in every] or [request]:
+        launch.check_model(each)
     one = every[0].request if every else request
     folder = one.output.absolute().with_name(one.output.name + ".partial")
     programs = {name: name for name in plan.needed_programs(one.tools)}

@@ -83,8 +83,7 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
         ProfileError: it could not even be begun; nothing is left.
     """
     programs = find_programs(request)
-    if request.entry is not None:
-        _check_model(request.entry, {**request.options, "device": request.device})
+    check_model(request)
     folder = RunFolder(request.output)
     folder.create()
     return _Run(request, folder, programs, tell).all()
@@ -99,12 +98,18 @@ def _same_gpu(seen: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, An
     return next((d for d in known if d.get("index") == at and d.get("name") in (None, seen.get("name"))), None)
 
 
-def _check_model(name: str, options: dict[str, Any]) -> None:
-    """Finds a mistyped name or option while there is nothing to clean up; needs no torch."""
+def check_model(request: ProfileRequest) -> None:
+    """Finds a mistyped name or option while there is nothing to clean up; needs no torch.
+
+    Raises:
+        ProfileError: there is no such model, or it does not take these options.
+    """
+    if request.entry is None:
+        return
     from tracetui.models import registry
 
     try:
-        registry.find(name).check(options)
+        registry.find(request.entry).check({**request.options, "device": request.device})
     except registry.ModelError as error:
         raise ProfileError(str(error)) from error
 

@@ -235,6 +235,26 @@ def test_a_dry_run_prints_commands_and_reasons_and_makes_nothing(tmp_path, capsy
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--sweep", "batch=1,2"], ["--sweep", "batch=1,2", "--dry-run"]])
+@pytest.mark.parametrize(
+    ("asked", "words"), [(["nope"], "no model 'nope'"), (["vim_tiny", "--ctx", "5"], "vim_tiny takes no 'ctx'")]
+)
+def test_what_no_model_takes_is_refused_before_anything_is_made(tmp_path, capsys, asked, words, more):
+    assert main(["profile", *asked, *more, "--output", str(tmp_path / "out")]) == 2
+    out, err = capsys.readouterr()
+    assert words in err
+    assert not out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_without_its_profiler_makes_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tracetui.collectors.launch.find_tool", lambda probe, name: None)
+    out = tmp_path / "out"
+    assert main(["profile", "mlp", "--tool", "nsys", "--sweep", "batch=1,2", "--output", str(out)]) == 2
+    assert "nsys is not on PATH" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_every_flag_has_a_reason():
     request = ProfileRequest(output=Path("out"), entry="mlp", tools=("torch", "nsys", "ncu", "memory"))
     for tool in request.tools:
