@@ -311,7 +311,7 @@ def test_the_tab_without_counters(shared_data: Path, size: tuple[int, int]) -> N
             await press(pilot, "6")
             text = screen_text(app)
             assert "Roofline" in text
-            assert "from operators' shapes" in text
+            assert "by operators' shapes" in text
             assert "FLOP/s ↑" in text
             assert "selective_scan_fwd_kernel" in text
             assert "FP32 66.9T" in text
