@@ -137,6 +137,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45),
+    *(
+        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
+                "Copy and save", "app.picture", where, frozenset({where}))
+        for where in ("overview", "timeline")
+    ),
     Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
             footer="pan", rank=12, palette=False),
     Command("timeline.right", "right,l,d", "l d →", "Pan to later", "Timeline", "pan(1)", "lanes", _TIMELINE,

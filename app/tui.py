@@ -477,6 +477,21 @@ class TracetuiApp(App[None]):
         text = help_text(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2)
         self.push_screen(TextScreen(f" Help: {title}", text))
 
+    def action_picture(self) -> None:
+        """Writes what the screen shows as an SVG, where there is no table to save in another form."""
+        if "a" not in self.session.runs or self.tab in commands.TABLES:
+            return
+        from tracetui.app import export
+
+        name = printable(self.session.runs["a"].name).replace("/", "_")
+        path = export.free_path(Path(f"{name}-{self.tab}.svg"))
+        try:
+            path.write_text(self.export_screenshot(title="tracetui"), encoding="utf-8")
+        except OSError as error:
+            self.say(f"{path}: {error.strerror or error}")
+        else:
+            self.say(f"wrote {path.resolve()}")
+
     def action_notes(self) -> None:
         """Shows what was skipped, repaired or missing."""
         if "a" not in self.session.runs:

@@ -88,3 +88,24 @@ def test_details_do_not_call_a_change_a_share():
     share = Column("percent", "%", "percent", width=5, about="share of all kernel time")
     assert "Change" in detail_text({"delta_percent": -7.5}, (change,), 80, ascii=False).plain
     assert "Share" in detail_text({"percent": 7.5}, (share,), 80, ascii=False).plain
+
+
+@pytest.mark.parametrize("tab", ["overview", "timeline"])
+async def test_a_picture_of_a_view_without_a_table(shared_data, tmp_path, monkeypatch, tab):
+    monkeypatch.chdir(tmp_path)
+    async with opened(shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz", tab=tab) as (app, pilot):
+        await press(pilot, "e", "e")
+        assert "wrote " in screen_text(app)
+    written = sorted(tmp_path.iterdir())
+    assert len(written) == 2
+    for path in written:
+        assert path.name.startswith(f"vim_tiny_fp32_bs4-{tab}")
+        assert "ProfilerStep#1" in path.read_text() if tab == "timeline" else "kernels" in path.read_text()
+
+
+async def test_a_picture_that_cannot_be_written_is_said(shared_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pathlib.Path.write_text", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "disk is full")))
+    async with opened(shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz") as (app, pilot):
+        await press(pilot, "e")
+        assert "disk is full" in footer(app)
