@@ -25,7 +25,7 @@ INTACT = {
     "truncated_no_closing.json": 33, "ts_dur_strings.json": 33, "uint64_overflow_id.json": 33,
     "unescaped_quote_in_name.json": 32,
 }  # fmt: skip
-"""Intact events by file, from the table in shared/data/README.md."""
+"""Intact events by file, as the recordings' own table has them."""
 
 
 def test_the_table_is_that_of_the_recordings(shared_data):

@@ -92,7 +92,7 @@ def test_a_convolution_is_told_by_the_operator_after_it() -> None:
 
 
 def test_the_scan() -> None:
-    """Batch 120, as the program of ``reference/cases.md`` really ran: 187 MB in that text."""
+    """Batch 120, as the program of the published case really ran: 187 MB in that text."""
     shapes = [[120, 768, 197], [384, 1, 4], [384], [44, 384], [384, 12], [192, 384], [], [384, 16]]
     found = of("MambaInnerFn", shapes, ["float"] * 8, kernel="scan")
     assert found is not None
