@@ -8,6 +8,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.app import commands
 from tracetui.app.columns import Column
 from tracetui.app.screens import help_text
+from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
 
 
@@ -109,3 +110,10 @@ async def test_a_picture_that_cannot_be_written_is_said(shared_data, tmp_path, m
     async with opened(shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz") as (app, pilot):
         await press(pilot, "e")
         assert "disk is full" in footer(app)
+
+
+@pytest.mark.parametrize("rule", ["V11", "K2", "F12"])
+def test_what_a_rule_looks_for_is_plain_text(rule):
+    text = abstention_text(rule, "something", 78).plain
+    assert "What   " in text
+    assert "`" not in text

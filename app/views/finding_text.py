@@ -43,7 +43,8 @@ def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -
     _add(text, "Needs", missing, width, ascii=ascii)
     if rule is not None:
         for number, paragraph in enumerate((inspect.getdoc(rule.look) or "").split("\n\n")):
-            _add(text, "" if number else "What", paragraph, width, ascii=ascii, indent=True)
+            plain = paragraph.replace("`", "")  # marks of the generated page, which this is not
+            _add(text, "" if number else "What", plain, width, ascii=ascii, indent=True)
     text.rstrip()
     return text
 
