@@ -159,6 +159,8 @@ class Run:
     def name(self) -> str:
         """What a person calls this run: the file or folder name without its suffixes."""
         name = self.path.name or str(self.path)
+        if name.startswith("repeat-"):  # of a point of a sweep, which has many of that name
+            name = f"{self.path.parent.name}/{name}"
         for suffix in (".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle"):
             name = name.removesuffix(suffix)
         return name
