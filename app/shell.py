@@ -236,6 +236,27 @@ class Shell(App[None]):
 
         return any((path / INDEX).is_file() for path in self._paths["a"])
 
+    def action_captures(self) -> None:
+        """Compares the files of the folder that was opened, as far as they are of this run's kind."""
+        if (run := self.session.runs.get("a")) is None:
+            return
+        files = tuple(trace.source.path for trace in run.traces)
+        others = tuple(other for other in self._beside if other[1] != files)
+        if len(others) == len(self._beside):  # it is none of those the folder held
+            others = run.others
+        if not others:
+            self.say("There is nothing to compare with: open the folder that holds all captures")
+            return
+        from tracetui.app.captures_screen import CapturesScreen
+
+        def chosen(paths: tuple[Path, ...] | None) -> None:
+            if paths and paths != files:
+                self.open_run("a", paths)
+
+        whole = replace(run, others=others)
+        ascii = self.session.ascii
+        self.push_screen(CapturesScreen(whole, self.session.scope, use_cache=self._keep_parsed, ascii=ascii), chosen)
+
     def _pick_run(self, run: Run) -> None:
         """The folder holds several runs: asks which."""
         from tracetui.app.screens import RunPicker
@@ -357,3 +378,20 @@ class Shell(App[None]):
         view = self._made("timeline")
         if isinstance(view, TimelineView):
             view.forget_marks()
+
+    def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts every tab to a stretch of time, or none; those out of sight compute when they are looked at.
+
+        Args:
+            window: start and end, ns on the trace's clock.
+            words: what the header says of it.
+        """
+        if window == self.session.scope.window:
+            return
+        self.session.restrict(window, words)
+        self._stale = {view.TAB for view in self._views() if view.is_mounted} - {"timeline"}
+        view = self.view
+        if view is not None and view.TAB in self._stale:
+            self._stale.discard(view.TAB)
+            view.reload()
+        self.refresh_lines()
