@@ -31,6 +31,8 @@ from pyte_screen import RECORDED, Emulator
 
 FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 PATIENCE_SECONDS = 40
+QUIET_SECONDS = 0.3
+"""How long nothing comes once a screen is painted."""
 QUESTION, ANSWER = b"\x1b[5n", b"\x1b[0n"
 OFF = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[<u", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?7h")
 
@@ -366,7 +368,21 @@ class Session:
             emulator.resize(columns, lines)
         ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.process.pid, signal.SIGWINCH)
+        self.painted_anew()
         self.same()
+
+    def painted_anew(self) -> None:
+        """Waits until Textual has written a whole screen and rests: only then may the size change again."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        cells, written = self.size[0] * self.size[1] // 2, self.raw.stat().st_size
+        rested_at = written
+        while True:
+            self.read(QUIET_SECONDS)
+            now = self.raw.stat().st_size
+            if now == rested_at and now - written > cells:
+                return
+            rested_at = now
+            assert time.monotonic() < deadline, "the screen was not painted anew"
 
     def ended(self) -> int:
         deadline = time.monotonic() + PATIENCE_SECONDS
