@@ -31,6 +31,8 @@ from pyte_screen import RECORDED, Emulator
 
 FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 PATIENCE_SECONDS = 40
+HIDDEN = ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TMUX", "COLUMNS", "LINES")
+"""What would tell the program something else than the pseudo-terminal does; pytest-xdist sets the last two."""
 QUIET_SECONDS = 0.3
 """How long nothing comes once a screen is painted."""
 QUESTION, ANSWER = b"\x1b[5n", b"\x1b[0n"
@@ -306,7 +308,7 @@ class Session:
         self.master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.modes = termios.tcgetattr(slave)
-        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TMUX")}
+        clean = {k: v for k, v in os.environ.items() if k not in HIDDEN}
         self.process = subprocess.Popen(
             [sys.executable, "-c", RECORDED, str(self.raw), "open", "--driver", "cells", *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
