@@ -87,7 +87,10 @@ class SmLimits:
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """The content of ``peaks.toml``."""
-    return tomllib.loads(files("tracetui.analysis").joinpath("peaks.toml").read_text(encoding="utf-8"))
+    content: dict[str, Any] = tomllib.loads(
+        files("tracetui.analysis").joinpath("peaks.toml").read_text(encoding="utf-8")
+    )
+    return content
 
 
 def sm_limits(device: DeviceInfo) -> SmLimits | None:
