@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tracetui.parsers import Cancelled, TraceError, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NCU = '"ID","Kernel Name","Block Size","Grid Size","Device","CC",{columns}\n'
 RAW = (
@@ -27,22 +22,6 @@ DETAILS = (
     + '"0","k","(1, 1, 1)","(2, 1, 1)","0","9.0","LaunchStats","","","","LaunchConfiguration","OPT",'
     '"Use more blocks","global","50"\n'
 )
-
-
-@pytest.fixture
-def tool(tmp_path, monkeypatch):
-    """Puts a program of this name on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    def put(name: str, script: str) -> Path:
-        program = folder / name
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        return program
-
-    return put
 
 
 @pytest.fixture

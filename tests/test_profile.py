@@ -34,22 +34,6 @@ esac
 
 
 @pytest.fixture
-def tool(tmp_path, monkeypatch):
-    """Puts a program of this name on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    def put(name: str, script: str) -> Path:
-        program = folder / name
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        return program
-
-    return put
-
-
-@pytest.fixture
 def nsys(tool, shared_data):
     recording = shared_data / "nsys" / "vim_tiny_fp32_bs4.sqlite.gz"
     return tool("nsys", NSYS.replace("RECORDING", str(recording)))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tracetui.parsers import allocator, categories
@@ -18,13 +15,13 @@ from tracetui.parsers.chrome.records import Collector, decode, split
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled
+from tracetui.parsers.parallel import in_order
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
     from pathlib import Path
 
     import polars as pl
@@ -37,7 +34,6 @@ ESCAPABLE = {"name", "stack", *XLA_TEXTS}
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of JSON text as it stands."""
 STREAMED = {"host", "device", "memory"}
-THREADS = min(4, os.cpu_count() or 1)
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
@@ -127,7 +123,7 @@ class Scanner:
         allocator.keep_chunks_in_heap()
         with ByteSource(self._path) as source:
             reader = ChunkReader(source)
-            for part in _in_order(reader):
+            for part in _scanned(reader):
                 if isinstance(part, Chunk):
                     self._collect(split(part.buffer[: part.end].tobytes(), part.position, self._tally))
                 else:
@@ -155,7 +151,7 @@ class Scanner:
             self._collector.add(position, event)
 
 
-def _in_order(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
+def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
     """Scans chunks on all cores, in file order; a chunk that the fast road can't take comes back as it is."""
 
     def work(chunk: Chunk) -> Part | Chunk:
@@ -164,20 +160,7 @@ def _in_order(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
         except Irregular:
             return chunk
 
-    if THREADS == 1:
-        yield from map(work, chunks)
-        return
-    pool = ThreadPoolExecutor(THREADS)
-    try:
-        waiting = deque["Future[Part | Chunk]"]()
-        for chunk in chunks:
-            waiting.append(pool.submit(work, chunk))
-            if len(waiting) > THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    return in_order(work, chunks)
 
 
 def _unescape(groups: dict[str, Columns]) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,12 +12,10 @@ from tracetui.parsers.nsys import careful, tables
 from tracetui.parsers.nsys.bulk import BulkReader, Unsuited
 from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import quoted
+from tracetui.parsers.parallel import in_order
 from tracetui.parsers.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-
     import polars as pl
 
     from tracetui.parsers.nsys.compact import Columns
@@ -34,7 +29,6 @@ RANGE_ROWS = 1 << 17
 """Rows read at once: few enough that their wide form is small beside the whole, enough to keep two cores busy."""
 LARGEST_TEMPORARY = 4 << 20
 """Larger blocks are columns of the whole, which must give their memory back when they go."""
-THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(slots=True)
@@ -101,7 +95,7 @@ def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) 
         batch = reader.read(task.query, task.first, task.last)
         return task, batch.height, task.event_table.convert(batch, shared)
 
-    for task, rows, columns in _in_order(work, tasks):
+    for task, rows, columns in in_order(work, tasks):
         read += rows
         stores[task.event_table.group].append(columns)
         done += task.rows
@@ -111,24 +105,6 @@ def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) 
             break
     allocator.release_freed()
     return Scan({group: store.finish() for group, store in stores.items()}, read, partial)
-
-
-def _in_order(work: Callable[[_Task], _Done], todo: list[_Task]) -> Iterator[_Done]:
-    """Does the tasks on all cores, in order."""
-    if THREADS == 1:
-        yield from map(work, todo)
-        return
-    pool = ThreadPoolExecutor(THREADS)
-    try:
-        waiting = deque["Future[_Done]"]()
-        for task in todo:
-            waiting.append(pool.submit(work, task))
-            if len(waiting) > THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _tasks(database: Database) -> list[_Task]:
