@@ -48,7 +48,7 @@ def main() -> None:
             worst = (reference(images) - logits).abs().max()
         print(f"{shape}: largest logit {logits.abs().max():.3g}, largest difference from the reference {worst:.2g}")
         cases.append({"shape": asdict(shape), "weights": weights, "images": images, "logits": logits.clone()})
-    versions = {**kernels.versions, "torch": torch.__version__, "gpu": torch.cuda.get_device_name()}
+    versions = {**kernels.versions, "torch": str(torch.__version__), "gpu": torch.cuda.get_device_name()}
     torch.save({"cases": cases, "versions": versions}, output)
     print(f"{output}: {output.stat().st_size:,} bytes, {versions}")
 
