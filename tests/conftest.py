@@ -22,10 +22,15 @@ SHARED = ROOT.parent / "shared" / "data"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps tests out of the user's cache."""
+def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps tests out of the user's cache, settings, and what was remembered."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRACETUI_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        for variable, name in (
+            ("TRACETUI_CACHE_DIR", "cache"),
+            ("TRACETUI_CONFIG_DIR", "config"),
+            ("TRACETUI_DATA_DIR", "data"),
+        ):
+            patch.setenv(variable, str(tmp_path_factory.mktemp(name)))
         yield
 
 
