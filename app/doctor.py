@@ -35,7 +35,7 @@ def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
     """Measures the GPU's roofs, keeps them for later reports, and prints them."""
     from tracetui.analysis.peaks_measured import keep
     from tracetui.analysis.roofline_words import PRECISIONS
-    from tracetui.app.charts.roofline import si
+    from tracetui.app.charts.roofline import rate
     from tracetui.collectors.measure import MeasureError, measure_peaks
 
     page = Page(ascii=ascii)
@@ -49,9 +49,9 @@ def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
         print(json.dumps(found, indent=2), flush=True)
         return DONE
     lines = page.paragraph(f"Measured on {found.get('device')}, the best of repeated runs:")
-    for name, rate in found["flops"].items():
-        lines.append(f"  {page.text(PRECISIONS.get(name, name)):<14}{si(rate)}FLOP/s")
-    lines.append(f"  {'memory':<14}{si(found['bandwidth'])}B/s")
+    for name, flops in found["flops"].items():
+        lines.append(f"  {page.text(PRECISIONS.get(name, name)):<14}{rate(flops, 'FLOP/s')}")
+    lines.append(f"  {'memory':<14}{rate(found['bandwidth'], 'B/s')}")
     for text in found.get("skipped") or []:
         lines += page.paragraph(f"Not measured: {text}")
     lines += page.paragraph(f"Kept in {path} for rooflines of runs on this GPU at this clock.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.roofline_words import AT_ROOF_PERCENT, PRECISIONS
-from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
+from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, si
 from tracetui.app.counter_blocks import Block
 from tracetui.app.formats import UNKNOWN, format_count, format_percent
 
@@ -48,13 +48,13 @@ def roofs_text(rows: Sequence[Json], roofs: Json) -> list[str]:
     """A sentence on the roofs in use, their ridges and sources; then what is not known."""
     used = main_precisions(rows)
     parts = [
-        f"{PRECISIONS[roof['precision']]} {si(roof['flops'])}FLOP/s ({roof['source']}"
+        f"{PRECISIONS[roof['precision']]} {rate(roof['flops'], 'FLOP/s')} ({roof['source']}"
         + (f", ridge {roof['ridge']:.3g} FLOP/byte)" if roof["ridge"] else ")")
         for roof in roofs["compute"]
         if roof["precision"] in used
     ]
     if roofs["bandwidth"] is not None:
-        parts.append(f"memory {si(roofs['bandwidth']['bytes'])}B/s ({roofs['bandwidth']['source']})")
+        parts.append(f"memory {rate(roofs['bandwidth']['bytes'], 'B/s')} ({roofs['bandwidth']['source']})")
     lines = [f"Roofs: {', '.join(parts)}."] if parts else []
     return lines + [f"Not known: {text}." for text in roofs["unknown"]]
 

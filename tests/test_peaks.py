@@ -261,8 +261,8 @@ def test_the_benchmark_measures_and_is_kept(
     assert kept["flops"]["tf32_tensor"] == pytest.approx(2 * 8192**3 / 0.0025)
     assert kept["flops"]["fp16_tensor"] == kept["flops"]["bf16_tensor"] == pytest.approx(2 * 8192**3 / 0.00125)
     assert kept["bandwidth"] == pytest.approx(2 * (1 << 30) / 0.001)
-    assert "FP32          50TFLOP/s" in said
-    assert "memory        2.15TB/s" in said
+    assert "FP32          50 TFLOP/s" in said
+    assert "memory        2.15 TB/s" in said
     trace = trace_on(name="NVIDIA H200", compute_capability="9.0", sm_count=132)
     assert peaks_of(None, trace).compute["tf32_tensor"].source == "measured"
 

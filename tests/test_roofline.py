@@ -314,7 +314,7 @@ def test_the_tab_without_counters(shared_data: Path, size: tuple[int, int]) -> N
             assert "by operators' shapes" in text
             assert "FLOP/s ↑" in text
             assert "selective_scan_fwd_kernel" in text
-            assert "FP32 66.9T" in text
+            assert "FP32 66.9 TFLOP/s" in text
 
     screen(drive)
 

@@ -124,7 +124,7 @@ class _Canvas:
         for column in range(max(start, 0), self.columns):
             self._put(line, column, "-" if self.ascii else "─", over=True)
         self._put(line, start, "+" if self.ascii else "╭", over=True)
-        label = f" {ceiling.label} {si(ceiling.flops)} "
+        label = f" {ceiling.label} {rate(ceiling.flops, 'FLOP/s')} "
         begin = self.columns - len(label)
         free = all(self.cells[line][column] in " -─" for column in range(max(begin, 0), self.columns))
         if begin > start and free:
@@ -132,7 +132,7 @@ class _Canvas:
 
     def name_slope(self) -> None:
         """The bandwidth, left of the slope where there is room, else right of it."""
-        text = f"{si(self.bandwidth)}B/s"
+        text = rate(self.bandwidth, "B/s")
         for line in range(self.lines // 4, self.lines):
             flops = self.y[1] * (self.y[0] / self.y[1]) ** (line / max(self.lines - 1, 1))
             column = round(self._column(flops / self.bandwidth))
@@ -202,7 +202,7 @@ class _Canvas:
 
 
 def si(value: float) -> str:
-    """``67.0T``, ``1.10P``, ``100G``: three digits at most."""
+    """``67T``, ``1.1P``, ``100G``: three digits at most."""
     for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)):
         if value >= 0.9995 * scale:
             number = value / scale
@@ -210,6 +210,13 @@ def si(value: float) -> str:
             text = f"{number:.{digits}f}"
             return (text.rstrip("0").rstrip(".") if digits else text) + unit
     return f"{value:.2g}"
+
+
+def rate(value: float, unit: str) -> str:
+    """``67 TFLOP/s``, ``4.8 TB/s``, ``1 FLOP/s``: a number, a space, the unit with its prefix."""
+    text = si(value)
+    prefix = text[-1] if text[-1].isalpha() else ""
+    return f"{text.removesuffix(prefix)} {prefix}{unit}"
 
 
 def _plain(value: float) -> str:
