@@ -26,7 +26,7 @@ KERNEL, MEMCPY, MEMSET, GRAPH = (schema.DEVICE_KINDS.index(kind) for kind in WOR
 STEP_MARK = "ProfilerStep"
 COLUMNS = (
     "kind", "name", "start", "duration", "device", "stream", "correlation", "external_id", "launch",
-    "occupancy_percent", "blocks_per_sm",
+    "occupancy_percent", "blocks_per_sm", "block",
 )  # fmt: skip
 
 

@@ -74,6 +74,8 @@ class Conventions:
     """Whether the profiler's rows for stream and event waits count as device activity."""
     launch_calls: frozenset[str] | None = None
     """API calls in the launch statistics; None for every call that started device work."""
+    failed_occupancy_is_zero: bool = False
+    """Whether an estimate of occupancy that the profiler could not make counts as the 0 that it wrote."""
     operator_kernels_only: bool = False
     """Whether the tensor-core share is of kernels whose launch carries an operator's `External id`."""
     operator_link: Literal["containment", "external_id"] = "containment"
@@ -99,6 +101,7 @@ TORCH_TB = Conventions(
     device_annotations=True,
     restart_empty_slots=True,
     drop_partial_tail=True,
+    failed_occupancy_is_zero=True,
     operator_kernels_only=True,
     operator_link="external_id",
     single_child_chains=False,

@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis import intervals, names
 from tracetui.analysis.activities import distinct
 from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.occupancy import estimated_occupancy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,8 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
     start, end = np.clip(kernels.start, *window), np.clip(kernels.end, *window)
     lasting = end - start
     blocks = _floats(kernels.frame["blocks_per_sm"])
-    occupancy = _floats(kernels.frame["occupancy_percent"])
+    told = kernels.frame if conventions.failed_occupancy_is_zero else kernels.frame.with_columns(estimated_occupancy())
+    occupancy = _floats(told["occupancy_percent"])
     rated = ~np.isnan(occupancy) & (occupancy >= 0) & (lasting > 0)
     with_blocks = blocks > 0
     tensor = names.matching(kernels.frame["name"], conventions.uses_tensor_cores)

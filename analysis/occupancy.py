@@ -11,10 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 if TYPE_CHECKING:
     from tracetui.analysis.peaks import SmLimits
 
 WARP = 32
+MOST_THREADS = 2048
+"""That an SM of any GPU since 2012 holds at most."""
 REGISTER_UNIT = 256
 """Registers that a warp gets are a multiple of it."""
 LIMITERS = ("blocks", "warps", "registers", "shared memory")
@@ -34,6 +38,20 @@ class Occupancy:
     """What allows the fewest blocks (`LIMITERS`), several where they tie."""
     limits: dict[str, int | None]
     """Blocks that each of `LIMITERS` allows; null where it sets no limit or is not known."""
+
+
+def estimated_occupancy() -> pl.Expr:
+    """The column ``occupancy_percent`` of device activities without the zeros of estimates that failed.
+
+    Kineto asks CUDA how many blocks an SM can hold and writes 0 where CUDA refuses, as it does for kernels that take
+    more shared memory than a launch gets unasked (nvjet, cuDNN's fused attention). A kernel that ran filled at least
+    ``min(1, blocks per SM)`` blocks' threads: where that alone rounds to 1 % or more, 0 means unknown.
+    """
+    size = pl.col("block").arr
+    threads = size.get(0).cast(pl.Int64) * size.get(1) * size.get(2)
+    least = 100 * pl.col("blocks_per_sm").clip(upper_bound=1) * threads / MOST_THREADS
+    failed = (pl.col("occupancy_percent") == 0) & (least >= 1)
+    return pl.when(~failed.fill_null(value=False)).then("occupancy_percent").alias("occupancy_percent")
 
 
 def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.findings import gain, hints, words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.kernel_facts import MOST, is_beside_timeline, short, stake
+from tracetui.analysis.findings.kernel_facts import MOST, attained, is_beside_timeline, short, stake
 from tracetui.analysis.findings.rule import Threshold, rule
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _LEAST = Threshold(5, "", "kernels that must agree", own=True)
     rests_on=("gpu", "shares"),
     thresholds={
         "hot_percent": Threshold(50, "%", "one kernel, of all kernel time: a hot spot"),
+        "attained_percent": Threshold(60, "%", "of its roof, from which on a hot spot runs as it should", own=True),
         "flat_percent": Threshold(40, "%", "ten kernels, of all kernel time: below it there is none", own=True),
     },
     advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
@@ -38,7 +39,8 @@ _LEAST = Threshold(5, "", "kernels that must agree", own=True)
 def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     """Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
 
-    The gain of a hot spot is what the step would shrink by if it vanished; of a flat profile none is claimed.
+    A hot spot that counters or the roofline show near its roof is how a healthy run looks, and only said. The gain of
+    a hot spot is what the step would shrink by if it vanished; of a flat profile none is claimed.
     Collectives, which wait for other ranks, do not count.
     """
     if is_beside_timeline(facts):
@@ -51,10 +53,13 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     hot = 100 * first["total_ns"] / whole
     if hot > limits.hot_percent and table.height > 1:
         found = stake(facts, [first["name"]], 0.0)
+        at_roof = attained(facts).get(first["name"])
+        healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
+        told = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
         return Finding(
             "K12",
-            found.severity,
-            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time",
+            "info" if healthy else found.severity,
+            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{told}",
             (
                 Evidence("share of the kernel time", hot, "%", Query("kernels", row=first["name"])),
                 Evidence("calls", first["calls"], "", Query("kernels", row=first["name"])),
@@ -62,7 +67,9 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             ),
             f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)}; without it: {found.why}",
             f"more than {words.percent(limits.hot_percent)} of the kernel time",
-            "Work on this kernel alone: its roofline and counters say how far it is from what the GPU can.",
+            "Code gains little more here: fewer operations, a lower precision or a smaller model."
+            if healthy
+            else "Work on this kernel alone: its roofline and counters say how far it is from what the GPU can.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
         )

@@ -183,7 +183,8 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
 
     Block slots, warps, registers and shared memory each allow so many blocks; the fewest count. It matters only where
     latency is the limit: kernels that counters or the roofline show near a roof are left alone, as are products that
-    hold tiles in registers by design unless they are far below their roof. A grid of less than one wave can't fill
+    hold tiles in registers by design: on tensor cores always, since their operands arrive by asynchronous copies, and
+    others unless they are far below their roof. A grid of less than one wave can't fill
     the SMs whatever the block allows: that is K4's. At most the time falls as the warps rise.
     """
     if is_beside_timeline(facts):
@@ -203,7 +204,9 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         is_slow = (
             classes[name] == "latency" if name in classes else at_roof is None or at_roof[0] < limits.attained_percent
         )
-        is_tiled = kernel_names.category(name) in _TILED and (at_roof is None or at_roof[0] >= limits.attained_percent)
+        is_tiled = kernel_names.category(name) in _TILED and (
+            at_roof is None or at_roof[0] >= limits.attained_percent or kernel_names.uses_tensor_cores(name)
+        )
         small = most.waves is not None and most.waves < 1
         if share < limits.share_percent or held >= limits.occupancy_percent or not is_slow or is_tiled or small:
             continue
