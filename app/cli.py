@@ -129,7 +129,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     from tracetui.app.profile_options import axes_of, request_of
     from tracetui.collectors.request import ProfileError
 
-    request = request_of(arguments, arguments.program, sys.argv)
+    request = request_of(arguments, arguments.program, ["tracetui", *sys.argv[1:]])
     axes = axes_of(arguments)
     try:
         if arguments.dry_run:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from tracetui.collectors.sweep import Axis
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
+ATTENTION = ("steps", "fused")
+_OPTIONS = (
+    "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
+    "seed",
+)  # fmt: skip
+"""What is given to the model where it was typed."""
 LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""
 
@@ -42,6 +48,9 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     what.add_argument("--ctx", type=_positive, metavar="N", help="tokens per sample")
     what.add_argument("--depth", type=_positive, metavar="N", help="layers")
     what.add_argument("--keep", type=_share, metavar="SHARE", help="share of the tokens kept at each reduction")
+    what.add_argument("--patch", type=_positive, metavar="PX", help="height and width of a patch of an image")
+    what.add_argument("--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped")
+    what.add_argument("--attention", choices=ATTENTION, help="of a GPT: three operations, or the fused one")
     what.add_argument("--dtype", choices=DTYPES, help="fp16 and bf16 through autocast")
     what.add_argument("--train", action="store_true", help="forward, backward and optimizer; else forward only")
     what.add_argument("--compile", action="store_true", help="through torch.compile")
@@ -110,10 +119,12 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         raise UsageError(f"no tool {unknown[0]!r}; there are {', '.join(TOOLS)} and all")
     if command and arguments.tool == "all":
         tools = tuple(tool for tool in tools if tool != "memory")
-    options = {
-        name: getattr(arguments, name)
-        for name in ("batch", "img_size", "ctx", "depth", "keep", "dtype", "data", "workers", "seed")
-    }
+    if command and "memory" in tools:
+        raise UsageError(
+            "--tool memory needs a model of tracetui's; in a program of your own call "
+            "torch.cuda.memory._record_memory_history() and _dump_snapshot(PATH)"
+        )
+    options = {name: getattr(arguments, name) for name in _OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
     options |= {name: True for name in ("train", "compile") if getattr(arguments, name)}
     if command and options:
@@ -210,6 +221,8 @@ def _window(text: str) -> tuple[float, float]:
 _AXES: dict[str, Callable[[str], Any]] = {
     "batch": _positive,
     "img_size": _positive,
+    "patch": _positive,
+    "attention": str,
     "ctx": _positive,
     "depth": _positive,
     "keep": _share,
@@ -225,6 +238,7 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     if not equals or name not in _AXES:
         raise argparse.ArgumentTypeError(f"{text!r} is no axis such as batch=1,2,4; there are {', '.join(_AXES)}")
     found = tuple(_AXES[name](value) for value in values.split(","))
-    if name == "dtype" and (unknown := [value for value in found if value not in DTYPES]):
-        raise argparse.ArgumentTypeError(f"no dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
+    known = {"dtype": DTYPES, "attention": ATTENTION}.get(name)
+    if known and (unknown := [value for value in found if value not in known]):
+        raise argparse.ArgumentTypeError(f"no {name} {unknown[0]!r}; there are {', '.join(known)}")
     return name, found

@@ -11,9 +11,10 @@ from typing import Any
 
 from tracetui.collectors import plan
 from tracetui.collectors.request import ProfileError
+from tracetui.parsers.run_manifest import FILE as MANIFEST
+from tracetui.parsers.run_manifest import LOG
 
 PARTIAL = ".partial"
-MANIFEST, LOG = "run.json", "log.txt"
 KINDS = {
     "trace.pt.trace.json.gz": "chrome",
     plan.NSYS_EXPORT: "nsys",
@@ -27,6 +28,8 @@ CHILD = "tracetui_child"
 """What the child's package is called there: a name that the user's own packages don't have."""
 _HERE = Path(__file__).resolve().parent
 _PIECE = 1 << 20
+_SAMPLES = "\x00samples"
+"""Stands for the samples until they are written; no JSON text holds it by chance."""
 
 
 class RunFolder:
@@ -71,7 +74,7 @@ class RunFolder:
         target = self.path / MANIFEST
         scratch = target.with_name(MANIFEST + PARTIAL)
         try:
-            scratch.write_text(json.dumps(manifest, indent=1) + "\n")
+            scratch.write_text(_text(manifest))
             scratch.replace(target)
         except OSError as error:
             why = "no space left on the disk" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
@@ -97,6 +100,24 @@ class RunFolder:
         shutil.rmtree(self.path / plan.PROGRAM / "__pycache__", ignore_errors=True)
         self.path.rename(self.final)
         return self.final
+
+
+def _text(manifest: dict[str, Any]) -> str:
+    """Indented for a person, but for the samples of the machine's state: a line each, without what is not known."""
+    power = manifest.get("power", {})
+    samples = power.get("during")
+    if not samples:
+        return json.dumps(manifest, indent=1) + "\n"
+    whole = json.dumps({**manifest, "power": {**power, "during": _SAMPLES}}, indent=1)
+    lines = ",\n   ".join(json.dumps(_known(sample), separators=(",", ":")) for sample in samples)
+    return whole.replace(json.dumps(_SAMPLES), f"[\n   {lines}\n  ]") + "\n"
+
+
+def _known(value: Any) -> Any:
+    """Without the keys that hold nothing."""
+    if isinstance(value, dict):
+        return {key: _known(held) for key, held in value.items() if held is not None}
+    return [_known(held) for held in value] if isinstance(value, list) else value
 
 
 def _described(path: Path, kind: str) -> dict[str, Any]:

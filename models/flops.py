@@ -120,7 +120,7 @@ def deit_cost(shape: DeitShape, batch: int, *, train: bool = False, output_bytes
 
 
 def gpt_cost(shape: GptShape, batch: int, *, train: bool = False, output_bytes_each: int = FP32) -> Cost:
-    """GPT, with whole attention matrices: the masked half is computed too.
+    """GPT, with whole attention matrices: the masked half counts too, also where a fused kernel leaves it out.
 
     Of the embedding, the forward pass reads the rows that the batch names: of random tokens so many different ones as
     may be expected.

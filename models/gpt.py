@@ -1,8 +1,8 @@
 """A decoder-only language model in the sizes of Stanford's CS336 (assignment 2), written so that its parts show.
 
 Attention is three separate operations in ranges of their own, as in that course: ``scaled dot product attention`` >
-``computing attention scores``, ``computing softmax``, ``final matmul``. Blocks: RMSNorm, attention with rotary
-positions; RMSNorm, MLP with GELU. No biases; the output has its own matrix.
+``computing attention scores``, ``computing softmax``, ``final matmul``; or PyTorch's fused one in the outer range.
+Blocks: RMSNorm, attention with rotary positions; RMSNorm, MLP with GELU. No biases; the output has its own matrix.
 
 Imports torch; `registry` imports this module when a model is built.
 """
@@ -41,7 +41,7 @@ def build(name: str, options: dict[str, Any]) -> Parts:
     """The network, and what a step of it needs."""
     shape = shape_of(name, options)
     return labelled(
-        Gpt(shape),
+        Gpt(shape, fused=options["attention"] == "fused"),
         RandomTokens(shape.ctx, shape.vocabulary, options["seed"]),
         lambda batch, train, each: gpt_cost(shape, batch, train=train, output_bytes_each=each),
     )
@@ -50,10 +50,10 @@ def build(name: str, options: dict[str, Any]) -> Parts:
 class Gpt(nn.Module):
     """Tokens (batch, ctx) to logits (batch, ctx, vocabulary)."""
 
-    def __init__(self, shape: GptShape) -> None:
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
         self.token_embeddings = nn.Embedding(shape.vocabulary, shape.width)
-        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.depth))
+        self.layers = nn.ModuleList(Block(shape, fused=fused) for _ in range(shape.depth))
         self.ln_final = RmsNorm(shape.width)
         self.lm_head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         each = shape.width // shape.heads
@@ -78,10 +78,10 @@ class Gpt(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each after a norm and beside a residual."""
 
-    def __init__(self, shape: GptShape) -> None:
+    def __init__(self, shape: GptShape, *, fused: bool) -> None:
         super().__init__()
         self.ln1 = RmsNorm(shape.width)
-        self.attn = CausalSelfAttention(shape)
+        self.attn = CausalSelfAttention(shape, fused=fused)
         self.ln2 = RmsNorm(shape.width)
         self.ffn = Mlp(shape)
 
@@ -94,9 +94,10 @@ class Block(nn.Module):
 class CausalSelfAttention(nn.Module):
     """Multi-head attention to what came before."""
 
-    def __init__(self, shape: GptShape) -> None:
+    def __init__(self, shape: GptShape, *, fused: bool) -> None:
         super().__init__()
         self.heads = shape.heads
+        self.fused = fused
         self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
         self.output = nn.Linear(shape.width, shape.width, bias=False)
         self.ranges = SILENT
@@ -114,6 +115,8 @@ class CausalSelfAttention(nn.Module):
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Tensor:
         within = self.ranges.within
         with within("scaled dot product attention"):
+            if self.fused:
+                return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
             with within("computing attention scores"):
                 scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
                 scores = scores.masked_fill(future, float("-inf"))

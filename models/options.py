@@ -8,6 +8,7 @@ from typing import Any
 from .errors import WrongOption
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
+ATTENTION = ("steps", "fused")
 COMMON = ("dtype", "device", "train", "compile", "workers", "seed")
 """What every model understands, besides batch."""
 COMMON_DEFAULTS: dict[str, Any] = {
@@ -24,6 +25,7 @@ WORDS = {
     "patch": "height and width of a patch, in pixels",
     "depth": "blocks of the model",
     "ctx": "tokens in a sequence",
+    "attention": "steps (scores, softmax and product, one after another) or fused (PyTorch's own)",
     "keep": "share of the tokens that each reduction keeps, above 0 and up to 1 (1: no reduction)",
     "reduction_loc": "blocks, counted from 0, in which tokens are dropped: 3,6,9",
     "dtype": "fp32, fp16 or bf16 (autocast), tf32",
@@ -70,7 +72,8 @@ def _checked(option: str, value: Any) -> Any:
         return _whole(option, value, _LEAST[option])
     if option in ("train", "compile"):
         return bool(value)
-    check = {"keep": _share, "reduction_loc": _blocks, "dtype": _dtype, "data": _data, "device": _device}[option]
+    check = {"keep": _share, "reduction_loc": _blocks, "attention": _attention, "dtype": _dtype, "data": _data,
+             "device": _device}[option]  # fmt: skip
     return check(option, value)
 
 
@@ -98,6 +101,12 @@ def _share(option: str, value: Any) -> float:
 def _blocks(option: str, value: Any) -> tuple[int, ...]:
     parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else list(value)
     return tuple(sorted({_whole(option, part, 0) for part in parts if part != ""}))
+
+
+def _attention(option: str, value: Any) -> str:
+    if value not in ATTENTION:
+        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(ATTENTION)}")
+    return str(value)
 
 
 def _dtype(option: str, value: Any) -> str:

@@ -177,8 +177,8 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
         f"GPT of CS336, width {width}, {depth} blocks, {heads} heads, vocabulary {shape.vocabulary:,}",
         shape.parameters,
         (),
-        _defaults(batch=4, ctx=shape.ctx, depth=depth),
-        ("batch", "ctx", "depth", *known_options.COMMON),
+        _defaults(batch=4, ctx=shape.ctx, depth=depth, attention="steps"),
+        ("batch", "ctx", "depth", "attention", *known_options.COMMON),
         gpt_cost(shape, 4),
     )
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracetui.parsers import run_manifest
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
@@ -106,13 +107,18 @@ def looks_like_trace(path: Path) -> bool:
     if name.endswith(_PICKLE_SUFFIXES):
         return all(key in _head(path) for key in _SNAPSHOT_KEYS[1:])
     if name.endswith(_TEXT_SUFFIXES):
-        return _kind(_head(path)) == "ncu"
+        return not _is_log_of_a_run(path) and _kind(_head(path)) == "ncu"
     if not name.endswith((".json", ".json.gz", ".gz")):
         return False
     try:
         return bool(_TRACE_LIKE.search(read_all(path, PEEK_BYTES)))
     except TraceError:
         return True
+
+
+def _is_log_of_a_run(path: Path) -> bool:
+    """Whether it is what the tools of `tracetui profile` printed, in which ncu's own lines stand too."""
+    return path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()
 
 
 def _head(path: Path) -> bytes:

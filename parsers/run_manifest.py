@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.run/1"
 FILE = "run.json"
+LOG = "log.txt"
+"""What the programs of a run printed."""
 STATUSES = ("running", "finished", "failed", "interrupted")
 MAX_BYTES = 64 << 20
 """A manifest with samples of a day stays below."""

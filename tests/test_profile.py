@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tracetui.analysis.findings import hints
 from tracetui.app.cli import main
 from tracetui.app.profile_options import split_command
 from tracetui.collectors import plan
@@ -21,6 +22,7 @@ from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers import open_path, run_manifest
+from tracetui.parsers.detect import looks_like_trace
 
 NSYS = """
 case "$1" in
@@ -292,3 +294,34 @@ def test_the_child_is_python_3_8():
 
     for file in (Path(plan.__file__).parent / "child").glob("*.py"):
         ast.parse(file.read_text(), feature_version=(3, 8))
+
+
+def test_samples_of_the_machine_s_state_are_a_line_each(tmp_path):
+    folder = RunFolder(tmp_path / "out")
+    folder.create()
+    sample = {"time_unix_ns": 1, "gpus": [{"index": 0, "clock_hz": 2, "power_mw": None}], "mode_id": None}
+    manifest = {"schema": "tracetui.run/1", "status": "finished", "power": {"before": None, "during": [sample] * 3}}
+    folder.write_manifest(manifest)
+    text = (folder.path / "run.json").read_text()
+    assert text.count('{"time_unix_ns":1,"gpus":[{"index":0,"clock_hz":2}]}') == 3
+    assert json.loads(text)["status"] == "finished"
+
+
+def test_a_rerun_leaves_out_where_the_first_run_went():
+    words = ["profile", "vim_tiny", "--output", "here", "--no-open", "--output=there", "--batch", "4"]
+    assert hints._without_place(words) == ["profile", "vim_tiny", "--batch", "4"]
+
+
+def test_the_memory_of_a_program_is_refused_before_anything_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", "--tool", "memory", "--", "python", "train.py"]) == 2
+    assert "_dump_snapshot" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_s_own_log_is_no_ncu_file(tmp_path):
+    said = "==PROF== Connected to process 7\n==PROF== Report: run.ncu-rep\n"
+    (tmp_path / "log.txt").write_text(said)
+    assert looks_like_trace(tmp_path / "log.txt")
+    (tmp_path / "run.json").write_text("{}")
+    assert not looks_like_trace(tmp_path / "log.txt")

@@ -11,6 +11,8 @@ import polars as pl
 from tracetui.analysis import names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tracetui.analysis.findings.facts import Facts
 
 _INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
@@ -89,7 +91,18 @@ def rerun(facts: Facts, *options: str) -> str:
     manifest = facts.manifest
     if manifest is None or "profile" not in manifest.identity.command or "--" in manifest.identity.command:
         return ""
-    return shlex.join([*manifest.identity.command, *options])
+    return shlex.join(["tracetui", *_without_place(manifest.identity.command[1:]), *options])
+
+
+def _without_place(words: Iterable[str]) -> list[str]:
+    """A command line without the folder it wrote to, which is taken now, and without what came after recording."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if not (skip or word == "--no-open" or word.startswith("--output")):
+            kept.append(word)
+        skip = word == "--output"
+    return kept
 
 
 def larger_batch(facts: Facts) -> str:
