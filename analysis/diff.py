@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.operators import operators
-from tracetui.analysis.selection import select
+from tracetui.analysis.selection import in_steps
 from tracetui.analysis.step_noise import module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.step_split import PARTS, step_split
 from tracetui.analysis.steps import step_slots
@@ -74,6 +74,8 @@ class Diff:
     """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
+    steps: tuple[int, int]
+    """By how many steps the numbers of A and of B were divided; 1 for a run without."""
     split: pl.DataFrame
     """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
@@ -88,7 +90,7 @@ def diff(a: Selection, b: Selection) -> Diff:
     noise of its per-step times (so are operators and modules by their GPU time); what has no noise, by no more than
     `SAME_PERCENT`. One over other types is changed.
     """
-    a, b = _in_steps(a), _in_steps(b)
+    a, b = in_steps(a), in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
     kernels = _paired(_kernels(a), _kernels(b))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in kernels["name"]], pl.String)
@@ -98,16 +100,9 @@ def diff(a: Selection, b: Selection) -> Diff:
         operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
         waterfall=_waterfall(a, b),
+        steps=(a.step_count, b.step_count),
         split=_split(a, b),
     )
-
-
-def _in_steps(sel: Selection) -> Selection:
-    """The selection without what lies outside its steps; as it is where the trace has none."""
-    if sel.by_steps or not sel.steps.height:
-        return sel
-    index = sel.steps["index"]
-    return select(sel.trace, replace(sel.scope, steps=(index.min(), index.max())))  # type: ignore[arg-type]
 
 
 def _step(a: Selection, b: Selection) -> StepDifference:

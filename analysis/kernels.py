@@ -11,6 +11,7 @@ from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, row_ids
 from tracetui.analysis.conventions import TRACETUI, Conventions
 from tracetui.analysis.module_tree import module_tree
+from tracetui.analysis.occupancy import estimated_occupancy
 from tracetui.analysis.scope_tree import scope_tree
 from tracetui.parsers import kernel_names
 
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 NOT_ATTRIBUTED = "(not attributed)"
 """What stands for the operator or module of kernels that belong to none."""
 
+PERCENT = pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum())
+"""Each row's share of the time of all."""
 _WEIGHTED = ("occupancy_percent", "blocks_per_sm")
 
 
 def kernel_rows(sel: Selection) -> pl.DataFrame:
     """The kernels in scope; a CUDA graph that the source recorded as one activity counts as one."""
-    return sel.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    return sel.device.filter(pl.col("kind").is_in(["kernel", "graph"])).with_columns(estimated_occupancy())
 
 
 def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -43,26 +46,7 @@ def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
 
 def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRACETUI) -> pl.DataFrame:
     """The table of `kernels` for some of the device rows; ``percent`` is of their own time."""
-    spent = pl.col("duration")
-    steps = spent.filter(pl.col("step").is_not_null()).sum()
-    table = (
-        rows.lazy()
-        .group_by("name")
-        .agg(
-            calls=pl.len().cast(pl.UInt32),
-            total_ns=spent.sum(),
-            in_steps_ns=steps if sel.trace.steps.height else pl.lit(None, pl.Int64),
-            mean_ns=spent.mean(),
-            median_ns=spent.median(),
-            min_ns=spent.min(),
-            max_ns=spent.max(),
-            std_ns=spent.std().fill_null(0.0),
-            registers=pl.col("registers").max(),
-            shared_memory=pl.col("shared_memory").max(),
-            **{column: _weighted(column) for column in _WEIGHTED},
-        )
-        .collect()
-    )
+    table = rows.lazy().group_by("name").agg(**sums(sel)).collect()
     raw = table["name"].cast(pl.String)
     distinct = raw.to_list()
     table = table.with_columns(
@@ -70,7 +54,7 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         pl.Series("short_name", [kernel_names.short_name(name) for name in distinct], pl.String),
         pl.Series("category", [kernel_names.category(name) for name in distinct], pl.String),
         pl.Series("tensor_cores", [conventions.uses_tensor_cores(name) for name in distinct], pl.Boolean),
-        percent=pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum()),
+        percent=PERCENT,
     )
     for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows)):
         table = table.join(owners, on="name", how="left")
@@ -79,6 +63,25 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
         "tensor_cores", "operator", "operators", "module", "modules", "range",
     ).sort("total_ns", "name", descending=[True, False])  # fmt: skip
+
+
+def sums(sel: Selection) -> dict[str, pl.Expr]:
+    """What is said of some launches together: the numbers of `kernels`."""
+    spent = pl.col("duration")
+    steps = spent.filter(pl.col("step").is_not_null()).sum()
+    return {
+        "calls": pl.len().cast(pl.UInt32),
+        "total_ns": spent.sum(),
+        "in_steps_ns": steps if sel.trace.steps.height else pl.lit(None, pl.Int64),
+        "mean_ns": spent.mean(),
+        "median_ns": spent.median(),
+        "min_ns": spent.min(),
+        "max_ns": spent.max(),
+        "std_ns": spent.std().fill_null(0.0),
+        "registers": pl.col("registers").max(),
+        "shared_memory": pl.col("shared_memory").max(),
+        **{column: _weighted(column) for column in _WEIGHTED},
+    }
 
 
 def operator_kernels(sel: Selection, name: str) -> pl.DataFrame:
@@ -97,7 +100,7 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
     rows = rows.filter(names.matching(rows["name"], name.__eq__))
     host = sel.trace.host
     launch = pl.Series(row_ids(rows["launch"]))
-    called = host.select(end=pl.col("start") + pl.col("duration"))["end"].gather(_or_null(launch))
+    called = host.select(end=pl.col("start") + pl.col("duration"))["end"].gather(or_null(launch))
     step = sel.trace.steps["index"].gather(rows["step"])
     return rows.select(
         "row",
@@ -115,7 +118,7 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
         (pl.col("start") - called).clip(lower_bound=0).alias("delay_ns"),
         operator_names(sel, rows).cast(pl.String).alias("operator"),
         _paths(sel, rows).alias("module"),
-        _ranges(sel, rows).select(_spelled().alias("range"))["range"],
+        range_names(sel, rows),
     )
 
 
@@ -168,7 +171,8 @@ def size_text(column: str) -> pl.Expr:
     return pl.concat_str(parts, separator="x").alias(column)
 
 
-def _or_null(rows: pl.Series) -> pl.Series:
+def or_null(rows: pl.Series) -> pl.Series:
+    """Row numbers with null in the place of those below 0."""
     return pl.select(pl.when(rows >= 0).then(rows)).to_series()
 
 
@@ -221,7 +225,7 @@ def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame
 
 def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
     number, table = path_numbers(sel, rows)
-    return table["path"].gather(_or_null(pl.Series(number)))
+    return table["path"].gather(or_null(pl.Series(number)))
 
 
 def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
@@ -232,8 +236,13 @@ def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
         from tracetui.analysis.projection import innermost
 
         # the frame's own column knows ranges that overlap only roughly; this is what the table of ranges counts by
-        around = _or_null(pl.Series(innermost(host, loose, rows)))
+        around = or_null(pl.Series(innermost(host, loose, rows)))
     return pl.DataFrame({"range": host["name"].gather(around), "domain": host["domain"].gather(around)})
+
+
+def range_names(sel: Selection, rows: pl.DataFrame) -> pl.Series:
+    """The innermost range around the launch of each device row, with its domain; null for none."""
+    return _ranges(sel, rows).select(_spelled().alias("range"))["range"]
 
 
 def _spelled() -> pl.Expr:
@@ -262,7 +271,7 @@ def _main_ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
 def _modules(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: who launched it in short, and all module paths."""
     number, table = path_numbers(sel, rows)
-    numbers = _or_null(pl.Series("number", number))
+    numbers = or_null(pl.Series("number", number))
     owners = _owners(rows.select("name", "duration", numbers), "number")
     owners = owners.with_columns(
         table["path"].gather(owners["number"]).alias("path"),

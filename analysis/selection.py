@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from tracetui.analysis.scope import Scope
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
-__all__ = ["Scope", "Selection", "select"]
+__all__ = ["Scope", "Selection", "in_steps", "select"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,14 @@ class Selection:
 def select(trace: Trace, scope: Scope | None = None) -> Selection:
     """Restricts a trace to a scope."""
     return Selection(trace, scope or Scope())
+
+
+def in_steps(sel: Selection) -> Selection:
+    """The selection without what lies outside its steps, for numbers per step; as it is where the trace has none."""
+    if sel.by_steps or not sel.steps.height:
+        return sel
+    index = sel.steps["index"]
+    return select(sel.trace, replace(sel.scope, steps=(index.min(), index.max())))  # type: ignore[arg-type]
 
 
 def _within(frame: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
