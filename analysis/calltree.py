@@ -110,7 +110,7 @@ def count(group: Ints, size: int) -> Ints:
     return np.bincount(group[group >= 0], minlength=size).astype(np.int64)
 
 
-def dense(codes: NDArray[np.uint32]) -> tuple[Ints, Ints]:
+def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
     """Numbers from 0 in place of codes, and the code of each number."""
     if not codes.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)

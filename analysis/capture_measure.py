@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import intervals
-from tracetui.analysis.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis import intervals, names
+from tracetui.analysis.calltree import NONE, add_up, count, dense, row_ids, stable_order
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.projection import EVER, NEVER, over_slices
 from tracetui.parsers import kernel_names
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from tracetui.analysis.intervals import Intervals, Ints
@@ -49,13 +50,9 @@ class Sums:
 
 def category_of(device: pl.DataFrame) -> pl.Series:
     """Each device row's kernel category, or its kind where it is no kernel."""
-    names = device["name"].cast(pl.String)
-    found = {text: kernel_names.category(text) for text in names.unique().drop_nulls().to_list()}
-    by_name = names.replace_strict(found, default="other", return_dtype=pl.String)
-    work = pl.DataFrame({"kind": device["kind"].cast(pl.String), "category": by_name})
-    return work.select(
-        pl.when(pl.col("kind").is_in(["kernel", "graph"])).then("category").otherwise("kind").alias("category")
-    ).to_series()
+    by_name = names.mapped(device["name"], kernel_names.category, "other").alias("category")
+    is_kernel = device["kind"].is_in(["kernel", "graph"])
+    return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String))
 
 
 class Measure:
@@ -65,7 +62,8 @@ class Measure:
         work = _launches(sel)
         steps = sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
         if not sel.trace.steps.height:
-            steps = _outermost(ranges.filter(pl.col("role") == "step"), ["process", "thread"]).select("start", "end")
+            steps = _outermost(_in_order(ranges.filter(pl.col("role") == "step"), ["process", "thread"]))
+            steps = steps.select("start", "end")
         self._count = steps.height
         self._steps = intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
         scope = self._steps if sel.by_steps else None
@@ -77,28 +75,33 @@ class Measure:
         self.ranges = ranges
         self._work = _by_process(work)
         inside = None if self._steps is None else pl.Series(_begun_in(self._steps, work["time"].to_numpy()))
-        self._in_steps = None if inside is None else work.filter(inside)
+        in_steps = None if inside is None else work.filter(inside)
+        self._step_work = None if in_steps is None else _by_process(in_steps)
+        self._step_launched = None if in_steps is None else int(in_steps["duration"].sum())
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
         """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
-        if self._steps is None or self._in_steps is None:
+        if self._steps is None:
             return None, None, None
-        return self._count, intervals.length(self._steps), int(self._in_steps["duration"].sum())
+        return self._count, intervals.length(self._steps), self._step_launched
 
     def sums(self, ranges: pl.DataFrame, size: int) -> Sums:
         """Adds up ranges by their column ``number``, from 0 to `size`."""
-        outermost = _outermost(ranges, ["process", "thread", "number"])
+        ranges = _in_order(
+            ranges.select("process", "thread", "number", "start", "end"), ["process", "thread", "number"]
+        )
+        outermost = _outermost(ranges)
         number = outermost["number"].to_numpy()
-        on_threads = _union(ranges, ["process", "thread", "number"])
+        on_threads = _union(ranges)
         start, end = on_threads["start"].to_numpy(), on_threads["end"].to_numpy()
         of_thread = on_threads["number"].to_numpy()
-        pieces = _union(ranges, ["process", "number"])
+        pieces = _union(_in_order(on_threads, ["process", "number"]))
         instances, host = count(number, size), add_up(of_thread, end - start, size)
         spent, calls, span = self._launched(pieces, self._work, size)
-        if self._steps is None or self._in_steps is None:
+        if self._steps is None or self._step_work is None:
             return Sums(instances, host, spent, calls, span)
         begun = _begun_in(self._steps, outermost["start"].to_numpy())
-        inside, _, _ = self._launched(pieces, _by_process(self._in_steps), size)
+        inside, _, _ = self._launched(pieces, self._step_work, size)
         return Sums(
             instances,
             host,
@@ -135,24 +138,54 @@ class Measure:
         return spent, calls, span
 
 
-def _outermost(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """The ranges that are not inside another one with the same values in `keys`."""
-    ordered = rows.sort(*keys, "start", "end", descending=[*(False for _ in keys), False, True])
-    reached = pl.col("end").cum_max().shift(1).over(keys)
-    at_its_end = (pl.col("start") == reached) & (pl.col("end") == reached)  # an instant, right behind another
-    return ordered.filter(reached.is_null() | (pl.col("end") > reached) | at_its_end)
+def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Ordered by ``group``, a number for each combination of values in `keys`, by start, then the longer first."""
+    group = np.zeros(rows.height, np.int64)
+    for key in keys:
+        number = _numbered(rows[key].to_numpy())
+        group = dense(group * (int(number.max(initial=0)) + 1) + number)[0]
+    order = stable_order(group)
+    start, end = rows["start"].to_numpy()[order], rows["end"].to_numpy()[order]
+    group = group[order]
+    behind = (group[1:] > group[:-1]) | (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))
+    if not behind.all():  # mostly they stand so thread by thread
+        again = np.lexsort((-end, start, group))
+        order, group = order[again], group[again]
+    return rows[order].with_columns(group=pl.Series(group, dtype=pl.Int64))
 
 
-def _union(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """The time that lies in at least one range of the same values in `keys`, as disjoint stretches."""
-    opens = pl.col("start") > pl.col("end").cum_max().shift(1).over(keys)
-    return (
-        rows.filter(pl.col("end") > pl.col("start"))
-        .sort(*keys, "start")
-        .with_columns(piece=opens.fill_null(value=True).cum_sum())
-        .group_by("piece", maintain_order=True)
-        .agg(*(pl.first(key) for key in keys), pl.first("start"), pl.max("end"))
-    )
+def _numbered(values: Ints) -> Ints:
+    """A whole number from 0, the same for the same value; only the stretches of a column that repeats are looked at."""
+    if not values.size or (int(values.min()) >= 0 and int(values.max()) < values.size):
+        return values
+    heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    number = np.unique(values[heads], return_inverse=True)[1].astype(np.int64)
+    return np.repeat(number, np.diff(np.append(heads, values.size)))
+
+
+def _keys(rows: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
+    """Of ranges in order, as whole numbers that also order the groups: starts, ends, and what is before the group."""
+    group, start, end = (rows[name].to_numpy() for name in ("group", "start", "end"))
+    clock = LaneClock(int(group[-1]) + 1 if group.size else 0, start, end)
+    return clock.key(group, start), clock.key(group, end), clock.floor(group)
+
+
+def _outermost(ordered: pl.DataFrame) -> pl.DataFrame:
+    """The ranges that are not inside another one of their group."""
+    start, end, floor = _keys(ordered)
+    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1])) if end.size else end
+    at_its_end = (start == reached) & (end == reached)  # an instant, right behind another
+    return ordered.filter(pl.Series((reached < floor) | (end > reached) | at_its_end, dtype=pl.Boolean))
+
+
+def _union(ordered: pl.DataFrame) -> pl.DataFrame:
+    """The time that lies in at least one range of its group, as disjoint stretches."""
+    lasting = ordered.filter(pl.col("end") > pl.col("start"))
+    if not lasting.height:
+        return lasting
+    start, end, _ = _keys(lasting)
+    first = np.concatenate(([0], np.flatnonzero(start[1:] > np.maximum.accumulate(end)[:-1]) + 1))
+    return lasting[first].with_columns(end=pl.Series(np.maximum.reduceat(lasting["end"].to_numpy(), first)))
 
 
 def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -180,7 +213,10 @@ def _launches(sel: Selection) -> pl.DataFrame:
 
 def _by_process(work: pl.DataFrame) -> dict[int, Launched]:
     found: dict[int, Launched] = {}
-    for (process,), rows in work.sort("process", "time", maintain_order=True).group_by("process", maintain_order=True):
+    for (process,), rows in work.group_by("process", maintain_order=True):
+        time = rows["time"].to_numpy()
+        if bool((time[1:] < time[:-1]).any()):
+            rows = rows[np.argsort(time, kind="stable")]
         start = rows["start"].to_numpy()
         by_category = {
             str(category): (part["time"].to_numpy(), np.concatenate(([0], np.cumsum(part["duration"].to_numpy()))))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE
 from tracetui.analysis.capture_measure import Measure, category_of
 from tracetui.analysis.operator_tree import device_work
@@ -103,22 +104,27 @@ def phases(sel: Selection) -> Phases:
     In a trace without steps, ranges that are called so (``train_step``) stand for them. Of Nsight Compute's captures,
     which have no host, ranges are known by the launches inside them alone.
     """
-    host = sel.trace.host.filter(pl.col("kind").is_in(["annotation", "dataloader"]))
-    host = host.filter(pl.col("style").is_null() | (pl.col("style") != "mark"))
+    host = (
+        sel.trace.host.lazy()
+        .filter(pl.col("kind").is_in(["annotation", "dataloader"]))
+        .filter(pl.col("style").is_null() | (pl.col("style") != "mark"))
+        .select("name", "domain", "process", "thread", "start", "duration", "sequence", "external_id")
+        .collect()
+    )
     if not host.height:
         return _of_counters(sel)
-    texts = host["name"].cast(pl.String).fill_null("")
     step_names = set(sel.trace.steps["name"])
-    distinct = texts.unique().to_list()
+    distinct = host["name"].unique().cast(pl.String).fill_null("").to_list()
     label = {text: _NUMBERED.sub("", text) if text in step_names else text for text in distinct}
     steps = {label.get(text, text) for text in step_names}
     operators = _operators(sel, host)
+    roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
+    role = names.mapped(host["name"], lambda text: roles[label[text]] or "", roles.get("") or "").replace({"": None})
     host = host.select(
         "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
-        label=texts.replace_strict(label, return_dtype=pl.String), domain=host["domain"].cast(pl.String).fill_null(""),
+        label=names.mapped(host["name"], label.__getitem__, ""), domain=names.mapped(host["domain"], str, ""),
     ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
-    roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
-    host = host.with_columns(role=pl.col("label").replace_strict(roles, return_dtype=pl.String))
+    host = host.with_columns(role=role)
     measure = Measure(sel, host)
     named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
     return Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis import names
+
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
-_LAUNCH = r"^(?:cuda|cu|hip|hsa)\w*Launch"
-_OF_THE_HOST = r"HostFunc"
+_LAUNCH = re.compile(r"^(?:cuda|cu|hip|hsa)\w*Launch")
+_OF_THE_HOST = "HostFunc"
 """``cudaLaunchHostFunc`` queues a function of the CPU."""
+_COLUMNS = ("name", "process", "thread", "start", "duration", "parent")
 
 
 def launch_calls(trace: Trace) -> pl.DataFrame:
     """The API calls that launch a kernel or a graph: host ``row``, name, process, thread, start, duration, parent."""
-    host = trace.host.with_row_index("row").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    names = host["name"].cast(pl.String)
-    host = host.with_columns(name=names)
-    chosen = pl.col("name").str.contains(_LAUNCH) & ~pl.col("name").str.contains(_OF_THE_HOST)
-    return host.filter(chosen).select("row", "name", "process", "thread", "start", "duration", "parent")
+    host = trace.host
+    chosen = names.matching(host["name"], lambda name: _LAUNCH.match(name) is not None and _OF_THE_HOST not in name)
+    chosen &= host["kind"].is_in(["runtime", "driver"]).to_numpy()
+    calls = host.select(_COLUMNS).with_row_index("row").filter(pl.Series(chosen))
+    return calls.with_columns(pl.col("name").cast(pl.String))
 
 
 def lost_launches(trace: Trace) -> pl.DataFrame:

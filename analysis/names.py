@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def mapped(names: pl.Series, word: Callable[[str], str], default: str) -> pl.Series:
+    """A text for each row's name; `default` for null."""
+    codes = names.cast(pl.Categorical).to_physical()
+    distinct = names.unique().drop_nulls().cast(pl.Categorical)
+    found = pl.Series([*(word(name) for name in distinct.cast(pl.String)), default], dtype=pl.String)
+    known = distinct.to_physical().to_numpy()
+    limit = int(known.max()) + 1 if known.size else 0
+    place = np.full(limit + 1, known.size, np.int64)
+    place[known] = np.arange(known.size)
+    return found.gather(place[codes.fill_null(limit).to_numpy()])
+
+
 def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which rows have a name for which `predicate` holds; null never does."""
     codes = names.cast(pl.Categorical).to_physical()

@@ -19,6 +19,7 @@ import polars as pl
 
 from tracetui.analysis import intervals, names
 from tracetui.analysis.activities import Activities, activities
+from tracetui.analysis.projection import lanes_of
 from tracetui.analysis.steps import step_slots
 
 if TYPE_CHECKING:
@@ -97,17 +98,20 @@ class Replay:
         spent = intervals.covered(alone, self.work.end - self.own, self.work.end)
         return np.where(chosen, np.minimum(spent, self.own), 0)
 
-    def saved_ns(self, chosen: Bools, *, factor: float = 0.0, fewer_launches: bool = False) -> int:
+    def saved_ns(
+        self, chosen: Bools, *, factor: float = 0.0, fewer_launches: bool = False, alone: Ints | None = None
+    ) -> int:
         """By how much the window would shrink if the chosen activities took `factor` of their time.
 
         Args:
             chosen: of `work`.
             factor: 0 for work that vanishes.
             fewer_launches: whether the host is spared their launches too.
+            alone: `exclusive` of them, where it is known.
         """
         if not chosen.any():
             return 0
-        spared = np.rint(self.exclusive(chosen) * (1 - factor)).astype(np.int64)
+        spared = np.rint((self.exclusive(chosen) if alone is None else alone) * (1 - factor)).astype(np.int64)
         host = self._spared_launches(chosen) if fewer_launches else np.zeros(chosen.size, np.int64)
         return max(self.window[1] - self.window[0] - self.length(spared, host), 0)
 
@@ -117,8 +121,8 @@ class Replay:
 
     def _spared_launches(self, chosen: Bools) -> Ints:
         """The host's cost of launches that start nothing but chosen work."""
-        kept = np.unique(self.launch[~chosen])
-        return np.where(chosen & ~np.isin(self.launch, kept), self.host_cost, 0)
+        kept = _marked(self.launch[~chosen], int(self.launch.max(initial=-1)))
+        return np.where(chosen & ~kept[self.launch], self.host_cost, 0)
 
     def saved_calls_ns(self, start: Ints, end: Ints, chosen: Bools) -> int:
         """By how much the window would shrink without these calls of the host and the chosen activities, ns."""
@@ -213,28 +217,39 @@ def _rows(sel: Selection, work: Activities, inside: Bools) -> Ints:
 
 def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]:
     """Per activity: its launch's part of the host's time; and the median time from one launch to the next."""
-    known = np.unique(launch[launch >= 0])
+    known = np.flatnonzero(_marked(launch, int(launch.max(initial=-1)))[:-1])
     cost = np.zeros(launch.size, np.int64)
     if not known.size:
         return cost, 0.0
     calls = sel.trace.host.select("process", "thread", "start", "duration")[known]
-    since = (
-        calls.with_columns(end=pl.col("start") + pl.col("duration"))
-        .select(pl.col("end") - pl.col("end").shift(1).over("process", "thread", order_by="start"))
-        .to_series()
-    )
+    since = _since_the_one_before(calls)
     passed = since.drop_nulls()
     median = float(passed.median()) if passed.len() else float(calls["duration"].median() or 0)  # type: ignore[arg-type]
     each = np.clip(since.fill_null(calls["duration"]).to_numpy(), 0, round(median))
-    first = np.flatnonzero((launch >= 0) & _is_first(launch))
-    cost[first] = each[np.searchsorted(known, launch[first])]
+    first = np.empty(int(launch.max()) + 2, np.int64)  # -1, no launch, has the spare entry at the end
+    first[launch[::-1]] = np.arange(launch.size - 1, -1, -1)  # of equal ones the last that is written stays
+    cost[first[known]] = each
     return cost, median
 
 
-def _is_first(values: Ints) -> Bools:
-    first = np.zeros(values.size, np.bool_)
-    first[np.unique(values, return_index=True)[1]] = True
-    return first
+def _marked(launch: Ints, highest: int) -> Bools:
+    """Which host rows up to the highest are among these; the last entry stands for -1, no launch."""
+    found = np.zeros(highest + 2, np.bool_)
+    found[launch] = True
+    return found
+
+
+def _since_the_one_before(calls: pl.DataFrame) -> pl.Series:
+    """From the end of the call before it on its thread to the end of each, ns; null for a thread's first."""
+    lane = lanes_of(calls)
+    start = calls["start"].to_numpy()
+    end = start + calls["duration"].to_numpy()
+    threads = calls.select(pl.struct("process", "thread").n_unique()).item()
+    if lane.size and threads == lane[-1] + 1 and bool(((start[1:] > start[:-1]) | (lane[1:] != lane[:-1])).all()):
+        since = pl.Series(np.append(0, end[1:] - end[:-1]))
+        return since.set(pl.Series(np.append(True, lane[1:] != lane[:-1])), None)
+    ends = calls.with_columns(end=pl.Series(end))
+    return ends.select(pl.col("end") - pl.col("end").shift(1).over("process", "thread", order_by="start")).to_series()
 
 
 def _waits(sel: Selection, work: Activities, window: tuple[int, int]) -> tuple[tuple[Ints, Ints], int]:

@@ -61,8 +61,9 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
         return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")
     mask = chosen(facts, rows)
     spent = facts.per_step(float(replay.work.end[mask].sum() - replay.work.start[mask].sum()))
-    alone = facts.per_step(float(replay.exclusive(mask).sum()) * (1 - factor))
-    gain = facts.per_step(replay.saved_ns(mask, factor=factor, fewer_launches=fewer_launches))
+    by_itself = replay.exclusive(mask)
+    alone = facts.per_step(float(by_itself.sum()) * (1 - factor))
+    gain = facts.per_step(replay.saved_ns(mask, factor=factor, fewer_launches=fewer_launches, alone=by_itself))
     what = f"{words.ns(spent)} of GPU time {hints.per(facts)}"
     if factor:
         what += f", {words.ns(alone)} of it saved"

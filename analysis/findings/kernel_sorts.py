@@ -57,11 +57,7 @@ def by_name(launched: pl.DataFrame, says: object) -> Bools:
 
 def categories(launched: pl.DataFrame) -> pl.Series:
     """The category of each launch."""
-    known = {name: kernel_names.category(name) for name in launched["name"].cast(pl.String).unique().drop_nulls()}
-    names_of: pl.Series = (
-        launched["name"].cast(pl.String).replace_strict(known, default="other", return_dtype=pl.String)
-    )
-    return names_of
+    return names.mapped(launched["name"], kernel_names.category, "other")
 
 
 def on_tensor_cores(facts: Facts) -> Bools:
@@ -160,12 +156,16 @@ class Attention:
 def attention(facts: Facts) -> Attention:
     """Looks for attention computed in steps: its scores are written to memory and read again for each."""
     launched = facts.launches
-    category = categories(launched).to_numpy()
+    of_name = categories(launched)
+    nothing = np.zeros(of_name.len(), np.bool_)
+    if not (of_name == "softmax").any():
+        return Attention(0, nothing, nothing)
+    category = of_name.to_numpy()
     operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
     log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
     log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
     back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
-    between, gemms = np.zeros(category.size, np.bool_), np.zeros(category.size, np.bool_)
+    between, gemms = nothing.copy(), nothing.copy()
     chains = 0
     lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
     for rows in lanes:
@@ -179,7 +179,7 @@ def attention(facts: Facts) -> Attention:
             if not back[on[at]]:
                 chains += 1
                 gemms[on[[first, last]]] = True
-    return Attention(chains, between if chains else np.zeros_like(between), gemms)
+    return Attention(chains, between if chains else nothing, gemms)
 
 
 def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, step: int) -> int | None:

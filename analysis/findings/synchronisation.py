@@ -18,6 +18,7 @@ from tracetui.analysis.findings.transfers import DTOH, copies, pageable_waits
 from tracetui.analysis.projection import enclosing, lanes_of, walk
 from tracetui.analysis.steps import step_slots
 from tracetui.analysis.whatif import WAITS
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
@@ -94,10 +95,12 @@ def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
             found[fits] = at[fits]
         at = np.where(real, parent[at], NONE)
     owner = np.where(asking != NONE, asking, inner)
-    named = host["name"].cast(pl.String)
-    call, around = named.gather(rows), named.gather(_or_null(_range_around(host, rows)))
+    named = host["name"]
+    call = named.gather(rows).cast(pl.String)
+    around = named.gather(_or_null(_range_around(host, rows))).cast(pl.String)
     with_range = pl.select(pl.concat_str(call, pl.lit(" in "), around)).to_series()
-    owners: pl.Series = pl.select(pl.coalesce(named.gather(_or_null(owner)), with_range, call)).to_series()
+    owned = named.gather(_or_null(owner)).cast(pl.String)
+    owners: pl.Series = pl.select(pl.coalesce(owned, with_range, call)).to_series()
     return owners
 
 
@@ -105,10 +108,20 @@ def _or_null(rows: Ints) -> pl.Series:
     return pl.select(pl.when(pl.Series(rows) >= 0).then(pl.Series(rows))).to_series()
 
 
+def _with_call(host: pl.DataFrame, calls: Ints) -> Ints:
+    """The ranges in which one of these calls of their thread begins: no other can be around one."""
+    ranges = np.flatnonzero((host["kind"] == "annotation").to_numpy())
+    lane, start = lanes_of(host), host["start"].to_numpy()
+    end = start[ranges] + host["duration"].to_numpy()[ranges]
+    clock = LaneClock(int(lane[-1]) + 1 if lane.size else 0, start, end)
+    begun = np.sort(clock.key(lane[calls], start[calls]))
+    first = np.searchsorted(begun, clock.key(lane[ranges], start[ranges]), side="left")
+    return ranges[first < np.searchsorted(begun, clock.key(lane[ranges], end), side="right")]
+
+
 def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
     """The innermost range around each call, -1 for none."""
-    ranges = np.flatnonzero((host["kind"] == "annotation").to_numpy())
-    rows = walk(host, np.concatenate((ranges, calls)))
+    rows = walk(host, np.concatenate((_with_call(host, calls), calls)))
     start = host["start"].to_numpy()[rows]
     above = enclosing(lanes_of(host)[rows], start, start + host["duration"].to_numpy()[rows])
     is_call = np.isin(rows, calls)

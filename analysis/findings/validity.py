@@ -97,7 +97,7 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     The GPU's clock is converted to the host's; where that goes wrong, kernels run before their launch, and every
     statement on who waits for whom is void. Compared is the start of each activity with the start of its API call.
     """
-    launched = facts.sel.device.filter(pl.col("launch").is_not_null() & pl.col("start").is_not_null())
+    launched = facts.sel.device.select("name", "launch", "start").drop_nulls(["launch", "start"])
     negative = sum(
         n.count for n in facts.trace.notes if "negative duration" in n.reason or "end before the start" in n.reason
     )
@@ -112,8 +112,8 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     title, row = f"{words.count(negative)} of {words.count(events)} events end before they begin", ""
     if early:
-        worst = launched.with_columns(ahead=ahead).sort("ahead", descending=True).row(0, named=True)
-        most, row = words.ns(worst["ahead"]), str(worst["name"])
+        worst = int(ahead.arg_max() or 0)
+        most, row = words.ns(ahead[worst]), str(launched["name"][worst])
         title = f"{words.percent(share)} of the launched work begins before its launch, up to {most}"
     return Finding(
         "V10",

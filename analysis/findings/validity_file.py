@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis import names
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
@@ -13,10 +15,11 @@ from tracetui.analysis.findings.rule import Threshold, rule
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.findings.rule import Limits
+    from tracetui.analysis.whatif import Bools
     from tracetui.parsers import Trace
     from tracetui.parsers.trace import Note
 
-NUMERIC = r"^\d+$"
+NUMERIC = re.compile(r"\d+")
 UNNAMED = ("", "(unknown)")
 CUT_SHORT = (
     "the compressed stream ends early",
@@ -50,8 +53,8 @@ def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     An nsys export keeps names as ids in other tables. Who does not join them gets "1173" for a kernel, finds no GEMM
     and no softmax, and may conclude that there is none. Counted per launch, and per NVTX or record_function range.
     """
-    kernels = facts.trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    ranges = facts.trace.host.filter(pl.col("kind") == "annotation")
+    kernels = facts.trace.device.lazy().filter(pl.col("kind").is_in(["kernel", "graph"])).select("name").collect()
+    ranges = facts.trace.host.lazy().filter(pl.col("kind") == "annotation").select("name").collect()
     if not kernels.height and not ranges.height:
         return Abstention("V12", "kernels or ranges")
     blank, numeric = _nameless(kernels), _numeric(kernels)
@@ -86,13 +89,17 @@ def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | Non
 
 
 def _nameless(rows: pl.DataFrame) -> pl.Series:
-    return rows.select(pl.col("name").cast(pl.String)).filter(pl.col("name").is_null() | pl.col("name").is_in(UNNAMED))[
-        "name"
-    ]
+    named: pl.Series = rows["name"]
+    return _texts(named, named.is_null().to_numpy() | names.matching(named, UNNAMED.__contains__))
 
 
 def _numeric(rows: pl.DataFrame) -> pl.Series:
-    return rows.select(pl.col("name").cast(pl.String)).filter(pl.col("name").str.contains(NUMERIC))["name"]
+    return _texts(rows["name"], names.matching(rows["name"], lambda name: NUMERIC.fullmatch(name) is not None))
+
+
+def _texts(named: pl.Series, chosen: Bools) -> pl.Series:
+    found: pl.Series = named.filter(pl.Series(chosen, dtype=pl.Boolean)).cast(pl.String)
+    return found
 
 
 @rule(

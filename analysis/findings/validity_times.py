@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import statistics
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis import names
 from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.rule import Threshold, rule
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
     from tracetui.analysis.findings.rule import Limits
 
-MODULE_LOADS = r"(?i)LibraryLoad|ModuleLoad"
+MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t for a two-sided interval of 95 % with 2 to 10 values; 2.0 stands for more."""
 
@@ -225,8 +227,9 @@ def _durations(facts: Facts) -> list[float]:
 
 def _loads(facts: Facts) -> tuple[int, int]:
     """How many calls load GPU code, and their time, ns; within steps where there are some."""
-    calls = facts.sel.host.filter(pl.col("kind").is_in(["runtime", "driver"]))
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains(MODULE_LOADS))
+    host = facts.sel.host
+    loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
+    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
     calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))
     steps = facts.step_ranges.frame
     if steps.height and calls.height:
