@@ -195,7 +195,7 @@ def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None
     """
     signs = signs or {}
     span = max(end - start, 1)
-    step = _round_step(span, columns)
+    step = round_step(span, columns)
     cells = [" "] * columns
     free = 0
     tick = "|" if ascii else "│"
@@ -213,7 +213,7 @@ def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None
     return "".join(cells)
 
 
-def _round_step(span: int, columns: int) -> int:
+def round_step(span: int, columns: int) -> int:
     """The distance of marks: 1, 2 or 5 times a power of ten."""
     wanted = max(span * 14 // max(columns, 1), 1)
     power = 1

@@ -13,9 +13,9 @@ from tracetui.analysis.modules import module_kernels
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.names import tell_apart
+from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
     )
 
 
-class KernelsView(TableView):
+class KernelsView(PicturedView):
     """One row per kernel name; copies and fills beside them."""
 
     TAB = "kernels"

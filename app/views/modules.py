@@ -11,9 +11,9 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.page import Page
 from tracetui.app.views.ranges import tree_page
-from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ HOST_COLUMNS = tuple(
 """Where nothing ran on a GPU."""
 
 
-class ModulesView(TableView):
+class ModulesView(PicturedView):
     """The module tree; the tree of ranges beside it, or in its place where the trace has no modules."""
 
     TAB = "modules"

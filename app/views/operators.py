@@ -9,9 +9,9 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
 from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import conventions
 from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
 """The numbers where nothing ran on a GPU."""
 
 
-class OperatorsView(TableView):
+class OperatorsView(PicturedView):
     """One row per operator name."""
 
     TAB = "operators"

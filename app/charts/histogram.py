@@ -1,0 +1,119 @@
+"""How launches spread over durations, as columns of text: the count upwards, the time to the right."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from tracetui.app.charts.lanes import EIGHTHS, round_step, time_label
+from tracetui.app.formats import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.distribution import Distribution
+
+MARKS = (("m", "median"), ("p", "p95"), ("x", "max"))
+"""On the axis, and what they mean."""
+SEVERAL = "*"
+"""Where two marks fall into one column."""
+LEAST_WIDTH, LEAST_HEIGHT = 30, 6
+FEWEST_BINS, MOST_BINS = 12, 120
+WIDEST_BAR = 6
+"""Columns of a bin where there are few."""
+
+
+def histogram(
+    found: Distribution, width: int, height: int, *, here: int | None = None, ascii: bool = False
+) -> list[str]:
+    """Rows of text, `height` of them, none wider than `width`; none where there is no room.
+
+    Args:
+        found: bins, as many as `bins_for` says or fewer.
+        width: columns of the whole chart.
+        height: rows of the whole chart: a title, the plot, its axis with marks, its times, what the marks mean.
+        here: a duration that the axis points at, ns.
+        ascii: no characters outside ASCII.
+    """
+    if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+        return []
+    rows, most = height - 4, max(found.counts)
+    margin = _margin(most)
+    across = min(max((width - margin - 1) // len(found.counts), 1), WIDEST_BAR)
+    room = across * len(found.counts)
+    side, corner, floor = ("|", "+", "-") if ascii else ("│", "└", "─")
+    titles = {0: f"{most:,}", rows - 1: "0"}
+    drawn = [f"launches, by duration{' (logarithmic)' if found.log else ''}"]
+    for row in range(rows):
+        cells = "".join(_cell(count, most, rows - 1 - row, rows, ascii=ascii) * across for count in found.counts)
+        drawn.append(f"{titles.get(row, ''):>{margin - 1}} {side}{cells}".rstrip())
+    axis = [floor] * room
+    marks = list(zip((sign for sign, _ in MARKS), (found.median_ns, found.p95_ns, found.max_ns), strict=True))
+    taken: set[int] = set()
+    for sign, value in marks:
+        at = _place(found, value, across)
+        axis[at] = SEVERAL if at in taken else sign
+        taken.add(at)
+    if here is not None:
+        axis[_place(found, here, across)] = "^" if ascii else "▲"
+    drawn.append(" " * margin + corner + "".join(axis))
+    drawn.append(" " * (margin + 1) + _times(found, across, room, ascii=ascii))
+    said = [(f"{sign} = {words}", value) for (sign, words), (_, value) in zip(MARKS, marks, strict=True)]
+    said += [("^" if ascii else "▲", here)] if here is not None else []
+    legend = " " * (margin + 1)
+    for words, value in said:
+        part = f"{words} {format_ns(value, ascii=ascii)}"
+        if len(legend) + len(part) <= width:
+            legend += f"{part}   "
+    drawn.append(legend)
+    return [row[:width].rstrip() for row in drawn]
+
+
+def bins_for(width: int, launches: int) -> int:
+    """How many bins a chart of this width can show of so many launches; few launches don't fill many."""
+    return max(min(width - _margin(launches) - 1, max(round(3 * launches**0.5), FEWEST_BINS), MOST_BINS), 1)
+
+
+def _margin(most: int) -> int:
+    return len(f"{most:,}") + 1
+
+
+def _cell(count: int, most: int, floor: int, rows: int, *, ascii: bool) -> str:
+    eighths = max(round(count * rows * 8 / most), 1 if count else 0)
+    part = min(max(eighths - floor * 8, 0), 8)
+    if ascii:
+        return " " if not part else "#" if part > 4 else "."
+    return EIGHTHS[part]
+
+
+def _place(found: Distribution, value: float, across: int) -> int:
+    """The middle of the columns of the bin that a duration is in."""
+    at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
+    return at * across + across // 2
+
+
+def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:
+    """Round times below the begin of the bins that hold them, as far as they have room."""
+    line = [" "] * room
+    for time, text in _round_times(found, room, ascii=ascii):
+        at = (bisect_right(found.edges, time) - 1) * across
+        clear = at + len(text) <= room and all(cell == " " for cell in line[max(at - 2, 0) : at + len(text) + 1])
+        if clear:
+            line[at : at + len(text)] = text
+    return "".join(line).rstrip()
+
+
+def _round_times(found: Distribution, room: int, *, ascii: bool) -> Iterator[tuple[int, str]]:
+    """Times worth a label, and the label; where the scale is logarithmic, powers of ten first."""
+    low, high = found.edges[0], found.edges[-1]
+    if not found.log:
+        step = round_step(high - low, room)
+        for time in range(-(-low // step) * step, high, step):
+            yield time, time_label(time, step, reach=high, ascii=ascii)
+        return
+    for leading in (1, 3, 2, 5):
+        power = 1
+        while leading * power < high:
+            if leading * power >= low:
+                yield leading * power, time_label(leading * power, leading * power, ascii=ascii)
+            power *= 10

@@ -1,0 +1,90 @@
+"""Charts of text: areas and sums are right, the width is kept, and ASCII means ASCII."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+
+from tracetui.analysis.distribution import distribution, p95_of
+from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
+from tracetui.app.formats import cell_width
+
+SPREADS = {
+    "normal": [round(random.Random(n).gauss(16_000, 150)) for n in range(500)],
+    "ticks": [32 * random.Random(n).randint(490, 511) + n % 2 for n in range(144)],
+    "microseconds": [1000 * random.Random(n).randint(3, 9) for n in range(60)],
+    "two humps": [10_000 + n for n in range(100)] + [900_000 + n for n in range(50)],
+    "an outlier": [5_000] * 400 + [5_032] * 30 + [2_000_000],
+    "two": [7, 8],
+    "from nothing": [0, 0, 5, 1000],
+    "long": [10**9 * n for n in range(1, 40)],
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+@pytest.mark.parametrize(("width", "height"), [(78, 9), (LEAST_WIDTH, LEAST_HEIGHT), (198, 14)])
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_histogram_holds_every_launch(name: str, width: int, height: int, ascii: bool) -> None:
+    values = SPREADS[name]
+    found = distribution(pl.Series(values), bins_for(width, len(values)))
+    assert found is not None
+    assert sum(found.counts) == len(values)
+    for low, high, count in zip(found.edges[:-1], found.edges[1:], found.counts, strict=True):
+        assert low < high
+        assert count == sum(low <= value < high for value in values)
+    assert found.max_ns == max(values)
+    assert found.median_ns == pl.Series(values).median()
+    lines = histogram(found, width, height, here=values[0], ascii=ascii)
+    assert len(lines) == height
+    assert all(cell_width(line) <= width for line in lines)
+    assert not ascii or "".join(lines).isascii()
+    plot = [line.partition("|" if ascii else "│")[2] for line in lines[1:-3]]
+    drawn = [any(row[at : at + 1].strip() for row in plot) for at in range(width)]
+    axis = lines[-3].partition("+" if ascii else "└")[2]
+    across = len(axis) // len(found.counts)
+    # a bin shows exactly where it holds something, however little
+    assert [drawn[at * across] for at in range(len(found.counts))] == [count > 0 for count in found.counts]
+    assert axis.count("^" if ascii else "▲") == 1
+
+
+def test_bars_are_as_high_as_their_counts() -> None:
+    found = distribution(pl.Series([10] * 8 + [20] * 4 + [30] * 2 + [40]), 40)
+    assert found is not None
+    assert [count for count in found.counts if count] == [8, 4, 2, 1]
+    lines = histogram(found, 60, 12)
+    heights = []
+    for row in zip(*(line.partition("│")[2].ljust(60) for line in lines[1:9]), strict=True):
+        eighths = sum(" ▁▂▃▄▅▆▇█".index(cell) for cell in row)
+        if eighths and (not heights or heights[-1] != eighths):
+            heights.append(eighths)
+    assert heights == [64, 32, 16, 8]
+
+
+def test_bins_are_no_narrower_than_the_clock_ticks() -> None:
+    """Durations that a clock of 32 ns gave fill the bins between the extremes without gaps."""
+    found = distribution(pl.Series([32 * n + n % 3 - 1 for n in range(500, 521) for _ in range(20)]), 100)
+    assert found is not None
+    assert set(found.counts) == {20}
+    assert len(found.counts) == 21
+
+
+def test_few_launches_have_no_distribution() -> None:
+    assert distribution(pl.Series([], dtype=pl.Int64), 10) is None
+    assert distribution(pl.Series([5]), 10) is None
+    assert distribution(pl.Series([5, 5, None]), 10) is None
+
+
+def test_the_95th_percentile_is_a_launch() -> None:
+    values = pl.Series(range(1, 101)).to_numpy()
+    assert p95_of(values) == 95
+    assert p95_of(values[:20]) == 19
+    assert p95_of(values[:1]) == 1
+
+
+def test_a_chart_without_room_is_none() -> None:
+    found = distribution(pl.Series([1, 2, 3]), 10)
+    assert found is not None
+    assert histogram(found, LEAST_WIDTH - 1, 20) == []
+    assert histogram(found, 80, LEAST_HEIGHT - 1) == []
