@@ -89,7 +89,8 @@ def _cell(count: int, most: int, floor: int, rows: int, *, ascii: bool) -> str:
 def _place(found: Distribution, value: float, across: int) -> int:
     """The middle of the columns of the bin that a duration is in."""
     at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
-    return at * across + across // 2
+    middle: int = at * across + across // 2
+    return middle
 
 
 def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:
