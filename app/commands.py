@@ -68,7 +68,6 @@ def _go(number: int, tab: str, title: str) -> Command:
 
 
 _MODULES = frozenset({"modules"})
-_PICTURED = frozenset({"kernels", "operators", "modules"})
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
@@ -128,12 +127,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("table.names", "n", "n", "Short or full names", "Table", "names", "view", TABLES, footer="names", rank=30),
     Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
             rank=20),
-    Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
-            "picture", "view", _PICTURED, rank=13),
-    Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
-            "launch_mark", "view", _PICTURED, rank=18),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
             rank=13, palette=False),
+    Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
+            "picture", "view", frozenset({"kernels", "operators", "modules"}), rank=13),
+    Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
+            "launch_mark", "view", frozenset({"kernels", "operators", "modules"}), rank=18),
     Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
             palette=False),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
