@@ -60,7 +60,9 @@ class SessionFacts(Facts):
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
-        """The Kernels tab's."""
+        """The Kernels tab's, where the steps launched all that it shows."""
+        if self.of_steps is not self.sel:
+            return kernels(self.of_steps)
         return self._session.cached("kernels", lambda: kernels(self._selection))
 
     @cached_property

@@ -31,6 +31,33 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
     return np.where(ordered[at] == wanted, by_key[at], NONE)
 
 
+def queued_before(launch: Ints, device: Ints, stream: Ints) -> Bools:
+    """Activities that were launched before the recording began, as work of the profiler's warm-up step often was.
+
+    A stream runs its work in the order of the launches: what ran on it before the first activity whose launch is
+    known, and has no launch itself, was queued before that one. Nothing is said of streams without any known launch,
+    nor of those that lack launches later too, for whatever reason.
+
+    Args:
+        launch: the launching call of each activity, in order of start.
+        device: the GPU of each.
+        stream: the stream of each.
+    """
+    queued: Bools = launch < 0
+    known = np.flatnonzero(~queued)
+    if known.size == launch.size:
+        return queued
+    lane = (device.astype(np.int64) << 32) | (stream.astype(np.int64) & 0xFFFFFFFF)
+    lanes, at = np.unique(lane[known], return_index=True)
+    found = np.minimum(np.searchsorted(lanes, lane[queued]), max(lanes.size - 1, 0))
+    lost = np.flatnonzero(queued)
+    if not lanes.size:
+        return queued & False
+    late = (lanes[found] != lane[lost]) | (lost > known[at][found])
+    queued[lost] = ~np.isin(lane[lost], lane[lost[late]])
+    return queued
+
+
 def external_ids_usable(correlation: Ints, external_id: Ints, null: int) -> bool:
     """Whether `External id` names an operator.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
-from tracetui.parsers import open_path
+from tracetui.parsers import links, open_path
 from tracetui.parsers.chrome.reader import read_chrome
 
 
@@ -24,7 +25,7 @@ def linked_percent(trace, column):
         ("deit_small_train_bf16_bs32.pt.trace.json.gz", 100, 0, 100),
         ("cudagraph_replay.trace.json.gz", 0, 0, 0),
         ("hta_trace_diff/control.json.gz", 98.29, 0, 100),  # External id is the correlation here
-        ("hta_trace_diff/test.json.gz", 91.48, 0, 100),  # the same, and CUDA graphs without a launch
+        ("hta_trace_diff/test.json.gz", 91.48, 0, 93.01),  # the same, and 614 activities of the step before
     ],
 )
 def test_share_of_kernel_time_with_a_home(recording, name, operator, module, step):
@@ -32,6 +33,32 @@ def test_share_of_kernel_time_with_a_home(recording, name, operator, module, ste
     assert linked_percent(trace, "operator") == pytest.approx(operator, abs=0.01)
     assert linked_percent(trace, "module") == pytest.approx(module, abs=0.01)
     assert linked_percent(trace, "step") == pytest.approx(step, abs=0.01)
+
+
+def test_what_was_queued_before_the_recording_is_in_no_step(recording):
+    """The correlation ids, which grow, confirm what the order on the stream says: all are below the first call's."""
+    trace = recording("chrome/hta_trace_diff/test.json.gz")
+    note = next(note for note in trace.notes if "queued before" in note.reason)
+    queued = trace.device.filter(pl.col("launch").is_null())
+    assert note.count == queued.height == 614
+    assert queued["step"].null_count() == queued.height
+    assert queued["correlation"].max() < trace.host["correlation"].min()
+
+
+def test_queued_before_against_plain_search():
+    chance = np.random.default_rng(5)
+    for _ in range(500):
+        count = chance.integers(0, 12)
+        launch = np.where(chance.random(count) < 0.5, -1, 3)
+        device, stream = chance.integers(-1, 2, count), chance.integers(-1, 3, count)
+        lanes = list(zip(device.tolist(), stream.tolist(), strict=True))
+        expected = []
+        for row in range(count):
+            mine = [other for other in range(count) if lanes[other] == lanes[row]]
+            known = [other for other in mine if launch[other] >= 0]
+            lost = [other for other in mine if launch[other] < 0]
+            expected.append(launch[row] < 0 and bool(known) and max(lost) < known[0])
+        assert links.queued_before(launch, device, stream).tolist() == expected
 
 
 def test_calls_that_never_return_do_not_swallow_the_modules(recording):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import polars as pl
 
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import Selection, select
+from tracetui.analysis.selection import Selection, in_steps, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,18 +71,24 @@ class Facts:
         return overview(self.sel, conventions_of(self.counters))
 
     @cached_property
+    def of_steps(self) -> Selection:
+        """`sel` without GPU work that no step of it launched; `sel` itself where all was or there are no steps."""
+        inside = in_steps(self.sel)
+        return self.sel if inside.device.height == self.sel.device.height else inside
+
+    @cached_property
     def kernels(self) -> pl.DataFrame:
-        """`analysis.kernels.kernels`: one row per kernel name."""
+        """`analysis.kernels.kernels` of the steps: one row per kernel name."""
         from tracetui.analysis.kernels import kernels
 
-        return kernels(self.sel)
+        return kernels(self.of_steps)
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """The kernels in scope, one row per launch (`schema.DEVICE` and ``row``), graphs included."""
+        """The kernels that the steps launched, one row each (`schema.DEVICE` and ``row``), graphs included."""
         from tracetui.analysis.kernels import kernel_rows
 
-        return kernel_rows(self.sel)
+        return kernel_rows(self.of_steps)
 
     @cached_property
     def operators(self) -> pl.DataFrame:

@@ -54,7 +54,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         device[name] = device[name][rows]
     steps = _steps(host)
     forward = _forward_operators(host, nesting, threads, flows)
-    linked = _link_device(host, device, nesting, lane, forward, external, steps)
+    linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
 
     return Trace(
         steps=steps,
@@ -192,7 +192,14 @@ def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Co
 
 
 def _link_device(
-    host: Columns, device: Columns, nesting: Nesting, lane: Ints, forward: Ints, external: bool, steps: pl.DataFrame
+    host: Columns,
+    device: Columns,
+    nesting: Nesting,
+    lane: Ints,
+    forward: Ints,
+    external: bool,
+    steps: pl.DataFrame,
+    tally: Tally,
 ) -> dict[str, Ints]:
     """The host rows that each device activity belongs to."""
     kind, parent = host["kind"], nesting.parent
@@ -224,6 +231,9 @@ def _link_device(
     step = np.searchsorted(start, when, side="right") - 1
     if start.size:
         step[when >= (start + steps["duration"].to_numpy())[step]] = NONE
+    before = links.queued_before(context, device["device"], device["stream"])
+    step[before] = NONE
+    tally.missing("launch of GPU work that was queued before the recording began", int(before.sum()))
     return {
         "launch": launch,
         "operator": operator,

@@ -240,6 +240,8 @@ def _linked(
 
     # in stretches, since what it takes to find rows is larger than they are
     list(pool.map(work, [slice(begin, begin + STRETCH) for begin in range(0, launch.size, STRETCH)]))
+    if "stream" in device:
+        linked["step"][links.queued_before(launch, device["device"], device["stream"])] = NONE
     return linked
 
 
