@@ -55,8 +55,9 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
             run_step()
             if number >= warmup:
                 marks.append(mark(spec["device"]))
-            if number == warmup + steps - 1:
-                synchronize(spec["device"])  # the last step's kernels would be cut otherwise
+            if number in (warmup - 1, warmup + steps - 1):
+                # the warm-up step's kernels would be recorded otherwise, and the last step's cut
+                synchronize(spec["device"])
             profiler.step()
             say(max(number + 1 - warmup, 0))
     return {
