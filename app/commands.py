@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
 from tracetui.app.exit_codes import UsageError
+from tracetui.app.theme import THEMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tracetui.app.keymap import Remapped
+
+UNBOUND = "no key"
+"""Stands for the keys of a command that has none: no terminal sends it."""
 
 TABS: tuple[tuple[str, str, str], ...] = (
     ("overview", "Overview", "Over"),
@@ -36,9 +46,9 @@ class Command:
     id: str
     """Stable name, as ``sort.next``."""
     keys: str
-    """Textual key names, separated by commas."""
+    """Textual key names, separated by commas; empty where only the palette offers it."""
     shown: str
-    """The key as a person reads it."""
+    """The keys as a person reads them."""
     title: str
     """What it does, in the help page and the palette."""
     group: str
@@ -58,12 +68,14 @@ class Command:
 
 
 def tab_key(number: int) -> str:
-    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter."""
-    return TAB_KEYS[number - 1]
+    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter, or the person's own."""
+    tab = TABS[number - 1][0]
+    shown = next((c.shown for c in COMMANDS if c.id == f"tab.{tab}"), "")
+    return shown.split()[0] if shown else ""
 
 
 def _go(number: int, tab: str, title: str) -> Command:
-    key = tab_key(number)
+    key = TAB_KEYS[number - 1]
     return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
 
 
@@ -73,7 +85,7 @@ _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
 _TIMELINE = frozenset({"timeline"})
 
-COMMANDS: tuple[Command, ...] = (
+DEFAULTS: tuple[Command, ...] = (
     *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
@@ -222,15 +234,45 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
     Command("app.suspend", "ctrl+z", "Ctrl+Z", "Back to the shell for a while; fg returns here", "Program",
             "suspend_process", "app"),
+    Command("app.theme", "", "", "Next theme", "Program", "next_theme", "app"),
+    *(
+        Command(f"theme.{name}", "", "", f"Theme: {about}", "Program", f"theme('{name}')", "app")
+        for name, about in THEMES.items()
+    ),
+    Command("app.low_bandwidth", "", "", "Low bandwidth on or off", "Program", "low_bandwidth", "app"),
     Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
 )  # fmt: skip
+"""With the keys they have unless a person gave them others."""
+
+COMMANDS = DEFAULTS
+"""With the keys they have: what footer, help and palette show."""
+
+
+def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
+    """Gives commands a person's own keys, for footer, help and palette; Textual needs what is returned.
+
+    Args:
+        wishes: keys by command id; none gives all their defaults.
+    """
+    global COMMANDS
+    from tracetui.app.keymap import Remapped, remap
+
+    remapped = remap(DEFAULTS, wishes) if wishes else Remapped(DEFAULTS, {}, ())
+    COMMANDS = remapped.commands
+    return remapped
+
+
+def key(id: str) -> str:
+    """The key of a command as a person reads it, for a text that speaks of it; ``Ctrl+P`` where it has none."""
+    shown = next((c.shown for c in COMMANDS if c.id == id), "")
+    return shown.split()[0] if shown else key("app.palette") if id != "app.palette" else "?"
 
 
 def bindings(where: str) -> list[BindingType]:
-    """The bindings of one kind of widget."""
+    """The bindings of one kind of widget, with their default keys: a person's own are laid over them by Textual."""
     return [
-        Binding(c.keys, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
-        for c in COMMANDS
+        Binding(c.keys or UNBOUND, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
+        for c in DEFAULTS
         if c.where == where
     ]
 
@@ -248,7 +290,7 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
         width: columns there are.
         labels: other words for some command ids; an empty one leaves it out.
     """
-    named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab)]
+    named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab) if c.shown]
     hints = sorted(((c.rank, c.shown.split()[0], label) for c, label in named if label), key=lambda hint: hint[0])
     # the last two (help and quit) always stay
     while len(hints) > 3 and sum(len(key) + len(label) + 3 for _, key, label in hints) > width:

@@ -13,12 +13,14 @@ def page() -> str:
         "",
         "Made from `app/commands.py` by `make screens`; `?` shows those of the view in front of you.",
         "",
+        "Keys can be changed ([settings](settings.md)); what has none is in the palette (`ctrl+p`).",
+        "",
     ]
     groups: dict[str, list[commands.Command]] = {}
-    for command in commands.COMMANDS:
+    for command in commands.DEFAULTS:
         groups.setdefault(command.group, []).append(command)
     for group, members in groups.items():
-        lines += [f"## {group}", "", "| Key | What it does | Where |", "|---|---|---|"]
+        lines += [f"## {group}", "", "| Key | What it does | Where | Action |", "|---|---|---|---|"]
         for command in members:
             where = (
                 "everywhere"
@@ -26,7 +28,8 @@ def page() -> str:
                 else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
             )
             shown = " ".join(f"`{key}`" for key in command.shown.split())
-            lines.append(f"| {shown} | {command.title} | {'tables' if command.tabs == commands.TABLES else where} |")
+            where = "tables" if command.tabs == commands.TABLES else where
+            lines.append(f"| {shown} | {command.title} | {where} | `{command.id}` |")
         lines.append("")
     lines += ["## What `/` understands", "", "| Filter | Keeps |", "|---|---|"]
     lines += [f"| `{example.replace('|', chr(92) + '|')}` | {meaning} |" for example, meaning in FILTER_HELP]

@@ -42,14 +42,14 @@ class EverythingProvider(Provider):
     async def discover(self) -> Hits:
         """What is offered before anything is typed: all commands."""
         for command in self._commands():
-            label = f"{command.title}  [{command.shown}]"
+            label = f"{command.title}  [{command.shown}]" if command.shown else command.title
             yield DiscoveryHit(self.tui.own(label).replace("[", "\\["), partial(self.tui.do, command), text=label)
 
     async def search(self, query: str) -> Hits:
         """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
         matcher = self.matcher(query)
         for command in self._commands():
-            label = self.tui.own(f"{command.title}  ({command.shown})")
+            label = self.tui.own(f"{command.title}  ({command.shown})" if command.shown else command.title)
             score = matcher.match(label)
             if score > 0:
                 yield Hit(score, matcher.highlight(label), partial(self.tui.do, command), text=label)

@@ -92,7 +92,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
 
     text = Text()
     groups: dict[str, list[commands.Command]] = {}
-    for command in commands.in_tab(tab):
+    for command in (command for command in commands.in_tab(tab) if command.shown):
         groups.setdefault(command.group, []).append(command)
     first = [group for group in ("Table", "Tree", "Diff") if group in groups]
     for group in [*first, *(group for group in groups if group not in first)]:

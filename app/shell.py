@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual.app import App
 from textual.containers import Container
 from textual.widgets import Static
 
@@ -18,8 +17,9 @@ from tracetui.app import commands, jobs, status
 from tracetui.app.exit_codes import UNREADABLE
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader, LoadProgress, explain
+from tracetui.app.preferences import Preferences
 from tracetui.app.session import Session, Side
-from tracetui.app.theme import DARK, theme_name
+from tracetui.app.settings import Settings
 from tracetui.app.widgets.lines import Footer, Line, TabBar
 from tracetui.app.words import KIND_NAMES
 
@@ -57,7 +57,7 @@ class Return(NamedTuple):
     """The tab that shows the rows."""
 
 
-class Shell(App[None]):
+class Shell(Preferences):
     """Header, tabs, the view, footer."""
 
     TITLE = "tracetui"
@@ -80,13 +80,13 @@ class Shell(App[None]):
         low_bandwidth: bool = False,
         cache: bool = True,
         driver_class: type[Driver] | None = None,
+        settings: Settings | None = None,
     ) -> None:
         # NO_COLOR is answered by a filter that is chosen here: with ANSI colours it takes them all away
         super().__init__(driver_class=driver_class, ansi_color=True if color == "never" else None)
         self.session = Session(tuple(paths[:1]), rank=rank, kind=source, filter=filter or "", ascii=ascii)
         if scope is not None:
             self.session.scope = scope
-        self.low_bandwidth = low_bandwidth
         self.exit_code = 0
         self._default_tab = not tab and len(paths) < 2
         self.tab = commands.find_tab(tab) if tab else "diff" if len(paths) > 1 else "overview"
@@ -100,8 +100,7 @@ class Shell(App[None]):
         """Tabs whose numbers are of another range than the one in force."""
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
-        self.register_theme(DARK)
-        self.theme = theme_name(color, low_bandwidth=low_bandwidth)
+        self.prefer(settings or Settings(), color=color, low_bandwidth=low_bandwidth)
 
     # --- the shell
 
@@ -154,8 +153,8 @@ class Shell(App[None]):
         return self._errors
 
     def on_key(self, event: Key) -> None:
-        """Any key takes the message away."""
-        self.query_one(Footer).say("")
+        """Any key takes the message away; one that does nothing here says where it does."""
+        self.say(self.elsewhere(event.key) if len(self.screen_stack) == 1 and "a" in self.session.runs else "")
 
     def on_resize(self, event: Resize) -> None:
         """The footer's keys depend on the width."""

@@ -1,36 +1,52 @@
-"""The user's own thresholds, and the rules they silenced: ``.tracetui.toml`` beside the recording or the work."""
+"""The user's own thresholds, and the rules they silenced: in the project's ``.tracetui.toml`` and in their own file.
+
+Both files hold settings of the screen too; what of them is about findings is read here.
+"""
 
 from __future__ import annotations
 
-import sys
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pathlib import Path
+from typing import Any
 
 FILE = ".tracetui.toml"
+USER_FILE = "config.toml"
+FOLDER_VARIABLE = "TRACETUI_CONFIG_DIR"
 
 
 @dataclass(frozen=True)
 class Config:
-    """What the file says; empty where there is none."""
+    """What the files say; empty where there is none."""
 
     thresholds: dict[str, float] = field(default_factory=dict)
     """By ``RULE.name``."""
     silenced: dict[str, str] = field(default_factory=dict)
     """The reason by rule id."""
     problems: tuple[str, ...] = ()
-    """What of the file could not be used, a line each."""
+    """What of the files could not be used, a line each."""
+
+
+def user_file() -> Path:
+    """The user's own file, whether it is there or not."""
+    if own := os.environ.get(FOLDER_VARIABLE):
+        return Path(own) / USER_FILE
+    from platformdirs import user_config_path
+
+    return user_config_path("tracetui", appauthor=False) / USER_FILE
+
+
+def find(*folders: Path) -> Path | None:
+    """The project's file: the first in these folders or in those above them."""
+    for folder in folders:
+        for place in (folder.absolute(), *folder.absolute().parents):
+            if (file := place / FILE).is_file():
+                return file
+    return None
 
 
 def load(*folders: Path) -> Config:
-    """The first file found in these folders or in those above them.
+    """What the user's file says, and over it, threshold by threshold and rule by rule, the project's.
 
     ::
 
@@ -39,20 +55,46 @@ def load(*folders: Path) -> Config:
 
         [silence]
         F1 = "fp32 is needed for the reference run"
+
+    Args:
+        folders: where the project's file is looked for, there and above.
     """
-    for folder in folders:
-        for place in (folder.absolute(), *folder.absolute().parents):
-            if (file := place / FILE).is_file():
-                return parse(file)
-    return Config()
+    own = user_file()
+    mine = parse(own) if own.is_file() else Config()
+    file = find(*folders)
+    if file is None:
+        return mine
+    project = parse(file)
+    return Config(
+        mine.thresholds | project.thresholds, mine.silenced | project.silenced, mine.problems + project.problems
+    )
+
+
+def read_toml(file: Path) -> tuple[dict[str, Any], str]:
+    """What a TOML file holds, and, where it can't be read, why in a line."""
+    import sys
+
+    # imported here: most people have no such file
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8")), ""
+    except UnicodeDecodeError:
+        return {}, f"{file}: is not UTF-8 text"
+    except OSError as error:
+        return {}, f"{file}: {error.strerror or error}"
+    except (ValueError, RecursionError) as error:
+        return {}, f"{file}: {error}".replace("\n", " ")
 
 
 def parse(file: Path) -> Config:
     """One file; what of it can't be used is said, the rest holds."""
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return Config(problems=(f"{file}: {error}",))
+    content, problem = read_toml(file)
+    if problem:
+        return Config(problems=(problem,))
     problems: list[str] = []
     thresholds: dict[str, float] = {}
     for name, value in _table(content, "thresholds", file, problems).items():
