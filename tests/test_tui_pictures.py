@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
 
 from tests.sample_runs import FP32
-from tests.tui_pilot import opened, press, screen_text
+from tests.tui_pilot import opened, press, screen_text, settle
+from tracetui.app import tree_rests
+from tracetui.app.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from textual.app import App
+
+    from tracetui.app.widgets.tree_table import TreeTable
 
 
 def screen(drive: Callable[[], Awaitable[None]]) -> None:
@@ -85,5 +94,76 @@ def test_the_keys_say_where_they_lead_where_they_lead_nowhere() -> None:
             assert "Enter on a kernel opens" in screen_text(app)
             await press(pilot, "L")
             assert "Enter on a kernel opens" in screen_text(app)
+
+    screen(drive)
+
+
+def tree(app: App[Any]) -> TreeTable:
+    return app.view.table  # type: ignore[attr-defined,no-any-return]
+
+
+def small_tree() -> pl.DataFrame:
+    """A root with twelve children, nine of them below 0.5 % (sum 1.8 %); the last has a child."""
+    rows = [("root", 0, 100.0, 1000)]
+    for number in range(12):
+        share = 30.0 if number % 4 == 0 else 0.2
+        rows.append((f"child_{number}", 1, share, int(share * 10)))
+        if number == 11:
+            rows.append(("grandchild", 2, 0.1, 1))
+    return pl.DataFrame(rows, schema=["name", "depth", "percent", "device_total_ns"], orient="row")
+
+
+def test_small_siblings_stand_behind_one_row() -> None:
+    frame = small_tree()
+    rests = tree_rests.find(frame, {-1: [0], 0: list(range(1, 13)), 12: [13]})
+    assert [(rest.parent, len(rest.rows)) for rest in rests] == [(0, 7)]
+    shown = {row for row in range(1, 13) if row not in rests[0].rows}
+    assert {frame["percent"][row] for row in shown} == {30.0, 0.2}
+    assert len(shown) == 5
+    last = tree_rests.added(frame, rests, adds=True).row(-1, named=True)
+    assert last["name"] == "… 7 more below 0.5 %"
+    assert last["percent"] == pytest.approx(7 * 0.2)
+    assert last["device_total_ns"] == 14
+    assert tree_rests.added(frame, rests, adds=False)["device_total_ns"][-1] is None
+
+
+def test_a_few_small_siblings_are_not_hidden() -> None:
+    frame = pl.DataFrame({"name": list("abcdefg"), "percent": [90.0, *[0.1] * 6]})
+    assert tree_rests.find(frame, {-1: list(range(7))}) == []
+    assert tree_rests.find(frame.with_columns(percent=pl.lit(1.0)), {-1: list(range(7))}) == []
+
+
+def test_the_host_s_time_counts_where_there_is_no_gpu() -> None:
+    frame = pl.DataFrame(
+        {"percent": [None] * 9, "host_total_ns": [1000, *[1] * 8]}, schema_overrides={"percent": float}
+    )
+    assert len(tree_rests.find(frame, {-1: list(range(9))})[0].rows) == 4
+
+
+def test_enter_opens_what_was_hidden() -> None:
+    async def drive() -> None:
+        async with opened(FP32, size=(100, 40)) as (app, pilot):
+            await press(pilot, "5")
+            table = tree(app)
+            frame = small_tree()
+            table.plant(frame)
+            table.load(frame, [Column("name", "Name", width=30, flex=True), Column("percent", "%", "percent")])
+            await settle(pilot)
+            text = screen_text(app)
+            assert "▸ … 7 more below 0.5 %" in text
+            assert "grandchild" not in text
+            assert table.view().height == 6
+            await press(pilot, "G", "enter")
+            assert "▾ … 7 more below 0.5 %" in screen_text(app)
+            assert table.view().height == 13
+            await press(pilot, "enter")
+            assert table.view().height == 6
+            assert table.stand_on(13), "what leads to a hidden row opens"
+            assert "grandchild" in str(table.current)
+            await press(pilot, "h", "h", "h")
+            assert table.on_rest
+            await press(pilot, "slash", *"grand", "enter")
+            assert "more below" not in screen_text(app)
+            assert table.matching == 1
 
     screen(drive)

@@ -98,6 +98,13 @@ class ModulesView(PicturedView):
         else:
             super().action_next_table()
 
+    def action_drill(self) -> None:
+        """Opens what is inside the row: below one that stands for small ones, these."""
+        if self.table.on_rest:
+            self.table.action_fold()
+        else:
+            super().action_drill()
+
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A module's or a range's kernels; a kernel's launches."""
         return inside_row(self.session, page, row)

@@ -1,17 +1,20 @@
-"""The same table over a frame in tree order: rows open and close, and siblings sort among themselves."""
+"""The same table over a frame in tree order: rows open and close, and siblings sort among themselves.
+
+Siblings too small to matter stand behind one row that says how many they are and what they sum up to.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.app import commands
+from tracetui.app import commands, tree_rests
 from tracetui.app.columns import cell_text
 from tracetui.app.widgets.frame_table import FrameTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracetui.app.columns import Column, Placed
 
@@ -32,9 +35,19 @@ class TreeTable(FrameTable):
         self.folds = False
         """Whether the frame is shown as a tree."""
         self.expanded: set[int] = set()
+        self.adds = True
+        """Whether the numbers of siblings can be summed up."""
         self._above: list[int] = []
         self._children: dict[int, list[int]] = {}
         self._depth: list[int] = []
+        self._rests: list[tree_rests.Rest] = []
+        """What stands behind one row each; these rows follow those of the frame that was loaded."""
+        self._own = 0
+        """Rows of the frame that was loaded."""
+        self._lead: dict[int, int] = {}
+        """The row that hides a small one, by the small one."""
+        self._shown: dict[int, list[int]] = {}
+        """Children with the small ones behind one row."""
 
     def plant(self, frame: pl.DataFrame, *, expanded: Iterable[int] | None = None) -> None:
         """Prepares for a frame that `load` is about to show.
@@ -45,6 +58,7 @@ class TreeTable(FrameTable):
         """
         self.folds = "depth" in frame.columns
         self._above, self._children, self._depth = [], {}, []
+        self._rests, self._own, self._lead, self._shown = [], frame.height, {}, {}
         if not self.folds:
             self.expanded = set()
             return
@@ -56,16 +70,54 @@ class TreeTable(FrameTable):
             self._above.append(parent)
             self._children.setdefault(parent, []).append(row)
             path.append(row)
+        self._put_aside(frame)
         self.expanded = set(self._first_levels() if expanded is None else expanded)
 
+    def _put_aside(self, frame: pl.DataFrame) -> None:
+        """Finds the siblings that stand behind one row, and indents what is below it."""
+        self._rests = tree_rests.find(frame, self._children)
+        self._shown = dict(self._children)
+        for number, rest in enumerate(self._rests, self._own):
+            self._shown[rest.parent] = [row for row in self._children[rest.parent] if row not in rest.rows] + [number]
+            self._shown[number] = list(rest.rows)
+            self._lead |= dict.fromkeys(rest.rows, number)
+            self._above.append(rest.parent)
+            self._depth.append(0)
+        waiting = [(row, 0) for row in self._shown.get(-1, ())]
+        while waiting:
+            row, depth = waiting.pop()
+            self._depth[row] = depth
+            waiting += [(child, depth + 1) for child in self._shown.get(row, ())]
+
+    def _led_by(self, row: int) -> int:
+        """The row that a row is shown below; -1 for none."""
+        return self._lead.get(row, self._above[row])
+
+    @property
+    def on_rest(self) -> bool:
+        """Whether the cursor is on a row that stands for small siblings."""
+        row = self.row_number(self.cursor)
+        return self.folds and row is not None and row >= self._own
+
+    def load(self, frame: pl.DataFrame, columns: Sequence[Column], **options: Any) -> None:
+        """Shows another frame, as `FrameTable.load` does, with the rows that stand for small siblings."""
+        super().load(tree_rests.added(frame, self._rests, adds=self.adds) if self._rests else frame, columns, **options)
+
+    def view(self) -> pl.DataFrame:
+        """The rows in view in their order, all columns of the frame; without those that stand for others."""
+        if not self._rests or self._order is None:
+            return super().view()
+        return self.frame[self._order.filter(self._order < self._own)]
+
     def _first_levels(self) -> Iterator[int]:
-        deepest = max(self._depth, default=0)
-        rows = 0
-        for level in range(deepest + 1):
-            rows += sum(depth == level for depth in self._depth)
-            if rows > FIRST_ROWS and level > 1:
+        level, rows = [-1], 0
+        for depth in range(len(self._depth) + 1):
+            below = [child for row in level for child in self._shown.get(row, ())]
+            rows += len(below)
+            if not below or (rows > FIRST_ROWS and depth > 1):
                 return
-            yield from (row for row, depth in enumerate(self._depth) if depth == level - 1)
+            yield from (row for row in level if row >= 0)
+            level = [row for row in below if row < self._own]
 
     # --- order
 
@@ -85,11 +137,11 @@ class TreeTable(FrameTable):
                 rows.append(row)
             if row >= 0 and row not in self.expanded and kept is None:
                 continue
-            children = self._children.get(row, [])
+            children = self._shown.get(row, [])
             if kept is not None:
-                children = [child for child in children if child in kept]
+                children = [child for child in self._children.get(row, []) if child in kept]
             if rank is not None:
-                children = sorted(children, key=rank.__getitem__)
+                children = sorted(children, key=lambda child: (child >= self._own, rank[child]))
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
 
@@ -99,11 +151,11 @@ class TreeTable(FrameTable):
             return None
         condition = self.filter.expression(self.columns, self.frame)
         kept: set[int] = set()
-        for found in self.frame.select(condition.alias("keep"))["keep"].arg_true().to_list():
-            row = found
-            while row >= 0 and row not in kept:
-                kept.add(row)
-                row = self._above[row]
+        for row in self.frame.head(self._own).select(condition.alias("keep"))["keep"].arg_true().to_list():
+            above = row
+            while above >= 0 and above not in kept:
+                kept.add(above)
+                above = self._above[above]
         return kept
 
     @property
@@ -112,8 +164,12 @@ class TreeTable(FrameTable):
         if not self.folds:
             return self.height_of_view
         if not self.filter:
-            return self.frame.height
-        return int(self.frame.select(self.filter.expression(self.columns, self.frame).alias("keep"))["keep"].sum())
+            return self._own
+        return int(
+            self.frame.head(self._own)
+            .select(self.filter.expression(self.columns, self.frame).alias("keep"))["keep"]
+            .sum()
+        )
 
     # --- painting
 
@@ -127,7 +183,7 @@ class TreeTable(FrameTable):
         return f"{indent}{self._marker(row)} {text}", ""
 
     def _marker(self, row: int | None) -> str:
-        if row not in self._children:
+        if row not in self._shown:
             return " "
         is_open = row in self.expanded or bool(self.filter)
         if self.ascii:
@@ -145,10 +201,10 @@ class TreeTable(FrameTable):
     def stand_on(self, row: int | None) -> bool:
         """Puts the cursor on a row; opens what leads to it."""
         if self.folds and row is not None and not self.filter:
-            above = self._above[row]
+            above = self._led_by(row)
             while above >= 0:
                 self.expanded.add(above)
-                above = self._above[above]
+                above = self._led_by(above)
             self._arrange()
         return super().stand_on(row)
 
@@ -159,7 +215,7 @@ class TreeTable(FrameTable):
     def action_expand(self) -> None:
         """Opens the row; an open one is entered."""
         row = self.row_number(self.cursor)
-        if not self.folds or row not in self._children:
+        if not self.folds or row not in self._shown:
             return
         if row in self.expanded:
             self.move_to(self.cursor + 1)
@@ -172,25 +228,25 @@ class TreeTable(FrameTable):
         row = self.row_number(self.cursor)
         if not self.folds or row is None:
             return
-        if row in self.expanded and row in self._children:
+        if row in self.expanded and row in self._shown:
             self.expanded.discard(row)
             self._refold(row)
-        elif self._above[row] >= 0:
-            self.stand_on(self._above[row])
+        elif self._led_by(row) >= 0:
+            self.stand_on(self._led_by(row))
 
     def action_fold(self) -> None:
         """Opens or closes the row."""
         row = self.row_number(self.cursor)
-        if self.folds and row in self._children:
+        if self.folds and row in self._shown:
             self.expanded.symmetric_difference_update({row})
             self._refold(row)
 
     def action_expand_chain(self) -> None:
         """Opens the row and its only child, and so on, down to the first fork."""
         row = start = self.row_number(self.cursor)
-        while self.folds and row is not None and row in self._children:
+        while self.folds and row is not None and row in self._shown:
             self.expanded.add(row)
-            children = self._children[row]
+            children = self._shown[row]
             row = children[0] if len(children) == 1 else None
         self._refold(start)
 
@@ -199,10 +255,11 @@ class TreeTable(FrameTable):
         row = self.row_number(self.cursor)
         if not self.folds or row is None:
             return
-        end = row + 1
-        while end < len(self._depth) and self._depth[end] > self._depth[row]:
-            end += 1
-        self.expanded.update(below for below in range(row, end) if below in self._children)
+        waiting = [row]
+        while waiting:
+            if (below := waiting.pop()) in self._shown:
+                self.expanded.add(below)
+                waiting += self._shown[below]
         self._refold(row)
 
     def action_collapse_all(self) -> None:
@@ -210,7 +267,7 @@ class TreeTable(FrameTable):
         row = self.row_number(self.cursor)
         if not self.folds:
             return
-        while row is not None and self._above[row] >= 0:
-            row = self._above[row]
+        while row is not None and self._led_by(row) >= 0:
+            row = self._led_by(row)
         self.expanded.clear()
         self._refold(row)
