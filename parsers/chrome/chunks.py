@@ -52,6 +52,10 @@ class ChunkReader:
     last: bytes = b""
     """The piece after the last separator, up to the end of the events: one event, or what is left of it."""
     last_position: int = 0
+    head: bytes = b""
+    """What stands before the first event, as it is."""
+    tail: bytes = b""
+    """What stands behind the last one, from the closing bracket on."""
     is_kineto: bool = True
     """The file is laid out as Kineto writes it, blanks included."""
     in_object: bool = True
@@ -102,6 +106,7 @@ class ChunkReader:
             searched = max(len(found) - KEY_BYTES, 0)
             if start is not None:
                 head = bytes(found)
+                self.head = head[:start]
                 self.header = layout.header(head[:start])
                 self.in_object = b"{" in head[:start]
                 return head[start:], start, layout.sniff(head[start:])
@@ -117,6 +122,7 @@ class ChunkReader:
             self.last, tail = b"", text
         else:
             self.last, tail = _split_last(text)
+        self.tail = tail
         keys, self.closed = layout.trailer(tail)
         self.header = {**keys, **self.header}
 

@@ -51,6 +51,11 @@ _DIGITS = re.compile(r"-?\d+")
 
 def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:
     """The events of a stretch of JSON one by one; what can't be decoded is counted, and the next event sought."""
+    return ((place, event) for place, _, event in pieces(text, position, tally))
+
+
+def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str, Event]]:
+    """(position, text, event) of `split`; the text is that of the file, mended where it had to be."""
     damaged = False
     try:
         content = text.decode("utf-8")
@@ -75,14 +80,15 @@ def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event
         piece_end = resume.start() + 1 if resume else len(content)
         try:
             event, end = _DECODER.raw_decode(content, at)
+            shown = content[at:end]
             if _RESUME.match(content, end - 1) or _ends_list(content, end):
                 piece_end = end
         except UNDECODABLE:
-            event = _mended(content[at:piece_end], tally)
+            shown, event = _mended(content[at:piece_end], tally)
         if isinstance(event, dict):
             if damaged and "\ufffd" in content[at:piece_end]:
                 tally.repaired("invalid UTF-8 replaced", 1, content[at:piece_end])
-            yield position + at, event
+            yield position + at, shown, event
         elif event is None and not resume:
             tally.skipped("event cut off by the end of the file", 1, content[at:piece_end])
         else:
@@ -96,31 +102,38 @@ def _ends_list(content: str, end: int) -> bool:
     return after >= len(content) or content[after] in "]{"
 
 
-def decode(pieces: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
+def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
     """The same for events whose bounds are known."""
-    for position, text in pieces:
-        content = text.decode("utf-8", "replace")
-        try:
-            event = _DECODER.decode(content)
-        except UNDECODABLE:
-            event = _mended(content, tally)
-        if isinstance(event, dict):
+    for position, text in bounded:
+        event = decoded(text, tally)[1]
+        if event is not None:
             yield position, event
-        else:
-            tally.skipped("event that is no valid JSON object", 1, content)
 
 
-def _mended(content: str, tally: Tally) -> Event | None:
-    """The event in spite of bare words and escapes that JSON doesn't know, or None."""
+def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:
+    """(text, event) of one event, mended where it had to be; None where it is none, which is counted."""
+    content = shown = text.decode("utf-8", "replace")
+    try:
+        event = _DECODER.decode(content)
+    except UNDECODABLE:
+        shown, event = _mended(content, tally)
+    if isinstance(event, dict):
+        return shown, event
+    tally.skipped("event that is no valid JSON object", 1, content)
+    return shown, None
+
+
+def _mended(content: str, tally: Tally) -> tuple[str, Event | None]:
+    """(text, event) in spite of bare words and escapes that JSON doesn't know; None where that is no help."""
     mended = _BARE_WORD.sub(r"\1null", _BAD_ESCAPE.sub(r"\\\\", content)).strip().rstrip(",")
     try:
         event = _DECODER.decode(mended)
     except UNDECODABLE:
-        return None
+        return mended, None
     if isinstance(event, dict):
         tally.repaired("words or escapes that JSON doesn't know read as null or text", 1, content)
-        return event
-    return None
+        return mended, event
+    return mended, None
 
 
 class Collector:
@@ -149,7 +162,7 @@ class Collector:
             self._complete(position, event)
         elif phase in ("i", "I") and event.get("name") == "[memory]":
             self._memory(event)
-        elif phase in ("s", "f") and _category(event) in ("fwdbwd", "forward_backward"):
+        elif phase in ("s", "f") and category_of(event) in ("fwdbwd", "forward_backward"):
             self._flow(event)
         elif phase == "C":
             self._counter(event)
@@ -185,7 +198,7 @@ class Collector:
             return
         begun_at, begun = stack.pop()
         start, end = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
-        args = {**_arguments(begun), **_arguments(event)}
+        args = {**arguments(begun), **arguments(event)}
         if start is None or end is None:
             for half in (begun, event):
                 self._lost("event without a usable timestamp", half)
@@ -193,7 +206,7 @@ class Collector:
         self._complete(begun_at, {**begun, "args": args, "dur": Decimal(end - start) / 1000})
 
     def _complete(self, position: int, event: Event) -> None:
-        category = _category(event)
+        category = category_of(event)
         start = self._time(event)
         if start is None:
             return
@@ -213,7 +226,7 @@ class Collector:
         if not isinstance(name, str):
             self._tally.repaired("event without a name", 1, _shown(event))
             name = "(no name)" if name is None else str(name)
-        args = _arguments(event)
+        args = arguments(event)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
         if category in classify.HOST_CATEGORIES:
             row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])
@@ -234,7 +247,7 @@ class Collector:
     def _memory(self, event: Event) -> None:
         time = self._time(event)
         if time is not None:
-            args = _arguments(event)
+            args = arguments(event)
             numbers = {column: self._int(args, key) for column, key in MEMORY_INTS.items()}
             self._rows["memory"].append({"time": time, **self._place(event), **numbers})
 
@@ -248,14 +261,14 @@ class Collector:
         time = self._time(event)
         if time is None:
             return
-        for series, value in _arguments(event).items():
+        for series, value in arguments(event).items():
             number = _number(value)
             if number is not None:
                 row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
                 self._rows["counters"].append(row)
 
     def _place(self, event: Event) -> Row:
-        return {"process": _identity(event.get("pid")), "thread": _identity(event.get("tid"))}
+        return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}
 
     def _int(self, args: Event, key: str) -> int:
         value = args.get(key)
@@ -311,7 +324,7 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and number.adjusted() <= sys.float_info.max_10_exp else None
 
 
-def _identity(value: Any) -> int:
+def identity(value: Any) -> int:
     """A process or thread: the number, or the number in a name such as ``stream 7``."""
     number = _number(value)
     if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
@@ -319,12 +332,14 @@ def _identity(value: Any) -> int:
     return int(number) if number is not None and abs(number) < 2**63 else NULL
 
 
-def _category(event: Event) -> str:
+def category_of(event: Event) -> str:
+    """The category in lower case; empty where there is none."""
     category = event.get("cat")
     return category[:1].lower() + category[1:] if isinstance(category, str) else ""
 
 
-def _arguments(event: Event) -> Event:
+def arguments(event: Event) -> Event:
+    """What ``args`` holds; nothing where that is no object."""
     args = event.get("args")
     return args if isinstance(args, dict) else {}
 

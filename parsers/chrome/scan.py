@@ -93,10 +93,10 @@ def scan(chunk: Chunk) -> Part:
     Raises:
         Irregular: the chunk must be read event by event.
     """
-    return _Scan(chunk).part()
+    return ChunkScan(chunk).part()
 
 
-class _Scan:
+class ChunkScan:
     """The columns of one chunk's events, read as they are asked for."""
 
     def __init__(self, chunk: Chunk) -> None:
@@ -107,7 +107,7 @@ class _Scan:
             except UnicodeDecodeError as error:
                 raise Irregular("invalid UTF-8") from error
         self._chunk = chunk
-        self._tokens = tokens = Tokens(chunk)
+        self.tokens = tokens = Tokens(chunk)
         self._values: dict[str, NDArray[Any]] = {}
         self._present: set[str] = set()
         is_complete = tokens.phase == ord("X")
@@ -121,35 +121,36 @@ class _Scan:
         flow = ((tokens.phase == ord("s")) | (tokens.phase == ord("f"))) & _IS_FLOW[category]
         left = (is_complete & ignored) | _LEFT_PHASES[tokens.phase]
 
-        self._start, self._has_start = self._times("ts")
-        self._duration, has_duration = self._times("dur")
+        self.start, self._has_start = self._times("ts")
+        self.duration, has_duration = self._times("dur")
         tokens.odd |= is_complete & ~has_duration
         tokens.odd |= (host | device | memory | flow) & ~self._has_start
-        tokens.odd |= is_complete & (self._duration < 0)
+        tokens.odd |= is_complete & (self.duration < 0)
         self._kind, self._category_codes = kind, category
-        self._rows = {"host": host, "device": device, "memory": memory, "flows": flow}
+        self.rows = {"host": host, "device": device, "memory": memory, "flows": flow}
         self._left = left
 
     def part(self) -> Part:
-        tokens = self._tokens
+        """Every column of the chunk."""
+        tokens = self.tokens
         # reading the columns marks odd events, so rows are chosen after: an odd one leaves its group
-        common = {"process": self._repeated("pid"), "thread": self._repeated("tid"), "name": self._names()}
+        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": self._names()}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
         }  # fmt: skip
-        pending = {name: read for name, read in readers.items() if self._rows[name].any()}
+        pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
-            rows = np.flatnonzero(self._rows[name] & ~tokens.odd)
+            rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
             if rows.size:
                 groups[name] = read(rows, common)
         decode = np.flatnonzero(self._left | tokens.odd)
         return Part(
             groups,
             parsed=tokens.events - decode.size,
-            decode=[self._event_text(event) for event in decode.tolist()],
+            decode=[self.event_text(event) for event in decode.tolist()],
             has_escapes=tokens.has_escapes,
         )
 
@@ -157,7 +158,7 @@ class _Scan:
         """Reads a group's arguments for the whole chunk."""
         wanted = {"host": HOST_INTS, "device": DEVICE_INTS, "memory": MEMORY_INTS, "flows": {"": "id"}}[group]
         for key in wanted.values():
-            self._ints(key)
+            self.ints(key)
         if group == "host":
             for key in HOST_TEXTS.values():
                 self._text(key, raw=True)
@@ -184,7 +185,7 @@ class _Scan:
         result["kind"] = self._kind[rows]
         for column, key in DEVICE_INTS.items():
             if column not in OPTIONAL or key in self._present:
-                result[column] = self._ints(key)[rows]
+                result[column] = self.ints(key)[rows]
         for column, key in XLA_TEXTS.items():
             if key in self._present:
                 result[column] = self._values[key][rows]
@@ -195,49 +196,49 @@ class _Scan:
         return result
 
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
-        begins = np.empty(self._tokens.events, np.int64)
-        begins[0], begins[1:] = 0, self._tokens.ends[:-1] + 1
+        begins = np.empty(self.tokens.events, np.int64)
+        begins[0], begins[1:] = 0, self.tokens.ends[:-1] + 1
         return {
-            "name": common["name"][rows], "start": self._start[rows], "duration": self._duration[rows],
+            "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
             "offset": begins[rows] + self._chunk.position,
         }  # fmt: skip
 
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
-        result: Columns = {"time": self._start[rows]}
+        result: Columns = {"time": self.start[rows]}
         for column in ("process", "thread"):
             result[column] = common[column][rows]
         for column, key in MEMORY_INTS.items():
-            result[column] = self._ints(key)[rows]
+            result[column] = self.ints(key)[rows]
         return result
 
     def _flows(self, rows: Ints, common: dict[str, Any]) -> Columns:
         return {
-            "id": self._ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
-            "time": self._start[rows], "begins": self._tokens.phase[rows] == ord("s"),
+            "id": self.ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
+            "time": self.start[rows], "begins": self.tokens.phase[rows] == ord("s"),
         }  # fmt: skip
 
     def _category(self) -> Ints:
         """The category number of each event, -1 for none or unknown."""
-        number = np.full(self._tokens.events, -1, np.int64)
-        if found := self._tokens.field("cat"):
-            begin, length = self._tokens.text(found)
-            known = _CATEGORIES.lookup(self._tokens.words, begin, length)
+        number = np.full(self.tokens.events, -1, np.int64)
+        if found := self.tokens.field("cat"):
+            begin, length = self.tokens.text(found)
+            known = _CATEGORIES.lookup(self.tokens.words, begin, length)
             number[slice(None) if found.event is None else found.event] = known
         return number
 
     def _name_word(self) -> Ints:
         """0 for events named ``[memory]``, -1 for others."""
-        number = np.full(self._tokens.events, -1, np.int64)
-        if found := self._tokens.field("name"):
-            begin, length = self._tokens.text(found)
-            known = _NAMES.lookup(self._tokens.words, begin, length)
+        number = np.full(self.tokens.events, -1, np.int64)
+        if found := self.tokens.field("name"):
+            begin, length = self.tokens.text(found)
+            known = _NAMES.lookup(self.tokens.words, begin, length)
             number[slice(None) if found.event is None else found.event] = known
         return number
 
     def _names(self) -> NDArray[np.uint32]:
         """One category code per host or device event."""
-        tokens, wanted = self._tokens, self._rows["host"] | self._rows["device"]
+        tokens, wanted = self.tokens, self.rows["host"] | self.rows["device"]
         codes = np.full(tokens.events, categories.NULL_CODE, np.uint32)
         if found := tokens.field("name"):
             begin, length = tokens.text(found)
@@ -250,38 +251,39 @@ class _Scan:
 
     def _times(self, key: str) -> tuple[Ints, NDArray[np.bool_]]:
         """(values, whether there is one) per event; 0 where there is none."""
-        values, present = np.zeros(self._tokens.events, np.int64), np.zeros(self._tokens.events, np.bool_)
-        if found := self._tokens.field(key):
-            read, plain = nanoseconds(self._tokens.buffer, self._tokens.words, found.at)
+        values, present = np.zeros(self.tokens.events, np.int64), np.zeros(self.tokens.events, np.bool_)
+        if found := self.tokens.field(key):
+            read, plain = nanoseconds(self.tokens.buffer, self.tokens.words, found.at)
             plain &= np.abs(read) < TIME_LIMIT
             at = slice(None) if found.event is None else found.event
             values[at], present[at] = read, plain
         return values, present
 
-    def _ints(self, key: str) -> Ints:
+    def ints(self, key: str) -> Ints:
+        """One whole number per event, `NULL` where the key is absent."""
         values: Ints = self._read(key, integers)
         return values
 
-    def _repeated(self, key: str) -> Ints:
-        """The same for a number that seldom changes from event to event: only changes are read."""
-        tokens = self._tokens
+    def repeated(self, key: str) -> Ints:
+        """`ints` for a number that seldom changes from event to event: only changes are read."""
+        tokens = self.tokens
         found = tokens.field(key)
         if found is None or found.event is not None:
-            return self._ints(key)
+            return self.ints(key)
         text = tokens.words[found.at]  # more than eight digits would differ unseen: those are read one by one
         changes = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), text[1:] != text[:-1])))
         if 2 * changes.size > tokens.events:
-            return self._ints(key)
+            return self.ints(key)
         read, plain = integers(tokens.buffer, tokens.words, found.at[changes])
         if not plain.all() or np.abs(read).max() >= SHORT:
-            return self._ints(key)
+            return self.ints(key)
         return np.repeat(read, np.diff(changes, append=tokens.events))
 
     def _read(self, key: str, reader: Reader) -> NDArray[Any]:
         """One number per event, null where the key is absent; values that aren't plain make their event odd."""
         if key in self._values:
             return self._values[key]
-        tokens = self._tokens
+        tokens = self.tokens
         found = self._field(key)
         dtype, null = (np.float64, np.nan) if reader is reals else (np.int64, NULL)
         if found is None:
@@ -304,14 +306,14 @@ class _Scan:
 
     def _field(self, key: str) -> Field | None:
         """The occurrences of a key, or of its other spelling where there are none."""
-        found = self._tokens.field(key)
-        return self._tokens.field(ALIASES[key]) if found is None and key in ALIASES else found
+        found = self.tokens.field(key)
+        return self.tokens.field(ALIASES[key]) if found is None and key in ALIASES else found
 
     def _dim3(self, key: str) -> NDArray[np.int32]:
         """Three numbers per event, -1 where the key is absent."""
         if key in self._values:
             return self._values[key]
-        tokens = self._tokens
+        tokens = self.tokens
         values = np.full((tokens.events, 3), -1, np.int32)
         if found := tokens.field(key):
             event, at = tokens.event_of(found), found.at + 1
@@ -333,18 +335,19 @@ class _Scan:
         """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty."""
         if key in self._values:
             return self._values[key]
-        codes = np.full(self._tokens.events, categories.NULL_CODE, np.uint32)
+        codes = np.full(self.tokens.events, categories.NULL_CODE, np.uint32)
         if found := self._field(key):
-            begin, length = self._tokens.raw_values(found) if raw else self._tokens.text(found)
+            begin, length = self.tokens.raw_values(found) if raw else self.tokens.text(found)
             filled = length > 0
-            series = arrow_views.strings(self._tokens.buffer, self._tokens.words, begin[filled], length[filled])
-            codes[self._tokens.event_of(found)[filled]] = categories.encode(series)
+            series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
+            codes[self.tokens.event_of(found)[filled]] = categories.encode(series)
             self._present.add(key)
         self._values[key] = codes
         return codes
 
-    def _event_text(self, event: int) -> tuple[int, bytes]:
-        tokens = self._tokens
+    def event_text(self, event: int) -> tuple[int, bytes]:
+        """(position in the file, text) of an event."""
+        tokens = self.tokens
         begin = int(tokens.ends[event - 1]) + 1 if event else 0
         text = tokens.buffer[begin : int(tokens.ends[event]) + 1].tobytes()
         brace = text.find(b"{")
