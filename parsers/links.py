@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.parsers import categories
+from tracetui.parsers import categories, schema
 from tracetui.parsers.nesting import NONE
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from tracetui.parsers.nesting import Ints
 
     Bools = NDArray[np.bool_]
+
+
+QUEUED = "launch of GPU work that was queued before the recording began"
+"""What the notes say of the rows that `queued_before` finds."""
+_WORK = [schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "memcpy", "memset", "graph")]
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:
@@ -31,7 +36,7 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
     return np.where(ordered[at] == wanted, by_key[at], NONE)
 
 
-def queued_before(launch: Ints, device: Ints, stream: Ints) -> Bools:
+def queued_before(launch: Ints, kind: Ints, device: Ints, stream: Ints) -> Bools:
     """Activities that were launched before the recording began, as work of the profiler's warm-up step often was.
 
     A stream runs its work in the order of the launches: what ran on it before the first activity whose launch is
@@ -40,12 +45,14 @@ def queued_before(launch: Ints, device: Ints, stream: Ints) -> Bools:
 
     Args:
         launch: the launching call of each activity, in order of start.
+        kind: of each, by its place in `schema.DEVICE_KINDS`; only work that a call launches counts.
         device: the GPU of each.
         stream: the stream of each.
     """
-    queued: Bools = launch < 0
-    known = np.flatnonzero(~queued)
-    if known.size == launch.size:
+    is_work = np.isin(kind, _WORK)
+    queued: Bools = is_work & (launch < 0)
+    known = np.flatnonzero(is_work & ~queued)
+    if not queued.any():
         return queued
     lane = (device.astype(np.int64) << 32) | (stream.astype(np.int64) & 0xFFFFFFFF)
     lanes, at = np.unique(lane[known], return_index=True)

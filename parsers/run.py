@@ -16,7 +16,7 @@ from tracetui.parsers.trace import KINDS, Run, Trace
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Progress", "open_path"]
 
@@ -26,6 +26,7 @@ def open_path(
     progress: Callable[[Progress], None] | None = None,
     cancel: threading.Event | None = None,
     cache: bool = True,
+    choose: Callable[[Sequence[str]], int] | None = None,
 ) -> Run:
     """Opens a file or a folder as one run.
 
@@ -37,6 +38,7 @@ def open_path(
         progress: called from the reading thread, a few times a second.
         cancel: once set, reading stops, and what was read so far is returned, marked partial.
         cache: keep and use parsed frames in the user's cache directory.
+        choose: which run of a folder to open: gets the names of all, in order, and gives the place of one.
 
     Raises:
         TraceError: nothing readable was found.
@@ -48,12 +50,18 @@ def open_path(
     first = Path(paths[0])
     problems: list[TraceError] = []
     others: tuple[tuple[str, tuple[Path, ...]], ...] = ()
+    place = 0
     if len(paths) == 1 and not first.is_dir():
         files = [inspect(_existing(first))]
+        if choose is not None:
+            choose([first.name])
     elif len(paths) == 1:
         runs = _runs_in(first, problems, lambda candidate: _kernels_in(candidate, watch, cache))
-        files = runs[0]
-        others = tuple((_run_name(run, first), tuple(c.path for c in run)) for run in runs[1:])
+        names = [_run_name(run, first) for run in runs]
+        place = choose(names) if choose is not None else 0
+        files = runs[place]
+        found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
+        others = (*found[:place], *found[place + 1 :])
     else:
         files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
     traces = _open_all(files, watch, cache, problems)
@@ -61,7 +69,7 @@ def open_path(
     path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
-    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest)
+    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest, place)
 
 
 def _existing(path: Path) -> Path:

@@ -154,6 +154,8 @@ class Run:
     """Other runs found in the same folder: (name, files)."""
     manifest: RunManifest | None = None
     """What `tracetui profile` says of the run, where it launched it."""
+    place: int = 0
+    """Where it stands among the runs of its folder: that many of `others` come before it."""
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetui.parsers import links, open_path
+from tracetui.parsers import links, open_path, schema
 from tracetui.parsers.chrome.reader import read_chrome
 
 
@@ -52,13 +52,14 @@ def test_queued_before_against_plain_search():
         launch = np.where(chance.random(count) < 0.5, -1, 3)
         device, stream = chance.integers(-1, 2, count), chance.integers(-1, 3, count)
         lanes = list(zip(device.tolist(), stream.tolist(), strict=True))
+        kind = np.where(chance.random(count) < 0.2, schema.DEVICE_KINDS.index("annotation"), 0)
         expected = []
         for row in range(count):
-            mine = [other for other in range(count) if lanes[other] == lanes[row]]
+            mine = [other for other in range(count) if lanes[other] == lanes[row] and kind[other] == kind[row]]
             known = [other for other in mine if launch[other] >= 0]
             lost = [other for other in mine if launch[other] < 0]
-            expected.append(launch[row] < 0 and bool(known) and max(lost) < known[0])
-        assert links.queued_before(launch, device, stream).tolist() == expected
+            expected.append(kind[row] == 0 and launch[row] < 0 and bool(known) and max(lost) < known[0])
+        assert links.queued_before(launch, kind, device, stream).tolist() == expected
 
 
 def test_calls_that_never_return_do_not_swallow_the_modules(recording):

@@ -231,9 +231,9 @@ def _link_device(
     step = np.searchsorted(start, when, side="right") - 1
     if start.size:
         step[when >= (start + steps["duration"].to_numpy())[step]] = NONE
-    before = links.queued_before(context, device["device"], device["stream"])
+    before = links.queued_before(context, device["kind"], device["device"], device["stream"])
     step[before] = NONE
-    tally.missing("launch of GPU work that was queued before the recording began", int(before.sum()))
+    tally.missing(links.QUEUED, int(before.sum()))
     return {
         "launch": launch,
         "operator": operator,

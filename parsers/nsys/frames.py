@@ -49,7 +49,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         calls, ranges, overlapping = (lanes.result() for lanes in waiting)
         found = _steps(ranges)
         place = _places(threads, calls, ranges, overlapping)
-        linked = _linked(pool, events.device, (calls, ranges, overlapping), place, threads, shared, found)
+        linked = _linked(pool, events.device, (calls, ranges, overlapping), place, threads, shared, found, tally)
         ranges.nesting = overlapping.nesting = None
         device = pool.submit(_device_frame, events.device, linked, shared)
         host = _host_frame((calls, ranges, overlapping), place, threads)
@@ -226,6 +226,7 @@ def _linked(
     threads: Threads,
     shared: Shared,
     found: pl.DataFrame,
+    tally: Tally,
 ) -> dict[str, NDArray[np.int32]]:
     """The host rows that each device activity belongs to, and its step."""
     launch = _launches(device, kinds[0], threads, len(shared.processes.values))
@@ -241,7 +242,9 @@ def _linked(
     # in stretches, since what it takes to find rows is larger than they are
     list(pool.map(work, [slice(begin, begin + STRETCH) for begin in range(0, launch.size, STRETCH)]))
     if "stream" in device:
-        linked["step"][links.queued_before(launch, device["device"], device["stream"])] = NONE
+        before = links.queued_before(launch, device["kind"], device["device"], device["stream"])
+        linked["step"][before] = NONE
+        tally.missing(links.QUEUED, int(before.sum()))
     return linked
 
 
