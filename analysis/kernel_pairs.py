@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 _ELEMENT_TYPES = re.compile(
     r"\b(?:(?:un)?signed |long )*(?:float|double|int|long|short|char|bool|__half2?|half_?t?|Half|__nv_bfloat16\w*|"
-    r"BFloat16|bfloat16_t|tfloat32_t|Float8_\w+|__nv_fp8_\w+|float_\w+_t|complex<[^<>]*>)(?![\w<])"
+    r"BFloat16|bfloat16_t|tfloat32_t|Float8_\w+|__nv_fp8_\w+|float_\w+_t|complex<[^<>]*>|"
+    r"OpaqueType<\w+>)(?![\w<])"
 )
+_VECTOR_WIDTH = re.compile(r"(\bvectorized_elementwise_kernel<)\d+,")
+"""PyTorch loads 16 bytes at once: how many elements that are follows from their type."""
 _LAMBDA_NUMBER = re.compile(r"#\d+")
 
 
@@ -23,8 +26,10 @@ def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
     """For names of run B the name of the same kernel in run A, and what told it; at most one for each on either side.
 
     ``name``: spelled alike. ``key``: one function in the spellings of two tools. ``types``: base name and category are
-    equal, and template arguments differ in element types only, such as float and Half (numbers of lambdas, by which
-    functions choose among types, do not count); told only where both runs have exactly one such kernel.
+    equal, and template arguments differ in element types only, such as float and Half, OpaqueType<4> and
+    OpaqueType<2> (nor count what follows from the type: numbers of lambdas, by which functions choose among types, and
+    how many elements PyTorch's elementwise kernels load at once); told only where both runs have exactly one such
+    kernel.
     """
     left, right = dict.fromkeys(a), dict.fromkeys(b)
     found = {name: (name, "name") for name in right if name in left}
@@ -58,5 +63,5 @@ def _without_types(name: str) -> tuple[str, str, str] | None:
     parts = function_name(name)
     if "<" not in parts.key:
         return None
-    key = _ELEMENT_TYPES.sub("·", parts.key)
+    key = _VECTOR_WIDTH.sub(r"\1·,", _ELEMENT_TYPES.sub("·", parts.key))
     return parts.base, kernel_names.category(name), _LAMBDA_NUMBER.sub("#", key)

@@ -41,6 +41,7 @@ def report(
     open_file: Callable[[Path], Trace] | None = None,
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
+    by: str = "name",
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -53,6 +54,8 @@ def report(
             only where it is asked for by name: reading many takes long.
         config: thresholds of the rules, and which are silenced.
         on_error: called with what a rule failed of; the others still hold.
+        by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; other than by name they are listed by group
+            too.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -64,7 +67,7 @@ def report(
     scope = scope or Scope()
     body: Json = {
         "path": str(run.path),
-        "traces": [trace_report(trace, scope, wanted, limit, run, config, on_error) for trace in run.traces],
+        "traces": [trace_report(trace, scope, wanted, limit, run, config, on_error, by) for trace in run.traces],
         "main": run.traces.index(run.main) if run.traces else None,
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
@@ -87,6 +90,7 @@ def trace_report(
     run: Run | None = None,
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
+    by: str = "name",
 ) -> Json:
     """One trace's part of the report: its source, devices and the sections asked for; with what its run adds."""
     sel = select(trace, scope)
@@ -106,6 +110,9 @@ def trace_report(
                 found[name], count = getattr(filled, name)()
             if count is not None:
                 counts[name] = count
+    if "kernels" in found and by != "name":
+        groups, counts["kernel_groups"] = filled.kernel_groups(by)
+        found |= {"kernels_by": by, "kernel_groups": groups}
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:

@@ -48,6 +48,10 @@ KERNEL_COLUMNS = (
     "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores",
     "tensor_cores_from", "module", "operator", "range", "modules", "operators",
 )  # fmt: skip
+GROUP_COLUMNS = (
+    "group", "kernels", "name", "short_name", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
+    "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
+)  # fmt: skip
 MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
 OPERATOR_COLUMNS = (
     "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
@@ -85,6 +89,7 @@ ROOFLINE_COLUMNS = (
 COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
 LISTS = {
     "kernels": KERNEL_COLUMNS,
+    "kernel_groups": GROUP_COLUMNS,
     "memops": MEMOP_COLUMNS,
     "operators": OPERATOR_COLUMNS,
     "modules": MODULE_COLUMNS,
@@ -213,6 +218,13 @@ class Sections:
         for row in found:
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
+
+    def kernel_groups(self, by: str) -> tuple[list[Json], int]:
+        """One row per group of kernels, and how many there are."""
+        from tracetui.analysis.kernel_groups import kernel_groups
+
+        frame = kernel_groups(self.sel, by)
+        return rows(frame, GROUP_COLUMNS, self.limit), frame.height
 
     def memops(self) -> Section:
         """Copies and fills by kind."""

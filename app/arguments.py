@@ -17,6 +17,8 @@ MOST = 2**31 - 1
 """More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""
 FORMATS = ("text", "json", "markdown", "csv")
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
+GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
+"""`analysis.kernel_groups.GROUPINGS`."""
 COLORS = ("auto", "never", "16", "256", "truecolor")
 SAMPLES = {
     "vim_tiny_fp32": "vim_tiny_fp32_bs4.pt.trace.json.gz",
@@ -78,6 +80,13 @@ def build_parser() -> argparse.ArgumentParser:
     _add_sample(report)
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
+    )
+    report.add_argument(
+        "--by",
+        choices=GROUPINGS,
+        default="name",
+        metavar="NAME",
+        help=f"what the kernels are grouped by: {', '.join(GROUPINGS)} (default: %(default)s)",
     )
     report.add_argument(
         "--nsys-report",

@@ -192,6 +192,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         source=arguments.source,
         format=getattr(arguments, "format", "text"),
         sections=None if section is None else tuple([section] if isinstance(section, str) else section),
+        by=getattr(arguments, "by", "name"),
         limit=getattr(arguments, "limit", None),
         output=getattr(arguments, "output", None),
         ascii=arguments.ascii,

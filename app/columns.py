@@ -34,12 +34,18 @@ class Column:
     """A percent column that also draws a bar of the share of 100 %."""
     short: str = ""
     """Frame column with the short form of a name."""
+    full: str = ""
+    """Frame column with the name as the program's author wrote it, where the file has it mangled."""
     main: bool = False
     """The column that ``>100us`` or ``>5%`` or ``>10`` in a filter speaks of, for its kind."""
     tail: bool = False
     """Of a text too long, the end is kept: for paths."""
     hidden: bool = False
     """Only shown once chosen."""
+    sums: bool = False
+    """A total of the rows behind it, which can be divided by steps or calls."""
+    saved_as: str = ""
+    """Its name in files and in what is copied, where that is not the frame's."""
     about: str = ""
     """What the number is, with its base; shown in the details and the help page."""
 

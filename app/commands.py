@@ -80,6 +80,8 @@ def _go(number: int, tab: str, title: str) -> Command:
 
 
 _MODULES = frozenset({"modules"})
+_GROUPED = frozenset({"kernels", "operators"})
+_COUNTED = _GROUPED | {"host", "modules", "diff"}
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
@@ -136,7 +138,8 @@ DEFAULTS: tuple[Command, ...] = (
     Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table", TABLES),
     Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", TABLES, footer="columns",
             rank=40),
-    Command("table.names", "n", "n", "Short or full names", "Table", "names", "view", TABLES, footer="names", rank=30),
+    Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", TABLES, footer="names",
+            rank=30),
     Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
             rank=20),
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
@@ -147,6 +150,11 @@ DEFAULTS: tuple[Command, ...] = (
             "launch_mark", "view", frozenset({"kernels", "operators", "modules"}), rank=18),
     Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
             palette=False),
+    Command("table.group", "b", "b", "Group by what comes next: name, category, module, shape, stream", "Table",
+            "group(1)", "counted", _GROUPED, footer="group", rank=15),
+    Command("table.ungroup", "B", "B", "Group by what came before", "Table", "group(-1)", "counted", _GROUPED),
+    Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
+            footer="per step", rank=18),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
     Command("copy.row", "y", "y", "Copy the row; of a finding the command to run next", "Copy and save", "copy_row",
             "view", TABLES, rank=15),

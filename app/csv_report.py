@@ -28,6 +28,8 @@ def report_csv(found: Json, section: str) -> str:
     if section == "ranks":
         return _csv(found["run"].get("ranks", []))
     traces = found["run"]["traces"]
+    if section == "kernels" and any("kernel_groups" in trace for trace in traces):
+        section = "kernel_groups"
     rows: list[Json] = []
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}

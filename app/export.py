@@ -18,9 +18,11 @@ SUFFIXES = frozenset({".csv", ".tsv", ".json", ".parquet", ".md"})
 def flat(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """The shown columns with plain types: names as strings, lists as JSON-like text left out."""
     return frame.select(
-        pl.col(column.name).cast(pl.String)
-        if frame.schema[column.name] in (pl.Categorical, pl.Enum)
-        else pl.col(column.name)
+        (
+            pl.col(column.name).cast(pl.String)
+            if frame.schema[column.name] in (pl.Categorical, pl.Enum)
+            else pl.col(column.name)
+        ).alias(column.saved_as or column.name)
         for column in columns
         if column.name in frame.columns and not frame.schema[column.name].is_nested()
     )

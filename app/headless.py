@@ -44,6 +44,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         sections = sections or ("kernels",)
         if len(sections) > 1:
             raise UsageError("csv prints one section; pick it with --section NAME")
+    if request.by != "name" and sections is not None and "kernels" not in sections:
+        raise UsageError("--by groups the kernels: ask for them with --section kernels")
     run = _open(paths, request)
 
     def open_file(path: Path) -> Trace:
@@ -51,7 +53,9 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
 
     config = _config(*paths)
     run = replace(run, warnings=(*run.warnings, *config.problems))
-    found = report(run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error)
+    found = report(
+        run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error, request.by
+    )
     write(_render(found, request), request)
     return DONE
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
+from tracetui.app.names import told_apart
 from tracetui.app.range_tree import largest, merged_ranges, spelled
 from tracetui.app.roofline_text import CHART_ROWS, chart_lines
 from tracetui.app.roofline_text import block as roofline_block
@@ -26,7 +27,7 @@ from tracetui.app.text_memory import sentences, tables
 from tracetui.app.text_ranges import shown_ranges, tree_is_shown
 from tracetui.app.text_sections import launched_by, launches, most_per_step, unknowns
 from tracetui.app.text_table import WIDTH, Page
-from tracetui.app.words import CATEGORY_LABELS
+from tracetui.app.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +76,7 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
     for name in ("kernels", "operators", "modules"):
         everything = merged_changes(found[name]) if name == "modules" else found[name]
         changed = [row for row in everything if row["status"] != "same"]
+        names = told_apart(everything)
         rows = [
             [
                 signed_time(row["delta_us"], page),
@@ -82,7 +84,7 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
                 page.time(row["b_us"]),
                 calls(row),
                 change(row),
-                code(row.get("short_name") or row["name"]),
+                code(names[row["name"]]),
             ]
             for row in changed[: page.limit]
         ]
@@ -152,7 +154,8 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
     if trace.get("overview"):
         lines += _overview(trace["overview"], page)
     if trace.get("kernels"):
-        lines += _kernels(trace["kernels"], page)
+        groups = "kernels_by" in trace
+        lines += _kernel_groups(trace, page) if groups else _kernels(trace["kernels"], page)
     for block in counter_blocks.blocks(trace, page):
         lines += counter_blocks.markdown_block(block, plain, code)
     if trace.get("roofline"):
@@ -216,15 +219,34 @@ def _overview(found: Json, page: Page) -> list[str]:
     return lines
 
 
-def _kernels(rows: list[Json], page: Page) -> list[str]:
-    launcher = launched_by(rows[: page.limit])
+def _kernel_groups(trace: Json, page: Page) -> list[str]:
+    rows, by = trace["kernel_groups"], group_words(trace["kernels_by"])
     cells = [
         [
             page.time(row["total_us"]),
             format_percent(row["percent"]),
             format_count(row["calls"]),
             page.time(row["mean_us"]),
+            format_count(row["kernels"]),
+            plain(row["group"]),
             code(row["short_name"] or row["name"]),
+        ]
+        for row in rows[: page.limit]
+    ]
+    titles = ("time", "share of kernel time", "calls", "mean", "kernels", by, "top kernel")
+    return _section(f"Kernels by {by}", titles, cells, len(rows), text=2)
+
+
+def _kernels(rows: list[Json], page: Page) -> list[str]:
+    launcher = launched_by(rows[: page.limit])
+    names = told_apart(rows)
+    cells = [
+        [
+            page.time(row["total_us"]),
+            format_percent(row["percent"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            code(names[row["name"]]),
             plain(row[launcher] or UNKNOWN),
         ]
         for row in rows[: page.limit]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from tracetui.analysis.report_rows import Json
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
 _TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}
@@ -24,18 +26,42 @@ def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
     """
     if "short_name" not in frame.columns or frame["short_name"].n_unique() == frame.height:
         return frame
+    names = frame["name"].cast(pl.String).to_list()
+    told = _told(zip(names, frame["short_name"].cast(pl.String), strict=True))
+    return frame.with_columns(pl.Series("short_name", [told[name] for name in names], pl.String))
+
+
+def told_apart(rows: Iterable[Json]) -> dict[str, str]:
+    """The same for rows of a report: what to write for each name; the name itself where there is no short one."""
+    return _told((row["name"], row.get("short_name") or row["name"]) for row in rows)
+
+
+def _told(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    short_names = dict(pairs)
     sharing: defaultdict[str, list[str]] = defaultdict(list)
-    for short, name in zip(frame["short_name"].cast(pl.String), frame["name"].cast(pl.String), strict=True):
+    for name, short in short_names.items():
         sharing[short].append(name)
     endings: dict[str, str] = {}
     for names in sharing.values():
         if len(names) > 1:
             endings.update(zip(names, differences(names), strict=True))
-    told = [
-        _ended(short, endings.get(name, ""))
-        for short, name in zip(frame["short_name"].cast(pl.String), frame["name"].cast(pl.String), strict=True)
-    ]
-    return frame.with_columns(pl.Series("short_name", told, pl.String))
+    return {name: _ended(short, endings.get(name, "")) for name, short in short_names.items()}
+
+
+def with_full_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame of kernels with `full_name`, as the program's author wrote it, where the file has some name mangled."""
+    mangled = frame["name"].cast(pl.String).str.starts_with("_Z")
+    if not mangled.any():
+        return frame
+    from tracetui.parsers.itanium import demangle
+
+    told = [demangle(name) or name if raw else name
+            for name, raw in zip(frame["name"].cast(pl.String), mangled, strict=True)]  # fmt: skip
+    return (
+        frame
+        if told == frame["name"].cast(pl.String).to_list()
+        else frame.with_columns(pl.Series("full_name", told, pl.String))
+    )
 
 
 def _ended(short: str, ending: str) -> str:

@@ -40,7 +40,7 @@ class Preferences(App[None]):
         for known in themes.ALL:
             self.register_theme(known)
         self.theme = themes.theme_name(preferred.theme, color, low_bandwidth=low_bandwidth)
-        self.session.full_names = preferred.names != "short"
+        self.session.names = preferred.names
         for page, (hidden, pinned) in preferred.chosen_columns.items():
             self.session.hidden[page], self.session.pinned[page] = hidden, pinned
         remapped = commands.use_keys(preferred.keys)

@@ -26,6 +26,8 @@ class Request:
     """Only the recordings of this tool (`TraceInfo.kind`)."""
     format: str = "text"
     sections: tuple[str, ...] | None = None
+    by: str = "name"
+    """What kernels are grouped by: one of `analysis.kernel_groups.GROUPINGS`."""
     limit: int | None = None
     """As typed: null where it was not, 0 for all rows."""
     output: Path | None = None

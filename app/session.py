@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 Side = Literal["a", "b"]
+Names = Literal["short", "full", "raw"]
+Per = Literal["total", "step", "call"]
 Key: TypeAlias = "tuple[Hashable, int | None, str | None, Scope]"
 PARTS_OF_B = frozenset({"diff", "comparable", "compared findings", ("b", "selection")})
 """Keys of cached analyses that change with run B."""
@@ -36,7 +38,14 @@ class Session:
     filter: str = ""
     """The filter in force on the main table of every tab."""
     ascii: bool = False
-    full_names: bool = False
+    names: Names = "short"
+    """How names are written; raw is as the file has them, where that is not what the program's author wrote."""
+    per: Per = "total"
+    """What the tables' totals are of: the whole range, one of its steps, one call."""
+    per_in_diff: Per = "step"
+    """The same where two runs are compared."""
+    grouped: dict[str, str] = field(default_factory=dict)
+    """What a tab's rows are grouped by, where not by name."""
     runs: dict[Side, Run] = field(default_factory=dict)
     config: Config | None = None
     """The user's thresholds of rules, and which are silenced."""
@@ -102,6 +111,28 @@ class Session:
         # a range is marked on the clock of A
         scope = self.scope if side == "a" else replace(self.scope, window=None)
         return self.cached((side, "selection"), lambda: select(trace, scope))
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there is a number per step."""
+        return self.selection().steps.height > 0
+
+    @property
+    def per_step(self) -> bool:
+        """Whether the tables' numbers are of the average step."""
+        return self.per == "step" and self.has_steps
+
+    def counted(self) -> Selection:
+        """What the tables count: the selection; where they give numbers per step, what of it lies in steps."""
+        from tracetui.analysis.selection import in_steps
+
+        selection = self.selection()
+        return self.cached("in steps", lambda: in_steps(selection)) if self.per_step else selection
+
+    def of_counted(self, key: Hashable, compute: Callable[[Selection], T]) -> T:
+        """The result of an analysis of what the tables count, computed once."""
+        counted = self.counted()
+        return self.cached(("in steps", key) if self.per_step else key, lambda: compute(counted))
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of an analysis, computed once per run, rank, tool and scope; safe in threads."""

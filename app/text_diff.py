@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.formats import format_percent
 from tracetui.app.module_tree import merged_changes
+from tracetui.app.names import told_apart
 from tracetui.app.text_findings import finding_lines
 from tracetui.app.text_report import finish, title
 from tracetui.app.text_table import Column, Page
@@ -103,6 +104,7 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
     if not rows:
         return []
     shown = changed[: page.limit]
+    names = told_apart(rows)
     counts = ", ".join(
         f"{sum(row['status'] == status for row in rows)} {status}" for status in SIGNS if status != "same"
     )
@@ -118,7 +120,7 @@ def changes(name: str, rows: list[Json], page: Page) -> list[str]:
             page.time(row["b_us"]),
             calls(row),
             change(row),
-            row.get("short_name") or row["name"],
+            names[row["name"]],
         ]
         for row in shown
     ]

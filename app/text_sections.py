@@ -8,13 +8,14 @@ from tracetui.app import counter_blocks
 from tracetui.app.counter_blocks import text_block
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
+from tracetui.app.names import told_apart
 from tracetui.app.roofline_text import CHART_ROWS, chart_lines
 from tracetui.app.roofline_text import block as roofline_block
 from tracetui.app.text_findings import finding_lines
 from tracetui.app.text_memory import memory_lines
 from tracetui.app.text_ranges import range_tree, ranges
 from tracetui.app.text_table import WIDTH, Column, Page
-from tracetui.app.words import ABSENT, CATEGORY_LABELS
+from tracetui.app.words import ABSENT, CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,7 +101,10 @@ def kernels(trace: Json, page: Page) -> list[str]:
     rows = trace["kernels"]
     if not rows:
         return []
+    if "kernels_by" in trace:
+        return _kernel_groups(trace, page)
     shown = rows[: page.limit]
+    names = told_apart(rows)
     launcher = launched_by(shown)
     columns = [
         Column("time"), Column("share"), Column("calls"), Column("mean"), Column("occup."),
@@ -113,12 +117,36 @@ def kernels(trace: Json, page: Page) -> list[str]:
             format_count(row["calls"]),
             page.time(row["mean_us"]),
             _tight(row["occupancy_percent"]),
-            row["short_name"] or row["name"],
+            names[row["name"]],
             row[launcher] or UNKNOWN,
         ]
         for row in shown
     ]
     title = page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows))
+    return [title, *page.table(columns, cells)]
+
+
+def _kernel_groups(trace: Json, page: Page) -> list[str]:
+    """The kernels by what they have in common."""
+    rows, by = trace["kernel_groups"], trace["kernels_by"]
+    shown = rows[: page.limit]
+    columns = [
+        Column("time"), Column("share"), Column("calls"), Column("mean"), Column("kernels"),
+        Column(group_words(by), right=False, share=3), Column("top kernel", right=False, share=2),
+    ]  # fmt: skip
+    cells = [
+        [
+            page.time(row["total_us"]),
+            _tight(row["percent"]),
+            format_count(row["calls"]),
+            page.time(row["mean_us"]),
+            format_count(row["kernels"]),
+            row["group"],
+            row["short_name"] or row["name"],
+        ]
+        for row in shown
+    ]
+    title = page.heading(f"Kernels by {group_words(by)}", "share of kernel time in scope", len(shown), len(rows))
     return [title, *page.table(columns, cells)]
 
 

@@ -34,7 +34,7 @@ class TracetuiApp(Shell):
     async def _do(self, command: commands.Command) -> None:
         view = self.view
         target: Any = self
-        if command.where in ("view", "diff", "sweep", "timeline"):
+        if command.where in ("view", "counted", "diff", "sweep", "timeline"):
             target = view
         elif command.where in ("table", "tree", "overview", "lanes"):
             target = self.focused

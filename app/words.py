@@ -111,3 +111,11 @@ def nothing(what: str, kind: str) -> str:
     """
     advice = _HOW_TO_RECORD.get(kind, _HOW_TO_RECORD["chrome"])
     return f"{_NOTHING[what]}\n\n{advice[what]}"
+
+
+GROUP_WORDS = {"class": "module class", "shape": "launch shape", "input_shapes": "input shapes"}
+
+
+def group_words(by: str) -> str:
+    """What kernels are grouped by, as a title says it."""
+    return GROUP_WORDS.get(by, by)

@@ -119,12 +119,12 @@ async def test_full_names_and_cut_names(million):
     app = TableApp(long)
     async with app.run_test(size=(80, 24)):
         assert "xx…  " in rows_of(app)[1]
-        app.table.set_full_names(True)
+        app.table.set_names("full")
         await app.animator.wait_until_complete()
         assert app.table.current["name"].startswith("void")
     app = TableApp(million.head(5))
     async with app.run_test(size=(80, 24)) as pilot:
-        app.table.set_full_names(True)
+        app.table.set_names("full")
         await pilot.pause()
         assert rows_of(app)[1].startswith(">void kernel_0 ")
 

@@ -11,13 +11,13 @@ from textual.widgets import Static
 from tracetui.analysis.comparable import comparable
 from tracetui.analysis.diff import diff
 from tracetui.analysis.selection import select
-from tracetui.app import commands
+from tracetui.app import commands, units
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
 from tracetui.app.names import tell_apart
 from tracetui.app.text_diff import SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.views.counted import CountedView
 from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.diff import Diff
     from tracetui.analysis.report_rows import Json
+    from tracetui.app.session import Per
 
 COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
     Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
-    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step; + is slower in B"),
+    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True, about="+ takes longer in B"),
     Column("delta_percent", "%", "change", width=6, priority=2, about="difference, share of A's time"),
-    Column("a_ns", "A", "time", priority=1, about="GPU time per step in A"),
-    Column("b_ns", "B", "time", priority=1, about="GPU time per step in B"),
-    Column("a_calls", "A calls", "count", width=7, priority=3, main=True, about="calls per step in A"),
-    Column("b_calls", "B calls", "count", width=7, priority=3, about="calls per step in B"),
+    Column("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
+    Column("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
+    Column("a_calls", "A calls", "count", width=7, priority=3, main=True, sums=True, about="calls in A"),
+    Column("b_calls", "B calls", "count", width=7, priority=3, sums=True, about="calls in B"),
 )
 KERNELS = (
     *COLUMNS,
@@ -64,7 +65,7 @@ WATERFALL = (
 )
 
 
-class DiffView(TableView):
+class DiffView(CountedView):
     """Kernels, operators, modules and the waterfall of two runs."""
 
     TAB = "diff"
@@ -72,6 +73,21 @@ class DiffView(TableView):
     _verdict: Json | None = None
     BINDINGS = commands.bindings("diff")
     TABLES = ("kernels", "operators", "modules", "waterfall", "step", "conditions")
+
+    @property
+    def per(self) -> Per:
+        """What the numbers are of; per step unless asked for otherwise, or neither run has steps."""
+        per = self.session.per_in_diff
+        return "total" if per == "step" and not self.has_steps else per
+
+    @per.setter
+    def per(self, per: Per) -> None:
+        self.session.per_in_diff = per
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a run has steps; all of one without counts as one."""
+        return "b" in self.session.runs and any(self.session.selection(side).steps.height for side in ("a", "b"))
 
     def content(self) -> ComposeResult:
         """The verdict above what every table has."""
@@ -117,16 +133,18 @@ class DiffView(TableView):
             )
         else:
             frame = {"kernels": result.kernels, "operators": result.operators, "modules": result.modules}[kind]
-            frame = tell_apart(frame).with_columns(
-                pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_percent")
-            )
+            frame = compared(tell_apart(frame), self.per, result.steps)
+        columns = LAYOUTS.get(kind, COLUMNS)
+        per = units.WORDS[self.per] or "in all" if kind in DIVIDED else ""
         return Page(
             id=f"diff_{kind}",
             title=kind.capitalize(),
+            unit=per or ("per step" if kind == "waterfall" else ""),
             frame=frame,
-            columns=LAYOUTS.get(kind, COLUMNS),
+            columns=tuple(_told(column, self.per) for column in columns) if per else columns,
+            saved_as=f"diff_{kind}_{'total' if self.per == 'total' else f'per_{self.per}'}" if per else "",
             noun={"waterfall": "categories", "step": "parts", "conditions": "differences"}.get(kind, kind),
-            note=_step_line(result),
+            note=_step_line(result, noise=kind == "step"),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
             key={"waterfall": "category", "step": "what", "conditions": "field"}.get(kind, "name"),
         )
@@ -153,6 +171,46 @@ class DiffView(TableView):
         return labels
 
 
+def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
+    """Rows of a `Diff` in all, per step or per call, with ``delta_percent``; the largest difference first.
+
+    Calls stay those of a step where times are of a call. What a run never calls has no time per call, and no
+    difference.
+
+    Args:
+        frame: a_ns, b_ns, delta_ns, a_calls and b_calls per step.
+        per: what the numbers are to be of.
+        steps: how many steps A and B have.
+    """
+    a_ns, b_ns, a_calls, b_calls = (pl.col(name) for name in ("a_ns", "b_ns", "a_calls", "b_calls"))
+    if per == "total":
+        frame = frame.with_columns(a_ns * steps[0], b_ns * steps[1], a_calls * steps[0], b_calls * steps[1])
+    elif per == "call":
+        frame = frame.with_columns(
+            pl.when(a_calls > 0).then(a_ns / a_calls).alias("a_ns"),
+            pl.when(b_calls > 0).then(b_ns / b_calls).alias("b_ns"),
+        )
+    if per != "step":
+        frame = frame.with_columns(delta_ns=b_ns - a_ns)
+        frame = frame.sort(pl.col("delta_ns").abs(), "name", descending=[True, False], nulls_last=True)
+    return frame.with_columns(
+        pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_percent")
+    )
+
+
+def _told(column: Column, per: Per) -> Column:
+    """The column with what its numbers are of."""
+    if not column.sums:
+        return column
+    if per == "call" and column.kind == "count":
+        return replace(column, about=f"{column.about}, per step", saved_as=f"{column.name}_per_step")
+    words = units.WORDS[per] or "in all steps"
+    return replace(column, about=f"{column.about}, {words}",
+                   saved_as=column.name if per == "total" else f"{column.name}_per_{per}")  # fmt: skip
+
+
+DIVIDED = ("kernels", "operators", "modules")
+"""The tables that can be in all and per call too; the others say what a step is made of."""
 LAYOUTS = {
     "waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS, "step": STEP, "conditions": CONDITIONS,
 }  # fmt: skip
@@ -187,11 +245,14 @@ def _nothing_in_both(what: str, kind: str) -> str:
     return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
 
 
-def _step_line(result: Diff) -> str:
+def _step_line(result: Diff, *, noise: bool) -> str:
     step = result.step
     if step.median_delta_percent is None:
         return f"step  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
-    line = f"median step {format_percent(step.median_delta_percent, signed=True)}"
-    if step.beyond_noise is not None:
-        line += f", {'beyond' if step.beyond_noise else 'within'} noise ±{format_ns(step.median_noise_ns)}"
-    return f"{line}  A {format_ns(step.a_median_ns)}  B {format_ns(step.b_median_ns)}"
+    # as wide as 80 columns allow beside the longest title
+    line = f"median step {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
+    line += f", {format_percent(step.median_delta_percent, signed=True)}"
+    if step.beyond_noise is None:
+        return line
+    side = "beyond" if step.beyond_noise else "within"
+    return f"{line}, {side} noise" + (f" ±{format_ns(step.median_noise_ns)}" if noise else "")

@@ -9,8 +9,8 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.ranges import ranges
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
+from tracetui.app.views.counted import CountedView, in_units
 from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
 from tracetui.app.words import nothing
 from tracetui.parsers import kernel_names
 
@@ -19,17 +19,17 @@ COLUMNS = (
     Column("kind", "Kind", width=8, priority=2, about="operator, Python function, module or API call"),
     Column("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="own time, share of step time"),
-    Column("self_ns", "Self", "time", priority=3, about="own time in scope, without what it called"),
-    Column("total_ns", "Total", "time", priority=1, about="with what it called; recursion counted once"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+    Column("self_ns", "Self", "time", priority=3, sums=True, about="own time in scope, without what it called"),
+    Column("total_ns", "Total", "time", priority=1, sums=True, about="with what it called; recursion counted once"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
     Column("waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU"),
 )
 
 API_CALLS = (
     Column("name", "Function", width=24, priority=0, flex=True, about="CUDA runtime or driver call"),
-    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations"),
+    Column("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
     Column("percent", "%", "percent", width=5, priority=1, bar=True, main=True, about="of the time in all API calls"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
     Column("mean_ns", "Mean", "time", priority=2, about="mean duration"),
     Column("median_ns", "Median", "time", priority=3, about="median duration"),
     Column("max_ns", "Max", "time", priority=4, about="longest call"),
@@ -48,14 +48,28 @@ LAUNCHES = (
 )
 RANGES = (
     Column("name", "Range", width=24, priority=0, flex=True, about="record_function or NVTX range"),
-    Column("host_total_ns", "CPU total", "time", priority=0, main=True, about="host time of all instances"),
-    Column("device_ns", "GPU work", "time", priority=0, about="GPU time of what was launched inside"),
+    Column("host_total_ns", "CPU total", "time", priority=0, main=True, sums=True, about="host time of all instances"),
+    Column("device_ns", "GPU work", "time", priority=0, sums=True, about="GPU time of what was launched inside"),
     Column(
-        "device_self_ns", "GPU self", "time", priority=4, about="with this range as the innermost around the launch"
+        "device_self_ns",
+        "GPU self",
+        "time",
+        priority=4,
+        sums=True,
+        about="with this range as the innermost around the launch",
     ),
-    Column("gpu_projected_ns", "GPU span", "time", priority=2, about="from its first GPU work to the end of its last"),
-    Column("gpu_ops", "GPU ops", "count", width=6, priority=3, about="kernels, copies and fills launched inside"),
-    Column("instances", "Calls", "count", width=6, priority=1, main=True, about="number of instances"),
+    Column(
+        "gpu_projected_ns",
+        "GPU span",
+        "time",
+        priority=2,
+        sums=True,
+        about="from its first GPU work to the end of its last",
+    ),
+    Column(
+        "gpu_ops", "GPU ops", "count", width=6, priority=3, sums=True, about="kernels, copies and fills launched inside"
+    ),
+    Column("instances", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of instances"),
     Column("domain", "Domain", width=8, priority=6, about="NVTX domain"),
     Column("style", "Style", width=9, priority=8, about="how it was opened: push/pop nest, start/end may overlap"),
 )
@@ -87,7 +101,7 @@ def _short_kernels(names: pl.Series) -> pl.Series:
     ]
 
 
-class HostView(TableView):
+class HostView(CountedView):
     """One row per host function; API calls, launches and ranges beside them."""
 
     TAB = "host"
@@ -101,10 +115,11 @@ class HostView(TableView):
             return self._launches()
         if self.kind == "ranges":
             return self._ranges()
-        selection = self.session.selection()
-        frame = ranked(self.session.cached("host", lambda: host_functions(selection)))
+        session = self.session
+        selection = session.counted()
+        frame = ranked(session.of_counted("host", host_functions))
         base = "step time" if selection.steps.height else "the file"
-        return Page(
+        page = Page(
             id="host",
             title="Host",
             frame=frame,
@@ -115,13 +130,14 @@ class HostView(TableView):
             alone=not selection.trace.host.height,
             key="name",
         )
+        return in_units(session, page)
 
     def _api_calls(self) -> Page:
-        selection = self.session.selection()
-        return Page(
+        selection = self.session.counted()
+        page = Page(
             id="api",
             title="API calls",
-            frame=self.session.cached("api", lambda: api_calls(selection)),
+            frame=self.session.of_counted("api", api_calls),
             columns=API_CALLS,
             noun="functions",
             note=f"{selection.describe()} · % of the time in all API calls",
@@ -129,6 +145,7 @@ class HostView(TableView):
             sort=("total_ns", True),
             key="name",
         )
+        return in_units(self.session, page)
 
     def _launches(self) -> Page:
         selection = self.session.selection()
@@ -149,11 +166,11 @@ class HostView(TableView):
         )
 
     def _ranges(self) -> Page:
-        selection = self.session.selection()
-        return Page(
+        selection = self.session.counted()
+        page = Page(
             id="ranges",
             title="Ranges",
-            frame=self.session.cached("ranges", lambda: ranges(selection)),
+            frame=self.session.of_counted("ranges", ranges),
             columns=RANGES,
             noun="ranges",
             note=selection.describe(),
@@ -161,3 +178,4 @@ class HostView(TableView):
             sort=("host_total_ns", True),
             key="name",
         )
+        return in_units(self.session, page, calls="instances")

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups, known_groupings
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import module_kernels
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
-from tracetui.app.names import tell_apart
+from tracetui.app.names import tell_apart, with_full_names
+from tracetui.app.views.counted import GROUPED, CountedView, in_units
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
-from tracetui.app.words import nothing
+from tracetui.app.words import group_words, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from tracetui.app.session import Session
 
 COLUMNS = (
-    Column("name", "Kernel", width=22, priority=0, flex=True, short="short_name", about="kernel function"),
-    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations of all calls"),
+    Column(
+        "name", "Kernel", width=22, priority=0, flex=True, short="short_name", full="full_name", about="kernel function"
+    ),
+    Column("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations of all calls"),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all kernel time"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of launches"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of launches"),
     Column("mean_ns", "Mean", "time", priority=2, about="mean duration of a call"),
     Column("module", "Module", width=10, priority=3, flex=True, about="nn.Module that launched most of its time"),
     Column("occupancy_percent", "Occup", "percent", width=5, priority=5, about="achieved occupancy, an estimate"),
@@ -41,9 +45,21 @@ COLUMNS = (
     Column("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
     Column("registers", "Regs", "number", width=4, priority=8, about="registers per thread, the most of all calls"),
     Column("shared_memory", "Smem", "bytes", width=8, priority=9, about="shared memory per block, the most"),
-    Column("in_steps_ns", "In steps", "time", priority=10, about="the part of the total inside steps"),
+    Column("in_steps_ns", "In steps", "time", priority=10, sums=True, about="the part of the total inside steps"),
     Column("range", "Range", width=14, priority=6, flex=True, about="innermost range that launched most of its time"),
 )
+
+GROUP_TITLES = {"class": "Module class", "shape": "Grid × block", "input_shapes": "Input shapes"}
+"""Title of the column that names the group, where it is not that of the grouping."""
+GROUP_ABOUT = {
+    "category": "kind of work, judged by the kernel's name",
+    "class": "class of the innermost nn.Module around the launch",
+    "module": "innermost nn.Module around the launch, or whose gradient is computed",
+    "range": "innermost range around the launch",
+    "shape": "blocks in the grid, and threads in a block",
+    "input_shapes": "of the innermost operator around the launch",
+    "stream": "CUDA stream",
+}
 
 LAUNCHES = (
     Column("at_ns", "At", "time", width=9, priority=0, about="time since the recording began"),
@@ -70,8 +86,6 @@ LAUNCHES = (
     Column("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
     Column("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
 )
-UNKNOWN_TO_SOME = ("module", "operator", "range", "occupancy_percent", "blocks_per_sm", "step")
-"""Columns that are left out where a recording fills no row of them."""
 
 MODULES = (
     Column("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules"),
@@ -83,10 +97,10 @@ OPERATORS = (Column("name", "Operator", width=30, priority=0, flex=True, about="
 
 MEMOPS = (
     Column("name", "Operation", width=30, priority=0, flex=True, about="as nsys names it"),
-    Column("total_ns", "Total", "time", priority=0, main=True, about="sum of the durations"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="how many"),
+    Column("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="how many"),
     Column("mean_ns", "Mean", "time", priority=2, about="mean duration"),
-    Column("bytes", "Bytes", "bytes", width=9, priority=1, about="bytes moved or filled"),
+    Column("bytes", "Bytes", "bytes", width=9, priority=1, sums=True, about="bytes moved or filled"),
     Column("throughput_gbps", "GB/s", "number", width=6, priority=1, about="bytes by total time, 10^9 bytes a second"),
 )
 
@@ -95,14 +109,14 @@ def kernel_page(
     session: Session, frame: pl.DataFrame, *, title: str, empty: str = "", within: tuple[str, str] | None = None
 ) -> Page:
     """A table of kernels, with what ncu measured of them where the run holds that."""
-    base = session.selection().describe()
+    base = session.counted().describe()
     total = int(frame["total_ns"].sum()) if frame.height else 0
     frame, columns, coverage = beside(session, frame, COLUMNS)
     remarks = (base, f"{format_ns(total)} of kernel time", *coverage)
-    return Page(
+    page = Page(
         id="kernels",
         title=title,
-        frame=tell_apart(frame),
+        frame=with_full_names(tell_apart(frame)),
         columns=known_columns(columns, frame),
         noun="kernels",
         note=" · ".join(remarks) if frame.height else base,
@@ -112,14 +126,65 @@ def kernel_page(
         within=within,
         key="name",
     )
+    return in_units(session, page)
+
+
+def group_page(session: Session, by: str) -> Page:
+    """Kernels by what they have in common; inside, the kernels of a group."""
+    frame = session.of_counted(("kernel groups", by), lambda counted: kernel_groups(counted, by))
+    group = Column(
+        "group",
+        GROUP_TITLES.get(by, by.capitalize()),
+        width=22,
+        priority=0,
+        flex=True,
+        tail=by == "module",
+        about=GROUP_ABOUT[by],
+    )
+    rest = [column for column in COLUMNS[1:] if column.name in frame.columns]
+    top = Column("name", "Top kernel", width=14, priority=2, flex=True, short="short_name", full="full_name",
+                 about="kernel with most of its time")  # fmt: skip
+    count = Column("kernels", "Kernels", "count", width=7, priority=1, about="how many kernels, by name")
+    page = Page(
+        id="kernel_groups",
+        title=f"Kernels by {group_words(by)}",
+        frame=with_full_names(frame),
+        columns=known_columns((group, *rest[:3], count, top, *rest[3:]), frame),
+        noun="groups",
+        note=f"{session.counted().describe()} · {format_ns(int(frame['total_ns'].sum() or 0))} of kernel time",
+        empty=nothing("kernels", session.trace().info.kind),
+        sort=("total_ns", True),
+        inside="kernels",
+        within=(f"{GROUPED}{by}", ""),
+        key="group",
+    )
+    return in_units(session, page)
+
+
+def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on a group opens: its kernels."""
+    by = page.within[0].removeprefix(GROUPED) if page.within else ""
+    group = str(row["group"])
+
+    def work() -> Page:
+        frame = session.of_counted(("group kernels", by, group), lambda counted: group_kernels(counted, by, group))
+        return kernel_page(session, frame, title=group, within=(f"{GROUPED}{by}", group))
+
+    return work
 
 
 def known_columns(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
-    """Without what this tool does not record: who launched a kernel, and estimates of the profiler.
+    """Without those that no row fills: what this tool does not record.
 
     Where no module is known, the range takes the module's place.
     """
-    empty = {name for name in UNKNOWN_TO_SOME if name in frame.columns and frame[name].null_count() == frame.height}
+    if not frame.height:
+        return columns
+    empty = {
+        column.name
+        for column in columns
+        if column.name in frame.columns and frame[column.name].null_count() == frame.height
+    }
     of_module = next((column.priority for column in columns if column.name == "module"), 0)
     return tuple(
         replace(column, priority=of_module) if column.name == "range" and "module" in empty else column
@@ -139,11 +204,14 @@ def launch_page(
 
     `only` restricts them to its device rows (``row``) and gives the ``range`` of each.
     """
-    selection = session.selection()
+    selection = session.counted()
     frame = kernel_launches(selection, name)
     if only is not None:
         frame = frame.drop("range").join(only, on="row", how="inner", maintain_order="left")
-    if within is not None:
+    if within is not None and within[0].startswith(GROUPED):
+        rows = group_rows(selection, within[0].removeprefix(GROUPED), within[1])["row"]
+        frame = frame.filter(pl.col("row").is_in(rows.implode()))
+    elif within is not None:
         column, owner = within
         own = pl.col(column) == owner
         if owner == NOT_ATTRIBUTED:
@@ -170,39 +238,39 @@ def inside_kernel(
 ) -> Callable[[], Page]:
     """What Enter on a kernel opens."""
     name, short = str(row["name"]), str(row.get("short_name") or row["name"])
-    return lambda: session.cached(("launches", name, within), lambda: launch_page(session, name, short, within))
+    return lambda: session.of_counted(
+        ("launches", name, within), lambda counted: launch_page(session, name, short, within)
+    )
 
 
 def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
     """What Enter on a module opens: its kernels."""
 
     def work() -> Page:
-        selection = session.selection()
         return kernel_page(
             session,
-            module_kernels(selection, path),
+            session.of_counted(("module_kernels", path), lambda counted: module_kernels(counted, path)),
             title=name,
             empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
             within=("module", path),
         )
 
-    return lambda: session.cached(("module_kernels", path), work)
+    return work
 
 
 def inside_operator(session: Session, name: str) -> Callable[[], Page]:
     """What Enter on an operator opens: its kernels."""
 
     def work() -> Page:
-        selection = session.selection()
         return kernel_page(
             session,
-            operator_kernels(selection, name),
+            session.of_counted(("operator_kernels", name), lambda counted: operator_kernels(counted, name)),
             title=name,
             empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
             within=("operator", name),
         )
 
-    return lambda: session.cached(("operator_kernels", name), work)
+    return work
 
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
@@ -211,6 +279,8 @@ def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable
         from tracetui.app.views.ranges import inside_range, inside_range_kernel
 
         return inside_range_kernel(session, row, int(page.within[1])) if page.within else inside_range(session, row)
+    if page.id == "kernel_groups":
+        return inside_group(session, page, row)
     if page.id == "kernels":
         return inside_kernel(session, row, page.within)
     if page.id in ("modules", "kernel_modules"):
@@ -245,29 +315,36 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
     )
 
 
-class KernelsView(PicturedView):
-    """One row per kernel name; copies and fills beside them."""
+class KernelsView(CountedView, PicturedView):
+    """One row per kernel name, or per group of kernels; copies and fills beside them."""
 
     TAB = "kernels"
     TABLES = ("kernels", "copies")
+    GROUPS = True
+
+    def groupings(self) -> tuple[str, ...]:
+        """What this recording says of its kernels."""
+        return self.session.of_counted("kernel groupings", known_groupings)
 
     def root(self) -> Page:
         """All kernels in scope, or all copies and fills."""
-        selection = self.session.selection()
+        session = self.session
         if self.kind == "copies":
-            return Page(
+            page = Page(
                 id="memops",
                 title="Copies and fills",
-                frame=self.session.cached("memops", lambda: memops(selection)),
+                frame=session.of_counted("memops", memops),
                 columns=MEMOPS,
                 noun="kinds of copies and fills",
-                note=selection.describe(),
+                note=session.counted().describe(),
                 empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
                 sort=("total_ns", True),
                 key="name",
             )
-        frame = self.session.cached("kernels", lambda: kernels(selection))
-        return kernel_page(self.session, frame, title="Kernels")
+            return in_units(session, page)
+        if self.grouped_by != "name":
+            return group_page(session, self.grouped_by)
+        return kernel_page(session, session.of_counted("kernels", kernels), title="Kernels")
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A kernel's launches; the kernels of a module or an operator that launches it."""

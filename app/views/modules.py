@@ -10,6 +10,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.app.columns import Column
+from tracetui.app.views.counted import CountedView, in_units
 from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.page import Page
@@ -21,14 +22,16 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
-    Column("device_total_ns", "GPU total", "time", priority=0, main=True, about="GPU work launched inside it"),
+    Column(
+        "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
+    ),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
-    Column("device_self_ns", "GPU self", "time", priority=3, about="without the modules inside it"),
-    Column("backward_device_ns", "Backward", "time", priority=4, about="GPU work of its backward pass"),
-    Column("host_total_ns", "CPU total", "time", priority=1, about="host time of its calls"),
-    Column("host_self_ns", "CPU self", "time", priority=3, about="host time without the modules inside it"),
-    Column("kernels", "Kernels", "count", width=7, priority=2, about="kernels launched inside it"),
-    Column("calls", "Calls", "count", width=5, priority=2, main=True, about="number of calls"),
+    Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the modules inside it"),
+    Column("backward_device_ns", "Backward", "time", priority=4, sums=True, about="GPU work of its backward pass"),
+    Column("host_total_ns", "CPU total", "time", priority=1, sums=True, about="host time of its calls"),
+    Column("host_self_ns", "CPU self", "time", priority=3, sums=True, about="host time without the modules inside it"),
+    Column("kernels", "Kernels", "count", width=7, priority=2, sums=True, about="kernels launched inside it"),
+    Column("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of calls"),
     Column("class_name", "Class", width=12, priority=6, about="Python class"),
     Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
 )
@@ -39,7 +42,7 @@ HOST_COLUMNS = tuple(
 """Where nothing ran on a GPU."""
 
 
-class ModulesView(PicturedView):
+class ModulesView(CountedView, PicturedView):
     """The module tree; the tree of ranges beside it, or in its place where the trace has no modules."""
 
     TAB = "modules"
@@ -47,7 +50,7 @@ class ModulesView(PicturedView):
 
     def root(self) -> Page:
         """The tree of all modules in scope, or that of all ranges."""
-        selection = self.session.selection()
+        selection = self.session.counted()
         has_modules, has_ranges = self._known
         if self.kind == "ranges" and has_ranges:
             return tree_page(self.session, "Ranges as a tree")
@@ -60,7 +63,7 @@ class ModulesView(PicturedView):
         if not has_modules:
             frame = frame.clear()
         share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
-        return Page(
+        page = Page(
             id="modules",
             title="Modules",
             frame=frame.with_columns(share.alias("percent")),
@@ -71,10 +74,10 @@ class ModulesView(PicturedView):
             inside="kernels",
             key="path",
         )
+        return in_units(self.session, page)
 
     def _modules(self) -> pl.DataFrame:
-        selection = self.session.selection()
-        return self.session.cached("modules", lambda: modules(selection))
+        return self.session.of_counted("modules", modules)
 
     @property
     def _known(self) -> tuple[bool, bool]:

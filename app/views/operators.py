@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
+from tracetui.app.views.counted import CountedView, in_units
 from tracetui.app.views.kernels import inside_row, member_page
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import conventions
@@ -19,13 +20,31 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
-    Column("device_self_ns", "GPU self", "time", priority=0, main=True, about="GPU work that its own calls launched"),
+    Column(
+        "device_self_ns",
+        "GPU self",
+        "time",
+        priority=0,
+        main=True,
+        sums=True,
+        about="GPU work that its own calls launched",
+    ),
     Column("percent", "%", "percent", width=5, priority=1, bar=True, main=True, about="share of all GPU time"),
-    Column("device_total_ns", "GPU total", "time", priority=2, about="with the operators it called"),
-    Column("host_self_ns", "CPU self", "time", priority=1, about="host time of its own, without what it called"),
-    Column("host_total_ns", "CPU total", "time", priority=3, about="host time with what it called"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="number of calls"),
-    Column("kernels", "GPU ops", "count", width=6, priority=4, about="kernels, copies and fills it launched itself"),
+    Column("device_total_ns", "GPU total", "time", priority=2, sums=True, about="with the operators it called"),
+    Column(
+        "host_self_ns", "CPU self", "time", priority=1, sums=True, about="host time of its own, without what it called"
+    ),
+    Column("host_total_ns", "CPU total", "time", priority=3, sums=True, about="host time with what it called"),
+    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
+    Column(
+        "kernels",
+        "GPU ops",
+        "count",
+        width=6,
+        priority=4,
+        sums=True,
+        about="kernels, copies and fills it launched itself",
+    ),
     Column("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
     Column("tensor_core_percent", "TC used", "percent", width=7, priority=7, about="of its GPU time, on tensor cores"),
 )
@@ -38,7 +57,7 @@ HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
 """The numbers where nothing ran on a GPU."""
 
 
-class OperatorsView(PicturedView):
+class OperatorsView(CountedView, PicturedView):
     """One row per operator name."""
 
     TAB = "operators"
@@ -46,10 +65,11 @@ class OperatorsView(PicturedView):
 
     def root(self) -> Page:
         """All operators in scope, or each with each of its input shapes."""
-        selection = self.session.selection()
+        session = self.session
+        selection = session.counted()
         by_shape = self.kind == "by shape"
-        frame = self.session.cached(
-            ("operators", by_shape), lambda: operators(selection, by_shape, conventions(self.session))
+        frame = session.of_counted(
+            ("operators", by_shape), lambda counted: operators(counted, by_shape, conventions(session))
         )
         if (frame["name"] == NOT_ATTRIBUTED).all():
             frame = frame.clear()  # this tool does not know operators
@@ -57,7 +77,7 @@ class OperatorsView(PicturedView):
         columns = SHAPE_COLUMNS if by_shape else COLUMNS
         if not on_gpu:
             columns = tuple(column for column in columns if not column.right or column.name in HOST_COLUMNS)
-        return Page(
+        page = Page(
             id="operator_shapes" if by_shape else "operators",
             title="Operators by input shape" if by_shape else "Operators",
             frame=frame,
@@ -72,6 +92,7 @@ class OperatorsView(PicturedView):
             inside="" if by_shape else "kernels",
             key="name",
         )
+        return in_units(session, page)
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """An operator's kernels; a kernel's launches."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from tracetui.app.filters import Filter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from tracetui.app.columns import Column
@@ -39,6 +41,10 @@ class Page:
     """Whether the other tables of the tab are known to be empty too, so that no key leads to them."""
     key: str = ""
     """The column that names a row uniquely, to find it again."""
+    unit: str = ""
+    """What its totals are of, where not of the whole range: ``per step``."""
+    saved_as: str = ""
+    """What a file of it is called, where not by its id."""
 
 
 @dataclass
@@ -50,4 +56,6 @@ class PageState:
     filter: str = ""
     parsed: Filter = field(default_factory=Filter)
     cursor: int = 0
+    again: Callable[[], Page] | None = None
+    """Computes the page anew; null where that takes more than what is in view."""
     expanded: frozenset[int] | None = None

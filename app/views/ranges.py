@@ -9,6 +9,7 @@ import polars as pl
 from tracetui.analysis.range_tree import kernel_ranges, range_kernels, range_launches, range_tree
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
+from tracetui.app.views.counted import in_units
 from tracetui.app.views.kernels import kernel_page, launch_page
 from tracetui.app.views.page import Page
 
@@ -19,14 +20,31 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range, with its domain"),
-    Column("device_total_ns", "GPU total", "time", priority=0, main=True, about="GPU work launched inside it"),
+    Column(
+        "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
+    ),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
-    Column("device_self_ns", "GPU self", "time", priority=3, about="without the ranges inside it"),
-    Column("gpu_projected_ns", "GPU span", "time", priority=5, about="from its first GPU work to the end of its last"),
-    Column("host_total_ns", "CPU total", "time", priority=1, about="host time of its instances"),
-    Column("host_self_ns", "CPU self", "time", priority=4, about="host time without the ranges inside it"),
-    Column("gpu_ops", "GPU ops", "count", width=7, priority=2, about="kernels, copies and fills launched inside it"),
-    Column("calls", "Calls", "count", width=5, priority=2, main=True, about="number of instances"),
+    Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the ranges inside it"),
+    Column(
+        "gpu_projected_ns",
+        "GPU span",
+        "time",
+        priority=5,
+        sums=True,
+        about="from its first GPU work to the end of its last",
+    ),
+    Column("host_total_ns", "CPU total", "time", priority=1, sums=True, about="host time of its instances"),
+    Column("host_self_ns", "CPU self", "time", priority=4, sums=True, about="host time without the ranges inside it"),
+    Column(
+        "gpu_ops",
+        "GPU ops",
+        "count",
+        width=7,
+        priority=2,
+        sums=True,
+        about="kernels, copies and fills launched inside it",
+    ),
+    Column("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of instances"),
     Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
 )
 HOST_COLUMNS = tuple(column for column in COLUMNS if not column.name.startswith(("device", "gpu", "percent")))
@@ -41,12 +59,12 @@ KERNEL_RANGES = (
 
 def tree_page(session: Session, title: str) -> Page:
     """The tree of all ranges in scope."""
-    selection = session.selection()
-    frame = session.cached("range_tree", lambda: range_tree(selection))
+    selection = session.counted()
+    frame = session.of_counted("range_tree", range_tree)
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
     label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
     share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
-    return Page(
+    page = Page(
         id="range_tree",
         title=title,
         frame=frame.with_columns(label.alias("label"), share.alias("percent")),
@@ -56,6 +74,7 @@ def tree_page(session: Session, title: str) -> Page:
         inside="kernels",
         key="path",
     )
+    return in_units(session, page)
 
 
 def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
@@ -66,14 +85,14 @@ def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]
     def work() -> Page:
         return kernel_page(
             session,
-            range_kernels(session.selection(), number),
+            session.of_counted(("range_kernels", number), lambda counted: range_kernels(counted, number)),
             title=name,
             empty=f"No kernels were launched in {name}.\n\nIts work ran on the host only, or another thread launched\n"
             "its kernels: Esc goes back.",
             within=("range", str(number)),
         )
 
-    return lambda: session.cached(("range_kernels", number), work)
+    return work
 
 
 def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -> Callable[[], Page]:
@@ -81,16 +100,16 @@ def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -
     name, short = str(row["name"]), str(row.get("short_name") or row["name"])
 
     def work() -> Page:
-        rows, paths = range_launches(session.selection(), number)
+        rows, paths = range_launches(session.counted(), number)
         own = pl.DataFrame({"row": rows["row"], "range": pl.Series(paths, dtype=pl.String)})
         return launch_page(session, name, short, only=own)
 
-    return lambda: session.cached(("range_launches", name, number), work)
+    return lambda: session.of_counted(("range_launches", name, number), lambda _: work())
 
 
 def kernel_ranges_page(session: Session, row: Mapping[str, Any]) -> Page | None:
     """The ranges that launch a kernel; null where none does."""
-    frame = kernel_ranges(session.selection(), str(row["name"]))
+    frame = kernel_ranges(session.counted(), str(row["name"]))
     if not frame.height or frame["number"].max() == -1:
         return None
     total = max(int(frame["ns"].sum()), 1)

@@ -61,7 +61,7 @@ class SavingView(View):
         if len(text.encode()) <= CLIPBOARD_LIMIT:
             self._copy(text, f"{self.table.height_of_view:,} rows")
         else:
-            path = export.free_path(Path(f"tracetui-{state.page.id}.tsv"))
+            path = export.free_path(Path(f"tracetui-{state.page.saved_as or state.page.id}.tsv"))
             self._write(path, lambda: path.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote ")
 
     def _fields(self, row: Mapping[str, object]) -> list[str]:
@@ -75,7 +75,7 @@ class SavingView(View):
         """Asks for a file name."""
         if self.state is not None:
             run = formats.printable(self.session.runs["a"].name)
-            name = f"{run}-{self.state.page.id}.csv".replace("/", "_")
+            name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
             self.prompt.open("export", "save as", name)
             self.prompt.remark(".csv .json .parquet .md .svg")
             self.tui.refresh_lines()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from tracetui.app.session import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
 
@@ -40,6 +41,8 @@ class TableView(SavingView):
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._stack: list[PageState] = []
         self._wanted: str | None = None
+        self._making: Callable[[], Page] | None = None
+        """What computes the page that is being gone into."""
 
     def content(self) -> ComposeResult:
         """Title, table, details, prompt."""
@@ -52,7 +55,7 @@ class TableView(SavingView):
         """Takes over the choices made in other tabs; Textual calls the handler of `View` next."""
         self.table.ascii = self.session.ascii
         self.query_one("#title", Line).ascii = self.session.ascii
-        self.table.full_names = self.session.full_names
+        self.table.names = self.session.names
         self.table.jump = self.tui.low_bandwidth
 
     # --- what a tab defines
@@ -95,12 +98,13 @@ class TableView(SavingView):
 
     def show_inner(self, result: Page) -> None:
         """Goes into a page."""
-        self._push(result)
+        self._push(result, self._making)
+        self._making = None
         self.call_after_refresh(self.take_focus)
 
-    def _push(self, page: Page) -> None:
+    def _push(self, page: Page, again: Callable[[], Page] | None = None) -> None:
         self._remember()
-        self._stack.append(PageState(page, sort=page.sort))
+        self._stack.append(PageState(page, sort=page.sort, again=again))
         self._show_page()
 
     def _remember(self) -> None:
@@ -115,6 +119,7 @@ class TableView(SavingView):
             return
         page = state.page
         self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
+        self.tui.configure_columns(page.id, page.columns)
         self.table.plant(page.frame, expanded=state.expanded)
         self.table.load(
             page.frame,
@@ -134,7 +139,8 @@ class TableView(SavingView):
             return
         # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
         crumbs = [formats.printable(s.page.title) for s in self._stack]
-        crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs)))
+        unit = f", {state.page.unit}" if state.page.unit else ""
+        crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
         own = self.tui.own
         # with two runs open, the tabs of one say whose numbers they are
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
@@ -238,6 +244,7 @@ class TableView(SavingView):
             self.action_detail()
             return
         self.tui.say("Computing …")
+        self._making = work
         self._compute("inner", work)
 
     def action_back(self) -> None:
@@ -405,21 +412,26 @@ class TableView(SavingView):
             if choice is not None:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
+                self.tui.keep_columns(state.page.id)
 
         table = self.table
         shown = {column.name for column in table.shown}
         self.app.push_screen(ColumnChooser(table.columns, hidden=table.hidden, pinned=table.pinned, shown=shown), done)
 
     def action_names(self) -> None:
-        """Switches between short and full names, in all tabs."""
-        self.session.full_names = not self.session.full_names
-        self.table.set_full_names(self.session.full_names)
-        self.tui.say("Full names" if self.session.full_names else "Short names")
+        """Goes on from short to full names, and to raw ones where the file has others; in all tabs."""
+        raw = self.table.knows_raw_names
+        following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
+        self.session.names = following.get(self.session.names, "short")
+        self.table.set_names(self.session.names)
+        self.tui.keep("names", self.session.names)
+        words = {"short": "Short names", "full": "Full names", "raw": "Raw names, as the file has them"}
+        self.tui.say(words[self.session.names])
 
     def revisit(self) -> None:
         """Called when the tab comes into view again: takes over what changed meanwhile."""
-        if self.table.full_names != self.session.full_names:
-            self.table.set_full_names(self.session.full_names)
+        if self.table.names != self.session.names:
+            self.table.set_names(self.session.names)
         self.apply_filter()
         self._show_title()
 

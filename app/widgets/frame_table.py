@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
+    from tracetui.app.session import Names
+
 Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""
 
@@ -74,7 +76,7 @@ class FrameTable(Widget, can_focus=True):
         self.pinned: frozenset[str] = frozenset()
         self.empty_text = ""
         """What stands in place of rows where the filter keeps none."""
-        self.full_names = False
+        self.names: Names = "short"
         self.ascii = False
         self.jump = False
         """Scroll by half a page at the edges: fewer bytes over a slow link."""
@@ -187,9 +189,14 @@ class FrameTable(Widget, can_focus=True):
         self.hidden, self.pinned = frozenset(hidden), frozenset(pinned)
         self.changed()
 
-    def set_full_names(self, full: bool) -> None:
-        """Shows names in full, or in their short form where there is one."""
-        self.full_names = full
+    @property
+    def knows_raw_names(self) -> bool:
+        """Whether the file writes some names otherwise than the program's author did."""
+        return any(column.full and column.full in self.frame.columns for column in self.columns)
+
+    def set_names(self, names: Names) -> None:
+        """Shows names in their short form where there is one, in full, or as the file has them."""
+        self.names = names
         self._content = self._measure()
         self.changed()
 
@@ -234,11 +241,10 @@ class FrameTable(Widget, can_focus=True):
         return table.sort("key", descending=descending, nulls_last=True, maintain_order=True)["row"]
 
     def _source(self, name: str) -> str:
-        """The frame's column behind a shown column: its short form where short names are on."""
+        """The frame's column behind a shown column: the form in which names are shown."""
         column = next((c for c in self.columns if c.name == name), None)
-        if column and column.short and not self.full_names and column.short in self.frame.columns:
-            return column.short
-        return name
+        form = {"short": column.short, "full": column.full}.get(self.names, "") if column else ""
+        return form if form in self.frame.columns else name
 
     # --- layout
 
