@@ -86,6 +86,7 @@ _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
 _TIMELINE = frozenset({"timeline"})
+_RUNS = frozenset({"runs"})
 
 DEFAULTS: tuple[Command, ...] = (
     *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
@@ -95,8 +96,8 @@ DEFAULTS: tuple[Command, ...] = (
             "drill", "view", TABLES, footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
             rank=11, palette=False),
-    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the finding that led to these rows", "Go", "come_back", "app",
-            rank=12),
+    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the place visited before: tab, depth, filter, run", "Go", "come_back",
+            "app", rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
             frozenset({"kernels", "operators", "modules"}), rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
@@ -229,6 +230,23 @@ DEFAULTS: tuple[Command, ...] = (
             rank=15),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
+    Command("run.list", "A", "A", "The open runs: which is in view (A), which it is compared with (B)", "Runs", "runs",
+            "app", rank=47),
+    *(
+        Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", _RUNS, footer=label,
+                palette=False)
+        for action, keys, shown, title, label in (
+            ("look", "enter", "Enter", "Look at this run (A)", "look at it"),
+            ("compare_with", "c", "c", "Compare the run in view with this one (B)", "compare with it"),
+            ("open", "o", "o", "Open another run", "open another"),
+            ("swap", "x", "x", "Swap A and B", "swap"),
+            ("captures", "C", "C", "Compare all captures of the folder", "compare all"),
+            ("close", "D,delete", "D Del", "Close this run", "close"),
+            ("cancel", "escape", "Esc", "Back", "back"),
+        )
+    ),
+    Command("run.afresh", "Z", "Z", "Start afresh: first tab, no filter, no range, tables in their own order", "Runs",
+            "afresh", "app", rank=49),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),

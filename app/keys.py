@@ -26,6 +26,7 @@ def page() -> str:
                 "everywhere"
                 if not command.tabs
                 else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
+                or "the list of runs"
             )
             shown = " ".join(f"`{key}`" for key in command.shown.split())
             where = "tables" if command.tabs == commands.TABLES else where

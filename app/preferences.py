@@ -139,7 +139,7 @@ class Preferences(App[None]):
 
     def elsewhere(self, key: str) -> str:
         """What a key does in other tabs, if it does nothing in this one; empty where it does something, or nowhere."""
-        meant = [command for command in commands.COMMANDS if key in command.keys.split(",")]
+        meant = [command for command in commands.COMMANDS if key in command.keys.split(",") and command.where != "runs"]
         if not meant or any(not command.tabs or self.tab in command.tabs for command in meant):
             return ""
         tabs = [title for tab, title in commands.TITLES.items() if tab in meant[0].tabs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
+
+Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
+"""A run to choose: what it is called, and what reading it takes."""
 
 FILTER_HELP = (
     ("scan", "rows with this text, in any case; several words must all occur"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from tracetui.analysis.scope import Scope
+from tracetui.app.open_runs import OpenRun, letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -19,15 +21,19 @@ if TYPE_CHECKING:
 Side = Literal["a", "b"]
 Names = Literal["short", "full", "raw"]
 Per = Literal["total", "step", "call"]
-Key: TypeAlias = "tuple[Hashable, int | None, str | None, Scope]"
+Key: TypeAlias = "tuple[Hashable, int, int, int | None, str | None, Scope]"
+"""What was computed; of which reading of run A, and of run B where that has a part in it; rank, tool, scope."""
+_SIDES: tuple[Side, Side] = ("a", "b")
 PARTS_OF_B = frozenset({"diff", "comparable", "compared findings", ("b", "selection")})
 """Keys of cached analyses that change with run B."""
+KEPT = 6
+"""Runs neither in view nor compared that stay in memory; the others are read again when they are looked at."""
 T = TypeVar("T")
 
 
 @dataclass
 class Session:
-    """Run A, run B, their scope, the filter and the choices made on the way."""
+    """The open runs, which of them is in view (A) and compared (B), their scope, the filter and the choices made."""
 
     paths: tuple[Path, ...] = ()
     scope: Scope = field(default_factory=Scope)
@@ -46,36 +52,105 @@ class Session:
     """The same where two runs are compared."""
     grouped: dict[str, str] = field(default_factory=dict)
     """What a tab's rows are grouped by, where not by name."""
-    runs: dict[Side, Run] = field(default_factory=dict)
+    open: dict[str, OpenRun] = field(default_factory=dict)
+    """Every run of the list, by its letter."""
+    sides: dict[Side, str] = field(default_factory=dict)
+    """The letters of A, the run in view, and of B, the one it is compared with."""
     config: Config | None = None
     """The user's thresholds of rules, and which are silenced."""
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns switched off, by page id."""
     pinned: dict[str, frozenset[str]] = field(default_factory=dict)
     """Columns asked for, by page id: they go before others where room is short."""
+    sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Column that a page begins sorted by, and whether the largest comes first; where not its own."""
     range_words: str = ""
     """What the marked range is called, while `scope.window` restricts everything to it."""
     _results: dict[Key, object] = field(default_factory=dict, repr=False)
     _locks: dict[Key, Lock] = field(default_factory=dict, repr=False)
     _guard: Lock = field(default_factory=Lock, repr=False)
 
-    def put(self, side: Side, run: Run) -> None:
-        """Makes a run A or B; the analyses that it had a part in are forgotten."""
-        self.runs[side] = run
-        self.forget(only_b=side == "b")
+    @property
+    def runs(self) -> dict[Side, Run]:
+        """A and B, as far as they are read."""
+        found = {side: self.open[letter].run for side, letter in self.sides.items() if letter in self.open}
+        return {side: run for side, run in found.items() if run is not None}
 
-    def forget(self, *, only_b: bool = False) -> None:
-        """Drops cached analyses: all, or those that run B has a part in."""
+    def add(self, paths: tuple[Path, ...], *, origin: Path | None = None, label: str = "") -> OpenRun:
+        """Puts a run into the list, under the first letter that is free."""
+        letter = next(letter for letter in map(letter_of, range(len(self.open) + 1)) if letter not in self.open)
+        entry = OpenRun(letter, paths, origin or paths[0], label)
+        self.open[letter] = entry
+        self.open = dict(sorted(self.open.items(), key=lambda item: (len(item[0]), item[0])))
+        return entry
+
+    def put(self, side: Side, run: Run) -> None:
+        """Makes a run A or B, in the place of the one that was."""
+        letter = self.sides.get(side)
+        entry = self.open.get(letter, None) if letter is not None else None
+        if entry is None:
+            entry = self.add((run.path,))
+        self.forget(entry.number)
+        entry.hold(run)
+        if letter is not None and self.sides.get("a") == letter:  # a range was one of the other's clock
+            self.scope, self.range_words = replace(self.scope, window=None), ""
+        self.take(side, entry.letter)
+
+    def take(self, side: Side, letter: str) -> None:
+        """Makes an open run A or B; A and B change places where it has the other part."""
+        other: Side = "b" if side == "a" else "a"
+        sides = {**self.sides, side: letter}
+        if self.sides.get(other) == letter:
+            if side in self.sides:
+                sides[other] = self.sides[side]
+            else:
+                del sides[other]
+        self._share(sides)
+
+    def close(self, letter: str) -> None:
+        """Takes a run out of the list."""
+        self._share({side: used for side, used in self.sides.items() if used != letter})
+        self.forget(self.open.pop(letter).number)
+
+    def spare(self) -> None:
+        """Lets go of what was not looked at for the longest time, where much is in memory."""
+        idle = [e for e in self.open.values() if e.run is not None and e.letter not in self.sides.values()]
+        for entry in sorted(idle, key=lambda entry: -entry.looked)[KEPT:]:
+            self.forget(entry.number)
+            entry.drop()
+
+    def forget(self, number: int) -> None:
+        """Drops the analyses that a reading of a run had a part in."""
         with self._guard:
-            stale = [full for full in self._locks if not only_b or full[0] in PARTS_OF_B]
-            for full in stale:
+            for full in [full for full in self._locks if number in full[1:3]]:
                 self._results.pop(full, None)
                 del self._locks[full]
 
     def swap(self) -> None:
         """Exchanges A and B."""
-        self.runs = {"a": self.runs["b"], "b": self.runs["a"]}
-        self.forget()
+        self._share({"a": self.sides["b"], "b": self.sides["a"]})
+
+    def _share(self, sides: dict[Side, str]) -> None:
+        """Gives the parts of A and B; a marked range and thresholds go with the run that they belong to."""
+        before, after = self.open.get(self.sides.get("a", "")), self.open.get(sides.get("a", ""))
+        if before is not None and before is not after:
+            before.window, before.window_words = self.scope.window, self.range_words
+        self.sides = sides
+        latest = 1 + max((entry.looked for entry in self.open.values()), default=0)
+        for letter in sides.values():
+            self.open[letter].looked = latest
+        if after is not None:
+            self.config = after.config
+        if before is not after:
+            window, words = (after.window, after.window_words) if after is not None else (None, "")
+            self.scope, self.range_words = replace(self.scope, window=window), words
+
+    def frozen(self) -> Session:
+        """A copy that stays as it is, whichever run comes into view meanwhile; analyses are kept by both together."""
+        same = copy(self)
+        same.open = {letter: copy(entry) for letter, entry in self.open.items()}
+        same.sides = dict(self.sides)
+        return same
 
     def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
         """Restricts everything to a stretch of time, or nothing; what an earlier stretch gave is forgotten.
@@ -86,7 +161,7 @@ class Session:
         """
         if self.scope.window is not None:
             with self._guard:
-                for full in [full for full in self._locks if full[3].window is not None]:
+                for full in [full for full in self._locks if full[-1].window is not None]:
                     self._results.pop(full, None)
                     del self._locks[full]
         self.scope = replace(self.scope, window=window)
@@ -136,7 +211,8 @@ class Session:
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of an analysis, computed once per run, rank, tool and scope; safe in threads."""
-        full = (key, self.rank, self.kind, self.scope)
+        numbers = [self.open[self.sides[side]].number if side in self.sides else 0 for side in _SIDES]
+        full = (key, numbers[0], numbers[1] if key in PARTS_OF_B else 0, self.rank, self.kind, self.scope)
         with self._guard:
             if full in self._results:
                 return cast("T", self._results[full])

@@ -11,9 +11,8 @@ from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
-    from tracetui.app.session import Session, Side
+    from tracetui.app.session import Session
     from tracetui.parsers import Trace
 
     Own = Callable[[str], str]
@@ -22,29 +21,36 @@ if TYPE_CHECKING:
 EXAMPLE_WIDTH = 200
 
 
-def header_left(session: Session, paths: tuple[Path, ...], own: Own, width: int) -> Text:
-    """The program, the runs, the GPU, in `width` columns as far as names can be cut."""
+def header_left(session: Session, own: Own, width: int) -> Text:
+    """The program, the runs with their letters where there are several, the GPU; names are cut to `width` columns."""
     text = Text().append(" tracetui", "bold")
     runs = session.runs
+    letters = session.sides
     if "a" not in runs:
-        text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in paths)))
+        first = next(iter(session.open.values()), None)
+        text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in first.paths) if first else ""))
     elif "b" in runs:
-        a, b = fit_all([printable(runs["a"].name), printable(runs["b"].name)], width - 18)
-        text.append(own(f"  A {a}   B {b}"))
+        a, b = fit_all([printable(runs["a"].name), printable(runs["b"].name)], width - 24)
+        text.append(own(f"  A({letters['a']}) {a}   B({letters['b']}) {b}"))
     else:
-        text.append(own(f"  {printable(runs['a'].name)}"))
+        letter = f"({letters['a']}) " if len(session.open) > 1 else ""
+        text.append(own(f"  {letter}{printable(runs['a'].name)}"))
         gpu = next((device.name for device in session.trace().info.devices if device.name), "")
         text.append(own(f"  {printable(gpu)}"), "dim")
     return text
 
 
-def header_right(session: Session, loading: Mapping[Side, str], own: Own) -> Text:
-    """What is being read, the rank, whether something is missing."""
+def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text:
+    """What is being read, the rank, whether something is missing.
+
+    Args:
+        session: what is open.
+        loading: how far the reading of runs has come, by their letters.
+        own: writes a text of ours as the terminal can show it.
+    """
     parts: list[str] = []
-    if "b" in loading:
-        parts.append(f"B: {loading['b']}")
-    elif "a" in loading and "a" in session.runs:
-        parts.append(loading["a"])
+    if "a" in session.runs:
+        parts += [f"{letter}: {share}" for letter, share in loading.items()][:1]
     if "a" in session.runs:
         run = session.runs["a"]
         if len(run.ranks) > 1:
@@ -64,7 +70,7 @@ def header_right(session: Session, loading: Mapping[Side, str], own: Own) -> Tex
 def notes_text(session: Session, own: Own) -> Text:
     """Every file, how much of it was read, and what was skipped, repaired or missing."""
     text = Text()
-    for side, run in session.runs.items():
+    for side, run in sorted(session.runs.items()):
         for trace in run.traces:
             _notes_of(text, f"{side.upper()}  " if "b" in session.runs else "", trace, own)
         for warning in run.warnings:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from textual import constants
 
 from tracetui.app import commands, status
+from tracetui.app.exit_codes import UsageError
 from tracetui.app.formats import printable
-from tracetui.app.shell import Return, Shell
+from tracetui.app.restoring import Restoring
 from tracetui.app.terminal.choice import driver_class
 from tracetui.app.theme import settle_color
 from tracetui.app.words import KIND_NAMES
@@ -18,13 +19,14 @@ from tracetui.app.words import KIND_NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tracetui.analysis.findings.finding import Query
     from tracetui.analysis.scope import Scope
 
 REMOTE_ESCAPE_SECONDS = 0.4
+RUNS = "runs"
+"""Stands for a tab, where the palette names a run."""
 
 
-class TracetuiApp(Shell):
+class TracetuiApp(Restoring):
     """Header, tabs, the view, footer, and all that can be done there."""
 
     def do(self, command: commands.Command) -> None:
@@ -43,8 +45,9 @@ class TracetuiApp(Shell):
 
     def open_rows(self, tab: str, table: str, name: str) -> None:
         """Goes to a table of a tab, and to the row of this name."""
+        self.leave()
         self.show_tab(tab)
-        view = self._made(tab)
+        view = self.made(tab)
         if view is not None:
             view.open_at(table, name)
         self.refresh_lines()
@@ -53,8 +56,9 @@ class TracetuiApp(Shell):
         """Goes to the timeline, and there to a row of one of the trace's frames."""
         from tracetui.app.views.timeline import TimelineView
 
+        self.leave()
         self.show_tab("timeline")
-        view = self._made("timeline")
+        view = self.made("timeline")
         if isinstance(view, TimelineView):
             view.seek(source, row)
 
@@ -62,63 +66,27 @@ class TracetuiApp(Shell):
         """(tab, noun, name, label) of everything the palette can go to, as far as it has been computed."""
         if "a" not in self.session.runs:
             return
+        if len(self.session.open) > 1:
+            yield from ((RUNS, "run", letter, words) for letter, words in self.run_places())
         from tracetui.app.places import places
 
         yield from places(self.session)
 
     def go_to(self, tab: str, name: str) -> None:
-        """Goes to a tab and to the row of this name."""
+        """Goes to a tab and to the row of this name; or to a run, by its letter."""
+        if tab == RUNS:
+            self.look_at(name)
+            return
+        self.leave()
         self.show_tab(tab)
-        view = self._made(tab)
+        view = self.made(tab)
         if view is not None:
             view.go_to(name)
-
-    def show_rows(self, query: Query) -> None:
-        """Goes to the rows that a finding rests on, in their own tab."""
-        tab, _, table = query.tab.partition(":")
-        self._return = Return(self.tab, self.session.filter, tab)
-        self.session.filter = query.filter
-        self.show_tab(tab)
-        view = self._made(tab)
-        if view is not None:
-            view.open_at(table, query.row)
-        self.refresh_lines()
-
-    @property
-    def came_from_finding(self) -> bool:
-        """Whether the tab in view shows rows that a finding led to."""
-        return self._return is not None and self._return.shown == self.tab
-
-    def come_back(self, *, only_here: bool = False) -> bool:
-        """Goes back to the finding that led to some rows, with the filter that was in force there.
-
-        Args:
-            only_here: not from a tab that it did not lead to.
-
-        Returns:
-            Whether there was one to go back to.
-        """
-        if self._return is None or (only_here and not self.came_from_finding):
-            return False
-        back, self._return = self._return, None
-        self.session.filter = back.filter
-        self.show_tab(back.tab)
-        return True
-
-    def action_come_back(self) -> None:
-        """Goes back to the finding that led here."""
-        if not self.come_back():
-            self.say("No finding led here: Enter on the evidence of one goes to its rows")
-
-    def action_tab(self, tab: str) -> None:
-        """Goes to a tab."""
-        if self._return is None or tab != self._return.tab or not self.come_back():
-            self.show_tab(tab)
 
     def action_next_tab(self, step: int) -> None:
         """Goes to the tab after or before."""
         names = [name for name, _, _ in commands.TABS]
-        self.show_tab(names[(names.index(self.tab) + step) % len(names)])
+        self.action_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_help(self) -> None:
         """Shows the help of this view."""
@@ -161,6 +129,12 @@ class TracetuiApp(Shell):
         elif not self.come_back(only_here=True) and self.session.range_words:
             self._forget_range()
 
+    def _other_recording(self) -> None:
+        """Another recording of the run is in view: the marked range was one of the other's clock."""
+        if self.session.range_words:
+            self._forget_range()
+        self.reload_views()
+
     def action_next_rank(self) -> None:
         """Goes on to the next rank."""
         if "a" not in self.session.runs:
@@ -169,7 +143,7 @@ class TracetuiApp(Shell):
         if rank is None:
             self.say("This run has one rank")
         else:
-            self._reload_views()
+            self._other_recording()
             self.say(f"Rank {rank}")
         self.refresh_lines()
 
@@ -181,33 +155,8 @@ class TracetuiApp(Shell):
         if kind is None:
             self.say("This run has one recording with a time line")
         else:
-            self._reload_views()
+            self._other_recording()
             self.say(f"From {KIND_NAMES[kind]}: {self.session.trace().source.path.name}")
-        self.refresh_lines()
-
-    def action_open_other(self) -> None:
-        """Asks for the run to compare with."""
-        if "a" not in self.session.runs:
-            return
-        from tracetui.app.screens import RunPicker, traces_beside
-
-        def chosen(paths: tuple[Path, ...] | None) -> None:
-            if paths:
-                self.open_run("b", paths)
-                self.show_tab("diff")
-
-        run = self.session.runs["a"]
-        choices = [*run.others, *traces_beside(run.path)]
-        title = self.own(f" Compare {printable(run.name)} (A) with …")
-        self.push_screen(RunPicker(title, choices, typing=True, ascii=self.session.ascii), chosen)
-
-    def action_swap_runs(self) -> None:
-        """Exchanges A and B."""
-        if len(self.session.runs) < 2:
-            self.say("There is no second run: o opens one")
-            return
-        self.session.swap()
-        self._reload_views()
         self.refresh_lines()
 
     def action_command_palette(self) -> None:
@@ -227,11 +176,6 @@ class TracetuiApp(Shell):
             redraw()
         self.refresh(repaint=True, layout=True)
 
-    async def action_quit(self) -> None:
-        """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.loader.stop()
-        self.exit()
-
 
 def run_tui(
     paths: Sequence[Path],
@@ -241,26 +185,33 @@ def run_tui(
     source: str | None = None,
     tab: str | None = None,
     filter: str | None = None,
+    run: str | None = None,
+    samples: Sequence[Path] = (),
     color: str = "auto",
     ascii: bool = False,
     mouse: bool | None = None,
     driver: str = "auto",
     cache: bool = True,
 ) -> int:
-    """Shows a run, or two, until the person quits; the exit code.
+    """Shows runs until the person quits; the exit code.
 
     Args:
-        paths: run A, and B to compare with.
+        paths: run A, B to compare with, and more for the list of runs; none asks which.
         scope: what the numbers are about.
         rank: the distributed rank to show first.
         source: the tool whose recording to show first (`TraceInfo.kind`).
         tab: the tab to begin with.
         filter: a filter in force from the start.
+        run: which run to look at first, by letter or name, of a folder with several or of several paths.
+        samples: recordings to offer where no path is given.
         color: auto, never, 16, 256 or truecolor.
         ascii: no characters outside ASCII.
         mouse: null is on, but off over SSH, where every motion of the pointer costs kilobytes.
         driver: what sends the screen, one of `terminal.choice.DRIVERS`.
-        cache: use the cache of parsed traces.
+        cache: use the cache of parsed traces, and remember what was opened.
+
+    Raises:
+        UsageError: there is no such run.
     """
     remote = "SSH_CONNECTION" in os.environ
     color = settle_color(color)
@@ -274,6 +225,8 @@ def run_tui(
         source=source,
         tab=tab,
         filter=filter,
+        run=run,
+        samples=samples,
         color=color,
         ascii=ascii,
         low_bandwidth=remote,
@@ -281,4 +234,6 @@ def run_tui(
         driver_class=driver_class(driver),
     )
     app.run(mouse=not remote if mouse is None else mouse)
+    if app.usage:
+        raise UsageError(app.usage)
     return app.exit_code or app.return_code or 0

@@ -26,6 +26,9 @@ KIND_NAMES = {
 }
 """What a recording is, by `TraceInfo.kind`."""
 
+SHORT_KINDS = {"chrome": "Chrome", "jax": "JAX", "nsys": "nsys", "ncu": "ncu", "memory_snapshot": "memory"}
+"""The same in a word."""
+
 _IN_CHROME = {
     "steps": "steps: the profiler's step() was not called, so the whole file counts as one step",
     "device": "GPU work: the trace holds host events only",

@@ -31,6 +31,7 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
             ("TRACETUI_DATA_DIR", "data"),
         ):
             patch.setenv(variable, str(tmp_path_factory.mktemp(name)))
+        patch.setenv("TRACETUI_NO_STATE", "1")
         yield
 
 

@@ -357,7 +357,7 @@ async def test_two_paths_open_the_diff():
     async with opened(FP32, FP16) as (app, pilot):
         assert app.tab == "diff"
         assert "Kernels, per step  median step 105.7 ms → 119.0 ms, +12.6 %, within noise" in lines(app)[2]
-        assert "A vim_tiny_fp32_bs4   B vim_tiny_fp16_bs4" in lines(app)[0]
+        assert "A(a) vim_tiny_fp32_bs4   B(b) vim_tiny_fp16_bs4" in lines(app)[0]
         assert any("- removed" in line and "sm80_xmma_gemm" in line for line in lines(app))
         names = [line[1:30].rstrip() for line in lines(app)[5:-1]]
         assert len(set(names)) == len(names)
@@ -371,7 +371,7 @@ async def test_two_paths_open_the_diff():
         await press(pilot, "v")
         assert "By count" in lines(app)[4]
         await press(pilot, "x", "K")
-        assert "A vim_tiny_fp16_bs4   B vim_tiny_fp32_bs4" in lines(app)[0]
+        assert "A(b) vim_tiny_fp16_bs4   B(a) vim_tiny_fp32_bs4" in lines(app)[0]
         assert "Kernels, per step  median step 119.0 ms → 105.7 ms, -11.2 %, within noise" in lines(app)[2]
 
 

@@ -76,11 +76,19 @@ async def test_enter_on_evidence_leads_to_its_rows_and_esc_back(said):
 async def test_ctrl_o_comes_back_from_anywhere_with_the_filter_that_was_in_force():
     async with opened(FP32, tab="findings", filter="gemm") as (app, pilot):
         assert "gemm" not in lines(app)[-2]
-        await press(pilot, "enter", "enter", "4", "ctrl+o")
+        await press(pilot, "enter", "enter")
+        rows = app.tab, app.session.filter
+        await press(pilot, "4", "ctrl+o")
+        assert (app.tab, app.session.filter) == rows != ("findings", "gemm")
+        await press(pilot, "ctrl+o")
         assert app.tab == "findings"
+        assert lines(app)[2].startswith(" Findings ›")
         assert app.session.filter == "gemm"
         await press(pilot, "ctrl+o")
-        assert "No finding led here" in lines(app)[-1]
+        assert lines(app)[2].startswith(" Findings  ")
+        await press(pilot, "ctrl+o")
+        assert "no earlier place" in lines(app)[-1]
+        await press(pilot, "enter")
         await press(pilot, "enter", "8")
         assert app.tab == "findings"
         assert app.session.filter == "gemm"

@@ -188,7 +188,7 @@ async def test_esc_gives_up_the_second_run(slow):
     async with opened(FP32, tab="kernels") as (app, pilot):
         reader = slow()
         app.open_run("b", (Path("second.json"),))
-        await until(pilot, "B: reading 25 %")
+        await until(pilot, "b: reading 25 %")
         await pilot.press("escape")
         await settle(pilot)
         assert reader.cancelled

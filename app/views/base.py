@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.containers import Vertical
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from tracetui.app.tui import TracetuiApp
 
 
+_job = threading.local()
+"""In the thread of a view's job: the session as it was when the job began."""
+
+
 class View(Vertical, can_focus=True):
     """A tab's content."""
 
@@ -27,6 +32,7 @@ class View(Vertical, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id=f"view-{self.TAB}", classes="view")
         self._computing = ""
+        self._jobs = 0
 
     @property
     def tui(self) -> TracetuiApp:
@@ -35,8 +41,8 @@ class View(Vertical, can_focus=True):
 
     @property
     def session(self) -> Session:
-        """What is open."""
-        return self.tui.session
+        """What is open; in the thread of a job what was open when it began, whichever run is in view by now."""
+        return getattr(_job, "session", None) or self.tui.session
 
     def compose(self) -> ComposeResult:
         """A line for what can't be shown yet, then the content."""
@@ -58,8 +64,15 @@ class View(Vertical, can_focus=True):
             self._compute("root", self.analyse)
 
     def _compute(self, key: str, work: Any) -> None:
-        self._computing = key
-        jobs.start(self, key, work)
+        self._jobs += 1
+        self._computing = f"{key}#{self._jobs}"
+        session = self.tui.session.frozen()
+
+        def job() -> object:
+            _job.session = session
+            return work()
+
+        jobs.start(self, self._computing, job)
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Shows a result, or says in a line why there is none."""
@@ -75,7 +88,7 @@ class View(Vertical, can_focus=True):
             )
         elif event.result is None:
             return
-        elif event.key == "root":
+        elif event.key.startswith("root#"):
             self.blank("")
             self.show(event.result)
         else:
@@ -137,6 +150,21 @@ class View(Vertical, can_focus=True):
 
     def revisit(self) -> None:
         """Called when the tab comes into view again: takes over what changed meanwhile."""
+
+    def sorts(self) -> dict[str, tuple[str, bool] | None]:
+        """How pages are sorted (column, whether the largest comes first), by page id; null for their own order."""
+        return {}
+
+    def place(self) -> object:
+        """Where one is in this tab, for `restore`."""
+        return None
+
+    def is_at(self, place: Any) -> bool:
+        """Whether this is the place in sight."""
+        return place is None
+
+    def restore(self, place: Any) -> None:
+        """Goes back to a `place` of this tab, of the same run and the same scope."""
 
     def go_to(self, name: str) -> None:
         """Puts the cursor on the row of this name."""

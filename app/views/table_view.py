@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import Names
+    from tracetui.app.visits import Visit
     from tracetui.app.widgets.frame_table import FrameTable
 
 
@@ -41,6 +43,8 @@ class TableView(SavingView):
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._stack: list[PageState] = []
         self._wanted: str | None = None
+        self._unfiltered: tuple[str, Visit | None] = ("", None)
+        """The filter before another one is typed, and the place that it makes."""
         self._making: Callable[[], Page] | None = None
         """What computes the page that is being gone into."""
 
@@ -96,15 +100,22 @@ class TableView(SavingView):
             self.apply_filter()
         self._find_wanted()
 
+    def reload(self) -> None:
+        """Computes the numbers anew; what was shown is of another run or range."""
+        self._stack.clear()
+        super().reload()
+
     def show_inner(self, result: Page) -> None:
         """Goes into a page."""
+        self.tui.leave()
         self._push(result, self._making)
         self._making = None
         self.call_after_refresh(self.take_focus)
 
     def _push(self, page: Page, again: Callable[[], Page] | None = None) -> None:
         self._remember()
-        self._stack.append(PageState(page, sort=page.sort, again=again))
+        sort = self.session.sorts.get(page.id, page.sort)
+        self._stack.append(PageState(page, sort=sort, again=again))
         self._show_page()
 
     def _remember(self) -> None:
@@ -261,10 +272,12 @@ class TableView(SavingView):
             return
         elif state.filter:
             self._set_filter("")
+            self.tui.went_back()
         elif len(self._stack) > 1:
             self._computing = ""
             self._stack.pop()
             self._show_page()
+            self.tui.went_back()
             self.call_after_refresh(self.take_focus)
         else:
             self.tui.action_stop_loading()
@@ -309,11 +322,41 @@ class TableView(SavingView):
         else:
             self.show_inner(page)
 
+    # --- places to go back to
+
+    def sorts(self) -> dict[str, tuple[str, bool] | None]:
+        """The order of the pages in view, where it is not their own."""
+        self._remember()
+        return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
+
+    def place(self) -> tuple[str, tuple[PageState, ...]]:
+        """The table of this tab, and the pages down to the one in view, each with its filter, order and cursor."""
+        self._remember()
+        return self.kind, tuple(map(copy, self._stack))
+
+    def is_at(self, place: tuple[str, tuple[PageState, ...]]) -> bool:
+        """Whether these pages are in view, whatever their cursors."""
+        kind, states = place
+        here, there = ([(id(state.page), state.filter) for state in of] for of in (self._stack, states))
+        return kind == self.kind and here == there
+
+    def restore(self, place: tuple[str, tuple[PageState, ...]]) -> None:
+        """Goes back to pages that were in view."""
+        kind, states = place
+        if not states:
+            return
+        self._computing, self._wanted = "", None
+        self.kind = kind
+        self._stack = list(map(copy, states))
+        self._show_page()
+        self.call_after_refresh(self.take_focus)
+
     # --- filter
 
     def action_filter(self) -> None:
         """Opens the filter line."""
         if self.state is not None:
+            self._unfiltered = self.state.filter, self.tui.here()
             self.prompt.open("filter", "/", self.state.filter)
             self._remark()
             self.tui.refresh_lines()
@@ -386,6 +429,9 @@ class TableView(SavingView):
             # a picture must not show the line that asked for its name
             self.call_after_refresh(self._export, event.text)
         elif self._set_filter(event.text):
+            before, place = self._unfiltered
+            if before != event.text.strip():
+                self.tui.leave(place)
             self._close_prompt()
 
     def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:

@@ -97,6 +97,9 @@ class TimelineView(View):
             self.blank(NOTHING.get(self._trace.info.kind, _NO_EVENTS))
             return
         self.picture.load(self._built)
+        if self.session.scope.window is not None:  # marked before this run was out of sight
+            self.picture.marks = self.session.scope.window
+            self.picture.changed(moved=False)
         if self._wanted is not None:
             self.seek(*self._wanted)
 
@@ -348,6 +351,23 @@ class TimelineView(View):
         if self.detail.display:
             return {"timeline.back": "close"}
         return {"timeline.back": "end range"} if self.session.scope.window is not None else {}
+
+    def place(self) -> tuple[int, int, Place | None] | None:
+        """The stretch in sight, and the selected event."""
+        picture = self.picture
+        return None if self._built is None else (picture.start, picture.end, picture.selected)
+
+    def is_at(self, place: tuple[int, int, Place | None] | None) -> bool:
+        """Whether this stretch is in sight, with this event selected."""
+        return place is None or place == self.place()
+
+    def restore(self, place: tuple[int, int, Place | None] | None) -> None:
+        """Goes back to a stretch, and to the event that was selected there."""
+        if place is not None and self._built is not None and self._trace is self.session.trace():
+            self.picture.start, self.picture.end, selected = place
+            if selected is not None:
+                self.picture.select(selected)
+            self.picture.changed()
 
     def go_to(self, name: str) -> None:
         """Nothing here goes by a name alone."""
