@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,8 @@ def histogram(
 
 def bins_for(width: int, launches: int) -> int:
     """How many bins a chart of this width can show of so many launches; few launches don't fill many."""
-    return max(min(width - _margin(launches) - 1, max(round(3 * launches**0.5), FEWEST_BINS), MOST_BINS), 1)
+    worth = max(round(3 * math.sqrt(launches)), FEWEST_BINS)
+    return max(min(width - _margin(launches) - 1, worth, MOST_BINS), 1)
 
 
 def _margin(most: int) -> int:
@@ -89,8 +91,7 @@ def _cell(count: int, most: int, floor: int, rows: int, *, ascii: bool) -> str:
 def _place(found: Distribution, value: float, across: int) -> int:
     """The middle of the columns of the bin that a duration is in."""
     at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
-    middle: int = at * across + across // 2
-    return middle
+    return at * across + across // 2
 
 
 def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:

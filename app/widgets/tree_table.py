@@ -107,7 +107,8 @@ class TreeTable(FrameTable):
         """The rows in view in their order, all columns of the frame; without those that stand for others."""
         if not self._rests or self._order is None:
             return super().view()
-        return self.frame[self._order.filter(self._order < self._own)]
+        rows: pl.DataFrame = self.frame[self._order.filter(self._order < self._own)]
+        return rows
 
     def _first_levels(self) -> Iterator[int]:
         level, rows = [-1], 0
