@@ -37,6 +37,12 @@ class MergedRange:
         return f"{self.base} ×{len(self.names)}" if len(self.names) > 1 else self.name
 
 
+def without_number(name: str) -> str:
+    """``Block`` of ``Block_3``, ``step`` of ``step 3``: what instances of one thing have in common."""
+    match = _NUMBERED.fullmatch(name)
+    return match[1] if match else name
+
+
 def spelled(row: Json) -> str:
     """``domain:name``; the name alone where the domain is the default one or there are none."""
     return f"{row['domain']}:{row['name']}" if row["domain"] else str(row["name"])

@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.distribution import distribution, p95_of
+from tracetui.app.charts import icicle as icicles
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
 from tracetui.app.formats import cell_width
+from tracetui.app.icicle_tree import IcicleTree
 
 SPREADS = {
     "normal": [round(random.Random(n).gauss(16_000, 150)) for n in range(500)],
@@ -88,3 +90,79 @@ def test_a_chart_without_room_is_none() -> None:
     assert found is not None
     assert histogram(found, LEAST_WIDTH - 1, 20) == []
     assert histogram(found, 80, LEAST_HEIGHT - 1) == []
+
+
+def forest(seed: int) -> IcicleTree:
+    """A random tree whose rows have at least what their children have together."""
+    pick = random.Random(seed)
+    names, depths, values = [], [], []
+
+    def grow(depth: int, value: int) -> None:
+        row = len(values)
+        names.append(f"{pick.choice(['Block', 'Ünï', 'a rather long name of a module'])}_{row}")
+        depths.append(depth)
+        values.append(value)
+        left = value
+        while depth < 5 and left > 10 and pick.random() < 0.85:
+            part = pick.randint(1, left)
+            left -= part
+            grow(depth + 1, part)
+
+    for _ in range(pick.randint(1, 5)):
+        grow(0, pick.randint(1, 10_000))
+    return IcicleTree.of(names, depths, values)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_boxes_are_as_wide_as_their_share(seed: int) -> None:
+    tree, width = forest(seed), 40 + 5 * seed
+    whole = sum(node.value for node in tree.roots)
+    levels = icicles.layout((), tree.roots, tree.children, width, 64)
+    assert sum(box.width for box in levels[0]) == width
+    for level, boxes in enumerate(levels):
+        at = 0
+        for box in boxes:
+            assert box.start >= at
+            at = box.start + box.width
+            # an edge is rounded once a level
+            assert abs(box.width - box.node.value / whole * width) <= level + 1
+            assert box.width >= icicles.LEAST_BOX or box is boxes[-1] or box.hidden or len(boxes) > 1
+        assert at <= width
+        for ascii in (False, True):
+            text = "".join(run.text for run in icicles.box_runs(boxes, whole, width, ascii=ascii))
+            assert cell_width(text) == width
+    rows = icicles.icicle(tree.roots, tree.children, width, 3)
+    assert len(rows) == min(3, len(levels))
+    assert all(cell_width(row) <= width for row in rows)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_value_is_lost_in_boxes(seed: int) -> None:
+    """But for a last rest of less than half a cell."""
+    tree = forest(seed)
+    for node in tree.roots:
+        inside = tree.children(node)
+        if inside:
+            zoomed = icicles.layout((node,), tree.roots, tree.children, 30, 2)[1]
+            missing = sum(child.value for child in inside) - sum(box.node.value for box in zoomed)
+            assert 0 <= missing <= node.value / 30 / 2
+
+
+def test_instances_count_as_one_until_they_are_shown_apart() -> None:
+    tree = IcicleTree.of(["Net_0", "Block_0", "Block_1", "Head_0"], [0, 1, 1, 1], [10.0, 4.0, 3.0, 2.0])
+    (net,) = tree.roots
+    assert [(node.name, node.value) for node in tree.children(net)] == [("Block ×2", 7.0), ("Head_0", 2.0)]
+    tree.apart |= {1, 2}
+    assert [node.name for node in tree.children(net)] == ["Block_0", "Block_1", "Head_0"]
+    assert icicles.icicle(tree.roots, tree.children, 40, 4) == [
+        "▏Net_0 100.0 % ─────────────────────────",
+        "▏Block_0 40.0 %─▏Block_1 ───▏Head_0─",
+    ]
+    assert icicles.icicle(tree.roots, tree.children, 19, 4) == []
+
+
+def test_small_boxes_share_one_that_says_how_many() -> None:
+    names = ["Net_0", *(f"{letter}_0" for letter in "abcdefgh")]
+    tree = IcicleTree.of(names, [0] + [1] * 8, [100.0, 70.0, *[4.0] * 7])
+    rows = icicles.icicle(tree.roots, tree.children, 60, 4, ascii=True)
+    assert rows[1] == "|a_0 70.0 % ------------------------------|... 7 more -----"

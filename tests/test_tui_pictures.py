@@ -167,3 +167,53 @@ def test_enter_opens_what_was_hidden() -> None:
             assert table.matching == 1
 
     screen(drive)
+
+
+def test_the_icicle_of_the_modules() -> None:
+    async def drive() -> None:
+        async with opened(FP32) as (app, pilot):
+            await press(pilot, "5")
+            table = screen_text(app)
+            assert "i icicle" in table
+            await press(pilot, "i")
+            text = screen_text(app)
+            assert "i table" in text
+            assert "VisionMamba_0 98.1 % ──" in text
+            assert "Block ×24" in text
+            await press(pilot, "j")
+            assert "Block ×24 · " in screen_text(app)
+            assert "of GPU time" in screen_text(app)
+            await press(pilot, "enter")
+            assert "Block ×24 ──" in screen_text(app).replace(" 100.0 %", "")
+            assert "Esc zoom out" in screen_text(app)
+            await press(pilot, "escape")
+            assert "Esc zoom out" not in screen_text(app)
+            await press(pilot, "space")
+            assert " more 96" in screen_text(app)
+            await press(pilot, "enter")
+            await press(pilot, "j", "l", "l")
+            assert "Block_" in screen_text(app)
+            await press(pilot, "s")
+            assert "largest first" in screen_text(app)
+            await press(pilot, "i")
+            chosen = tree(app).current
+            assert chosen is not None
+            assert str(chosen["name"]).startswith("Block_")
+            await press(pilot, "enter")
+            assert "Modules › Block_" in screen_text(app)
+
+    screen(drive)
+
+
+def test_the_icicle_is_of_what_the_filter_keeps() -> None:
+    async def drive() -> None:
+        async with opened(FP32, size=(120, 40)) as (app, pilot):
+            await press(pilot, "5", "i")
+            await press(pilot, "slash", *"block_7", "enter")
+            text = screen_text(app)
+            assert "Block ×24" not in text
+            assert "98.1 % of all" in text
+            await press(pilot, "escape")
+            assert "Block ×24" in screen_text(app)
+
+    screen(drive)

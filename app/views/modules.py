@@ -11,8 +11,8 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.app.columns import Column
 from tracetui.app.views.counted import CountedView, in_units
+from tracetui.app.views.icicle_view import IcicleView
 from tracetui.app.views.kernels import inside_row, member_page
-from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.page import Page
 from tracetui.app.views.ranges import tree_page
 from tracetui.app.words import nothing
@@ -42,7 +42,7 @@ HOST_COLUMNS = tuple(
 """Where nothing ran on a GPU."""
 
 
-class ModulesView(CountedView, PicturedView):
+class ModulesView(CountedView, IcicleView):
     """The module tree; the tree of ranges beside it, or in its place where the trace has no modules."""
 
     TAB = "modules"
@@ -100,13 +100,6 @@ class ModulesView(CountedView, PicturedView):
             self.tui.say("This trace has one tree")
         else:
             super().action_next_table()
-
-    def action_drill(self) -> None:
-        """Opens what is inside the row: below one that stands for small ones, these."""
-        if self.table.on_rest:
-            self.table.action_fold()
-        else:
-            super().action_drill()
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A module's or a range's kernels; a kernel's launches."""

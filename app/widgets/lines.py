@@ -32,6 +32,11 @@ class Line(Widget):
             self.refresh()
 
     @property
+    def left(self) -> str | Text:
+        """What stands at the left."""
+        return self._left
+
+    @property
     def text(self) -> str:
         """What the line says, both sides."""
         return f"{self._left} {self._right}".strip()

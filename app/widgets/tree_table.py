@@ -159,6 +159,10 @@ class TreeTable(FrameTable):
                 above = self._above[above]
         return kept
 
+    def kept_rows(self) -> set[int] | None:
+        """Rows that the filter keeps, with all that lead to them; null without a filter."""
+        return self._kept() if self.folds else None
+
     @property
     def matching(self) -> int:
         """Rows the filter matches, not counting those shown only because they lead to one."""

@@ -1,0 +1,190 @@
+"""A tree as an icicle: a row of boxes per level, as wide as their share, the largest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.app import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LEAST_BOX = 5
+"""Cells below which a box would tell nothing: such siblings share one."""
+LEAST_NAME = 3
+"""Cells for a name below which nobody can guess it."""
+LEAST_WIDTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a box stands for."""
+
+    rows: tuple[int, ...]
+    """Rows of a frame: that of a module, or those of several that count as one."""
+    name: str
+    """Has passed `formats.printable`."""
+    value: float
+    """What its width is a share of; not below what its children have together, as far as that is known."""
+    group: tuple[int, ...] = ()
+    """The rows it is otherwise shown together with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node's place."""
+
+    node: Node
+    start: int
+    width: int
+    """Cells, at least 1."""
+    hidden: int = 0
+    """How many nodes share the box, 0 for one that stands for itself."""
+
+
+class Run(NamedTuple):
+    """Some cells of one style: ``box``, ``base`` (zoomed into, or around that), ``rest``, ``selected`` or ``gap``."""
+
+    text: str
+    style: str
+
+
+def layout(
+    way: Sequence[Node],
+    roots: Sequence[Node],
+    children: Callable[[Node], Sequence[Node]],
+    width: int,
+    levels: int,
+    *,
+    whole: float = 0.0,
+) -> list[list[Box]]:
+    """The boxes of each level, from the left.
+
+    Args:
+        way: the nodes zoomed into, the outermost first; each takes the whole width.
+        roots: the nodes of the first level.
+        children: those inside a node.
+        width: cells of the whole.
+        levels: at most so many, those of `way` included.
+        whole: what the first level is of, where that is more than its nodes.
+    """
+    found = [[Box(node, 0, width)] for node in way]
+    if way:
+        level = _share(way[-1].value, children(way[-1]), 0, width, asked=True)
+    else:
+        level = _share(whole, roots, 0, width)
+    while level and len(found) < levels:
+        found.append(level)
+        level = [
+            inner
+            for box in level
+            if not box.hidden
+            for inner in _share(box.node.value, children(box.node), box.start, box.width)
+        ]
+    return found[:levels]
+
+
+def _share(whole: float, nodes: Sequence[Node], start: int, width: int, *, asked: bool = False) -> list[Box]:
+    """Shares a box out to what is inside it; what is too small to be told apart shares the last box.
+
+    What was asked for by zooming in is told apart even where no box has room for a name.
+    """
+    nodes = sorted((node for node in nodes if node.value > 0), key=lambda node: -node.value)
+    whole = max(whole, sum(node.value for node in nodes))
+    edges, reached = [0], 0.0
+    for node in nodes:
+        reached += node.value
+        edges.append(round(reached / whole * width))
+    found: list[Box] = []
+    least = 1 if asked and nodes and edges[1] < LEAST_BOX else LEAST_BOX
+    for number, (begin, end) in enumerate(pairwise(edges)):
+        if end - begin < least and len(nodes) - number > 1:
+            rest = nodes[number:]
+            if edges[-1] > begin:
+                rows = tuple(row for node in rest for row in node.rows)
+                together = Node(rows, f"{len(rest)} more", sum(node.value for node in rest))
+                found.append(Box(together, start + begin, edges[-1] - begin, len(rest)))
+            return found
+        if end > begin:
+            found.append(Box(nodes[number], start + begin, end - begin))
+    return found
+
+
+def box_runs(
+    boxes: Sequence[Box], base: float, width: int, *, chosen: Node | None = None, above: bool = False,
+    second: Callable[[Node], str] | None = None, ascii: bool = False,
+) -> list[Run]:  # fmt: skip
+    """One level as text of exactly `width` cells.
+
+    Args:
+        boxes: of the level, from the left.
+        base: what the shares in the boxes are of.
+        width: cells of the level.
+        chosen: the node under the cursor.
+        above: whether the level was zoomed into.
+        second: what stands in a level's second line in place of name and share.
+        ascii: no characters outside ASCII.
+    """
+    runs: list[Run] = []
+    at = 0
+    for box in boxes:
+        if box.start > at:
+            runs.append(Run(" " * (box.start - at), "gap"))
+        share = 100 * box.node.value / base if base else None
+        text = box_text(box, None if above else share, ascii=ascii) if second is None else _line(second(box.node), box)
+        style = "base" if above else "rest" if box.hidden else "box"
+        if chosen is not None and box.node.rows == chosen.rows:
+            style = "selected"
+        runs.append(Run(_filled(text, box, ascii=ascii, plain=second is not None), style))
+        at = box.start + box.width
+    if at < width:
+        runs.append(Run(" " * (width - at), "gap"))
+    return runs
+
+
+def box_text(box: Box, share: float | None, *, ascii: bool = False) -> str:
+    """Name and share as far as the box has room."""
+    room = box.width - 1
+    percent = "" if share is None else f" {formats.format_percent(share)}"
+    name, mark = box.node.name, "..." if ascii else "…"
+    forms = (
+        [f"{mark} {name}{percent}", f"{mark} {name}", f"{mark} {box.hidden}", mark] if box.hidden else [name + percent]
+    )
+    found = next((form for form in forms if formats.cell_width(form) <= room), None)
+    if found is None:
+        found = formats.fit(name, room, ascii=ascii) if room >= LEAST_NAME else ""
+    return found
+
+
+def _line(text: str, box: Box) -> str:
+    return text if len(text) < box.width else ""
+
+
+def _filled(text: str, box: Box, *, ascii: bool, plain: bool) -> str:
+    """Edge, text, and a line to the end of the box, so that its extent shows without colours."""
+    edge, fill = ("|", "-") if ascii else ("▏", "─")
+    rest = box.width - 1 - formats.cell_width(text)
+    if plain:
+        return edge + text + " " * rest
+    return edge + text + (" " if rest > 1 and text else fill * rest) + fill * (rest - 1) * (rest > 1 and bool(text))
+
+
+def icicle(
+    roots: Sequence[Node], children: Callable[[Node], Sequence[Node]], width: int, levels: int, *, ascii: bool = False
+) -> list[str]:
+    """Rows of text, one per level, none wider than `width`; none where there is no room or nothing to draw.
+
+    Args:
+        roots: the nodes of the first level; shares are of all of them together.
+        children: those inside a node.
+        width: cells.
+        levels: at most so many rows.
+        ascii: no characters outside ASCII.
+    """
+    base = sum(node.value for node in roots)
+    if width < LEAST_WIDTH or base <= 0:
+        return []
+    found = layout((), roots, children, width, levels)
+    return ["".join(run.text for run in box_runs(boxes, base, width, ascii=ascii)).rstrip() for boxes in found]
