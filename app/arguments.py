@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     parser.add_argument("--debug", action="store_true", help="show a traceback where something goes wrong")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="without one: what was opened lately")
     common = _common_options()
     scope = _scope_options()
 
@@ -52,10 +52,12 @@ def build_parser() -> argparse.ArgumentParser:
         "open",
         parents=[common, scope],
         help="explore a trace (the report, where there is no terminal)",
-        description="Explore a trace, a folder of traces, or two runs side by side. Without a terminal: the report.",
+        description="Explore a trace, a folder of traces, or several runs: the first two side by side. Without a "
+        "terminal: the report.",
     )
-    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
+    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; runs a, b, c, ...")
     _add_sample(one)
+    _add_run(one, "the run to look at first: its letter or name, of a folder with several, or of the paths given")
     one.add_argument(
         "--tab", metavar="NAME", help="the tab to start on, by its name, how it begins, or its key: overview, kern, 8"
     )
@@ -78,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     report.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)
+    _add_run(report, "which run of a folder that holds several: its letter or name (default: the newest)")
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
     )
@@ -201,7 +204,9 @@ def _common_options() -> argparse.ArgumentParser:
         help="colours of the screen; reports have none (default: %(default)s)",
     )
     common.add_argument("--ascii", action="store_true", help="ASCII characters only")
-    common.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
+    common.add_argument(
+        "--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache, nor remember the visit"
+    )
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback where something goes wrong"
     )
@@ -237,6 +242,10 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"a recording that ships with tracetui: {', '.join(SAMPLES)}",
     )
+
+
+def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("--run", metavar="NAME", help=words)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

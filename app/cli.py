@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.program = program
     debug: bool = arguments.debug
     try:
-        code = COMMANDS[arguments.command](arguments)
+        code = COMMANDS[arguments.command](arguments) if arguments.command else _start()
         if sys.stdout is not None:  # None where whoever started the program has closed it
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -61,10 +61,21 @@ def script() -> NoReturn:
     os._exit(code)
 
 
+def _start() -> int:
+    """Without a command: what there is to open."""
+    samples = [_sample(next(iter(SAMPLES)))]
+    if _has_terminal():
+        from tracetui.app.tui import run_tui
+
+        return run_tui((), samples=samples)
+    from tracetui.app.start_list import entries, plain, recordings_in
+
+    print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
+    return DONE
+
+
 def _open(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
-    if len(paths) > 2:
-        raise UsageError("open takes one path, or two to compare; `tracetui report` takes more")
     for path in paths:
         if not path.exists():
             from tracetui.parsers.errors import TraceError
@@ -83,6 +94,7 @@ def _open(arguments: argparse.Namespace) -> int:
         source=arguments.source,
         tab=arguments.tab,
         filter=arguments.filter,
+        run=arguments.run,
         color=arguments.color,
         ascii=arguments.ascii,
         mouse=arguments.mouse,
@@ -190,6 +202,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         scope=_scope(arguments),
         rank=arguments.rank,
         source=arguments.source,
+        run=getattr(arguments, "run", None),
         format=getattr(arguments, "format", "text"),
         sections=None if section is None else tuple([section] if isinstance(section, str) else section),
         by=getattr(arguments, "by", "name"),
@@ -216,12 +229,20 @@ def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:
         while len(arguments.section) > 1 and Path(arguments.section[-1]).exists():
             paths.insert(0, Path(arguments.section.pop()))
     if arguments.sample is not None:
-        from importlib.resources import files
-
-        paths.insert(0, Path(str(files("tracetui.samples") / SAMPLES[arguments.sample])))
+        paths.insert(0, _sample(arguments.sample))
     if not paths:
         raise UsageError(f"no path given; `tracetui {arguments.command} --sample` takes a recording that ships with it")
     return tuple(paths)
+
+
+def _sample(name: str) -> Path:
+    from importlib.resources import files
+
+    return Path(str(files("tracetui.samples") / SAMPLES[name]))
+
+
+def _is_utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
 def _has_terminal() -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.selection import select
 from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, UsageError
 from tracetui.app.formats import format_bytes, format_percent, format_us, printable
+from tracetui.app.open_runs import chooser
 from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 def print_open(paths: Sequence[Path], request: Request) -> int:
     """`tracetui open` without a terminal: the report of one run, the diff of two."""
+    if len(paths) > 2:
+        raise UsageError("without a terminal, open takes one path, or two to compare; `tracetui report` takes more")
+    if len(paths) == 2 and request.run is not None:
+        names = [path.name or str(path) for path in paths]
+        paths = [paths[first := chooser(request.run, "the command")(names)], paths[1 - first]]
+        request = replace(request, run=None)
     if len(paths) == 2:
         return print_diff(paths[0], paths[1], request)
     return print_report(paths, request)
@@ -117,9 +124,14 @@ def _config(*paths: Path) -> Config:
 
 
 def _open(paths: Sequence[Path], request: Request) -> Run:
+    choose = None
+    if request.run is not None:
+        if len(paths) > 1:
+            raise UsageError(f"--run {request.run} picks a run of one folder; {len(paths)} paths were given")
+        choose = chooser(request.run, str(paths[0]))
     progress = _ProgressLine() if sys.stderr is not None and sys.stderr.isatty() else None
     try:
-        run = open_path(*paths, progress=progress, cache=request.cache)
+        run = open_path(*paths, progress=progress, cache=request.cache, choose=choose)
     finally:
         if progress is not None:
             progress.clear()

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tracetui.app.exit_codes import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
@@ -108,6 +110,24 @@ def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
     return None
 
 
+def chooser(wanted: str, place: str) -> Callable[[Sequence[str]], int]:
+    """What picks a run of a folder, as the reader asks for it.
+
+    Args:
+        wanted: its letter or name.
+        place: the folder, for the line that says what there is where none matches (`UsageError`).
+    """
+
+    def choose(names: Sequence[str]) -> int:
+        runs = numbered(names)
+        found = find_run(runs, wanted)
+        if found is None:
+            raise UsageError(no_such_run(wanted, runs, place))
+        return found
+
+    return choose
+
+
 def numbered(names: Iterable[str]) -> list[tuple[str, str]]:
     """(letter, name) of runs in order."""
     return [(letter_of(at), name) for at, name in enumerate(names)]
@@ -115,9 +135,12 @@ def numbered(names: Iterable[str]) -> list[tuple[str, str]]:
 
 def no_such_run(wanted: str, runs: Iterable[tuple[str, str]], place: str) -> str:
     """The line that says which runs there are."""
+    folded = wanted.casefold()
     listed = list(runs)
+    alike = [(letter, name) for letter, name in listed if folded in name.casefold()]
+    listed = alike if len(alike) > 1 else listed
     shown = ", ".join(f"{letter} {name}" for letter, name in listed[:LISTED])
     rest = f", and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
-    folded = wanted.casefold()
-    several = sum(folded in name.casefold() for _, name in listed) > 1
-    return f"--run {wanted}: {place} has {'several such runs' if several else 'no such run'}; there are {shown}{rest}"
+    if len(alike) > 1:
+        return f"--run {wanted}: {place} has several such runs: {shown}{rest}"
+    return f"--run {wanted}: {place} has no such run; there are {shown}{rest}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracetui.app.exit_codes import UNREADABLE, UsageError
 from tracetui.app.formats import printable
 from tracetui.app.loading import LoadProgress, explain
-from tracetui.app.open_runs import find_run, no_such_run, numbered
+from tracetui.app.open_runs import chooser, find_run, no_such_run
 from tracetui.app.shell import FIRST_TABS, Shell
 from tracetui.app.words import KIND_NAMES
 
@@ -41,9 +41,10 @@ class Opening(Shell):
             return
         if len(letters) > 1 and self.run_wanted:
             entries = list(self.session.open.values())
-            at = find_run([(entry.letter, entry.name) for entry in entries], self.run_wanted)
+            known = [(entry.letter, entry.name) for entry in entries]
+            at = find_run(known, self.run_wanted)
             if at is None:
-                self._refuse(no_such_run(self.run_wanted, numbered([entry.name for entry in entries]), "the command"))
+                self._refuse(no_such_run(self.run_wanted, known, "the command"))
                 return
             letters.insert(0, letters.pop(at))
             self.run_wanted = ""
@@ -89,17 +90,9 @@ class Opening(Shell):
         wanted, known = self.run_wanted, self._run_left
         if not (wanted or known) or letter != self.wanted.get("a"):
             return None
-        path = self.session.open[letter].origin
-
-        def choose(names: Sequence[str]) -> int:
-            if not wanted:
-                return names.index(known) if known in names else 0
-            found = find_run(numbered(names), wanted)
-            if found is None:
-                raise UsageError(no_such_run(wanted, numbered(names), str(path)))
-            return found
-
-        return choose
+        if wanted:
+            return chooser(wanted, str(self.session.open[letter].origin))
+        return lambda names: names.index(known) if known in names else 0
 
     def on_load_progress(self, event: LoadProgress) -> None:
         """Shows stage, size and what is left, in a line."""
@@ -293,7 +286,8 @@ class Opening(Shell):
             self._ask_for_run("b", self.own(f" Compare {name} (A) with …"))
 
     def _ask_for_run(self, side: Side, title: str) -> None:
-        from tracetui.app.screens import RunPicker, traces_beside
+        from tracetui.app.screens import RunPicker
+        from tracetui.app.start_list import traces_beside
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths:

@@ -24,6 +24,8 @@ class Request:
     rank: int | None = None
     source: str | None = None
     """Only the recordings of this tool (`TraceInfo.kind`)."""
+    run: str | None = None
+    """Which run of a folder that holds several, by letter or name."""
     format: str = "text"
     sections: tuple[str, ...] | None = None
     by: str = "name"

@@ -54,10 +54,10 @@ class Restoring(Visits):
             self._ask_what("")
 
     def _ask_what(self, problem: str) -> None:
-        from tracetui.app.start_screen import StartScreen, entries
+        from tracetui.app.start_screen import StartScreen
 
-        found = entries(Path.cwd(), self._samples)
-        self.push_screen(StartScreen(found, ascii=self.session.ascii, problem=problem), self._start_with)
+        screen = StartScreen(Path.cwd(), self._samples, ascii=self.session.ascii, problem=problem)
+        self.push_screen(screen, self._start_with)
 
     def _start_with(self, path: Path | None) -> None:
         """Something was chosen of the list at the start, or nothing."""

@@ -34,8 +34,6 @@ FILTER_HELP = (
     ("mean>20us", "a column by its title"),
 )
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
-SHOWN_FILES = 500
-_TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
 
 
 class TextScreen(ModalScreen[None]):
@@ -194,30 +192,3 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     def action_cancel(self) -> None:
         """None was chosen."""
         self.dismiss(None)
-
-
-def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
-    """Files that look like traces, and folders that hold some, beside a path and one level below."""
-    folder = path if path.is_dir() else path.parent
-    found: list[tuple[str, tuple[Path, ...]]] = []
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError:
-        return []
-    for entry in entries:
-        if entry == path or entry.name.startswith("."):
-            continue
-        if entry.is_file() and entry.name.endswith(_TRACE_NAMES):
-            found.append((entry.name, (entry,)))
-        elif entry.is_dir() and _holds_traces(entry):
-            found.append((f"{entry.name}/", (entry,)))
-        if len(found) >= SHOWN_FILES:
-            break
-    return found
-
-
-def _holds_traces(folder: Path) -> bool:
-    try:
-        return any(entry.name.endswith(_TRACE_NAMES) for entry in folder.iterdir())
-    except OSError:
-        return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,10 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.formats import cell_width, fit, format_bytes, pad, printable, to_ascii
-from tracetui.app.recent import age, recents
-from tracetui.app.screens import MOVES, traces_beside
-from tracetui.app.words import SHORT_KINDS
+from tracetui.app import jobs
+from tracetui.app.formats import cell_width, fit, pad, printable, to_ascii
+from tracetui.app.screens import MOVES
+from tracetui.app.start_list import NOTHING, entries, recordings_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,77 +23,9 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Resize
 
-HERE_SHOWN = 200
+    from tracetui.app.start_list import Entry
+
 SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
-NOTHING = (
-    "No recording in this folder, and none was opened before.",
-    "",
-    "tracetui open PATH             a trace, or a folder of them",
-    "tracetui open --sample         a recording that ships with tracetui",
-    "tracetui profile vim_tiny      records one (tracetui profile --help)",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the list; one without a path is a heading."""
-
-    label: str
-    path: Path | None = None
-    tools: str = ""
-    size: str = ""
-    when: str = ""
-    missing: bool = False
-
-
-def entries(folder: Path, samples: Sequence[Path] = (), *, now: float | None = None) -> list[Entry]:
-    """The recordings in a folder, those opened lately, and those that ship with the program.
-
-    Args:
-        folder: the current one.
-        samples: what ships with the program.
-        now: seconds since 1970.
-    """
-    now = time.time() if now is None else now
-    found: list[Entry] = []
-    here = traces_beside(folder)[:HERE_SHOWN]
-    if here:
-        found.append(Entry("In this folder"))
-        found += [Entry(name, paths[0], size=_size(paths[0])) for name, paths in here]
-    lately = recents()
-    if lately:
-        found.append(Entry("Opened lately"))
-    for recent in lately:
-        tools = ", ".join(SHORT_KINDS[kind] for kind in recent.kinds)
-        size = "" if recent.bytes is None else format_bytes(recent.bytes)
-        label, when = short_path(recent.path, folder), age(recent.opened, now)
-        found.append(Entry(label, recent.path, tools, size, when, missing=not recent.is_there))
-    fresh = [path for path in samples if not any(path == recent.path for recent in lately)]
-    if fresh:
-        found.append(Entry("Comes with tracetui"))
-        found += [Entry(path.name, path, size=_size(path)) for path in fresh]
-    return found
-
-
-def short_path(path: Path, folder: Path) -> str:
-    """A path as a person would type it: from here, from home, or whole."""
-    for base, mark in ((folder, ""), (_home(), "~")):
-        if base is not None and path != base and path.is_relative_to(base):
-            below = path.relative_to(base).as_posix()
-            return f"{mark}/{below}" if mark else below
-    return str(path)
-
-
-def plain(found: Sequence[Entry], *, ascii: bool = False) -> str:
-    """The list as lines of text, for where there is no screen."""
-    lines: list[str] = []
-    for entry in found:
-        if entry.path is None:
-            lines += [*([""] if lines else []), f"{entry.label}:"]
-            continue
-        facts = [word for word in (entry.tools, entry.size, entry.when, "missing" if entry.missing else "") if word]
-        lines.append(f"  {entry.label}" + (f"   ({', '.join(facts)})" if facts else ""))
-    return "\n".join(printable(line, ascii=ascii) for line in lines)
 
 
 class StartScreen(ModalScreen["Path | None"]):
@@ -108,11 +38,19 @@ class StartScreen(ModalScreen["Path | None"]):
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
-    def __init__(self, found: Sequence[Entry], *, ascii: bool, problem: str = "") -> None:
-        """`problem` says why what was chosen before could not be opened."""
+    def __init__(self, folder: Path, samples: Sequence[Path], *, ascii: bool, problem: str = "") -> None:
+        """Sets up.
+
+        Args:
+            folder: the current one.
+            samples: recordings that ship with the program.
+            ascii: no characters outside ASCII.
+            problem: why what was chosen before could not be opened.
+        """
         super().__init__()
+        self._folder, self._samples = folder, samples
         self._problem = problem
-        self._entries = list(found)
+        self._entries = entries(folder, (), samples)
         self._ascii = ascii
 
     def compose(self) -> ComposeResult:
@@ -122,25 +60,46 @@ class StartScreen(ModalScreen["Path | None"]):
             line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
             line.cursor_blink = False
             yield line
-            known = any(entry.path is not None and entry.path.exists() for entry in self._entries)
-            if not known:
-                yield Static("\n".join(f" {line}" for line in NOTHING), markup=False, id="start-help")
             yield OptionList(markup=False)
+            yield Static(markup=False, id="start-help")
             foot = self._problem or "Enter opens  o types a path  j k move  q quits"
             yield Static(f" {printable(foot, ascii=self._ascii)}", markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
         """The list has the keys, unless it is empty."""
         self._fill()
+        self._begin()
+        jobs.start(self, "here", lambda: recordings_in(self._folder))
+
+    def on_job_done(self, event: jobs.JobDone[list[Path]]) -> None:
+        """What this folder holds is known."""
+        event.stop()
+        at = self.query_one(OptionList).highlighted
+        chosen = self._entries[at].path if at is not None and self._moved else None
+        self._looked = True
+        self._entries = entries(self._folder, event.result or (), self._samples)
+        self._fill()
+        if chosen is None:
+            self._begin()
+        else:
+            places = [place for place, entry in enumerate(self._entries) if entry.path == chosen]
+            self.query_one(OptionList).highlighted = places[0]
+
+    _looked = False
+    _moved = False
+
+    def _begin(self) -> None:
+        """On the first recording that is there."""
         options = self.query_one(OptionList)
         options.display = bool(self._entries)
-        if self._entries:
-            options.focus()
-            options.highlighted = next(
-                (at for at, entry in enumerate(self._entries) if entry.path is not None and not entry.missing), None
-            )
-        else:
-            self.query_one(Input).focus()
+        there = (at for at, entry in enumerate(self._entries) if entry.path is not None and not entry.missing)
+        options.highlighted = next(there, None)
+        if not self._moved:
+            (options if self._entries else self.query_one(Input)).focus()
+
+    def on_key(self) -> None:
+        """From now on the cursor is the person's."""
+        self._moved = True
 
     def on_resize(self, event: Resize) -> None:
         """Shares the new width."""
@@ -152,6 +111,10 @@ class StartScreen(ModalScreen["Path | None"]):
         options.clear_options()
         options.add_options([Option(self._row(entry), disabled=entry.path is None) for entry in self._entries])
         options.highlighted = at
+        known = any(entry.path is not None and entry.path not in self._samples for entry in self._entries)
+        words = "" if known else "\n".join(f" {line}" for line in NOTHING) if self._looked else " Looking …"
+        self.query_one("#start-help", Static).update(to_ascii(words) if self._ascii else words)
+        self.query_one("#start-help", Static).display = bool(words)
 
     def _row(self, entry: Entry) -> Text:
         width = (self.size.width or 80) - 1
@@ -209,17 +172,3 @@ class StartScreen(ModalScreen["Path | None"]):
             self.query_one(OptionList).focus()
         else:
             self.dismiss(None)
-
-
-def _size(path: Path) -> str:
-    try:
-        return "folder" if path.is_dir() else format_bytes(path.stat().st_size)
-    except OSError:
-        return ""
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
