@@ -77,7 +77,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         runs = list(session.open.values())
         title = self._title or f" {len(runs)} run{'s' if len(runs) > 1 else ''}: A is in view, B is compared with it"
         self.query_one("#dialog-title", Static).update(own(title))
-        width = self.size.width or 80
+        width = (self.size.width or 80) - 2  # the list keeps a column free at both sides
         columns = list(COLUMNS)
         while len(columns) > 1 and width - 8 - sum(size + 2 for _, size in columns) < LEAST_NAME:
             columns.pop(1)

@@ -100,8 +100,7 @@ def plain(found: Sequence[Entry], *, ascii: bool = False) -> str:
 
 def recordings_in(folder: Path) -> list[Path]:
     """The recordings in a folder, told by their content, and the folders in it that hold some; the newest first."""
-    from tracetui.parsers import run_manifest  # with it come Polars and NumPy
-    from tracetui.parsers.detect import files_below, looks_like_trace
+    from tracetui.parsers.detect import files_below, looks_like_trace  # with it come Polars and NumPy
 
     try:
         there = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))[:LOOKED_AT]
@@ -109,13 +108,8 @@ def recordings_in(folder: Path) -> list[Path]:
         return []
     found = []
     for entry in there:
-        if entry.is_file():
-            holds = looks_like_trace(entry)
-        elif (entry / run_manifest.FILE).is_file():
-            holds = True
-        else:
-            holds = any(map(looks_like_trace, islice(files_below(entry), LOOKED_AT_BELOW)))
-        if holds:
+        below = islice(files_below(entry), LOOKED_AT_BELOW) if entry.is_dir() else (entry,)
+        if any(map(looks_like_trace, below)):
             found.append(entry)
     return sorted(found, key=lambda path: -_changed(path))[:HERE_SHOWN]
 

@@ -62,8 +62,7 @@ class StartScreen(ModalScreen["Path | None"]):
             yield line
             yield OptionList(markup=False)
             yield Static(markup=False, id="start-help")
-            foot = self._problem or "Enter opens  o types a path  j k move  q quits"
-            yield Static(f" {printable(foot, ascii=self._ascii)}", markup=False, id="reader-foot")
+            yield Static(" Enter opens  o types a path  j k move  q quits", markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
         """The list has the keys, unless it is empty."""
@@ -113,6 +112,7 @@ class StartScreen(ModalScreen["Path | None"]):
         options.highlighted = at
         known = any(entry.path is not None and entry.path not in self._samples for entry in self._entries)
         words = "" if known else "\n".join(f" {line}" for line in NOTHING) if self._looked else " Looking …"
+        words = "\n\n".join(part for part in (f" {printable(self._problem)}" if self._problem else "", words) if part)
         self.query_one("#start-help", Static).update(to_ascii(words) if self._ascii else words)
         self.query_one("#start-help", Static).display = bool(words)
 
