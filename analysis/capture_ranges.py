@@ -8,7 +8,7 @@ of its process, is what a person means by "the GPU time of the backward pass": t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -127,7 +127,19 @@ def phases(sel: Selection) -> Phases:
     host = host.with_columns(role=role)
     measure = Measure(sel, host)
     named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
-    return Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
+    found = Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
+    return found if sel.trace.device.height else _without_gpu(found)
+
+
+def _without_gpu(found: Phases) -> Phases:
+    """Of a recording without any GPU work it is unknown what was launched: nothing, or the tool did not look."""
+
+    def told(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+        return tuple(
+            replace(phase, launched_ns=None, launched_ops=None, span_ns=None, step_launched_ns=None) for phase in phases
+        )
+
+    return replace(found, by_name=told(found.by_name), by_role=told(found.by_role), step_launched_ns=None)
 
 
 def _operators(sel: Selection, host: pl.DataFrame) -> set[str]:

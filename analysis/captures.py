@@ -153,7 +153,7 @@ def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None
         steps=steps,
         average_step_ns=average,
         wall_ns=window[1] - window[0] if window else None,
-        kernels=kernels.height,
+        kernels=kernels.height if trace.device.height else None,
         gpu_ns=int(device["duration"].sum()) if device["duration"].count() else None,
         busy_percent=None if summary is None else _mean(summary.gpu["busy_percent"]),
         categories=tuple(Share(*row) for row in shares.iter_rows()),

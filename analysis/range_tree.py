@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis import names
 from tracetui.analysis.calltree import NONE, add_up, count
 from tracetui.analysis.kernels import kernel_rows, summarize
+from tracetui.analysis.meanwhile import in_ranges, launched_meanwhile
 from tracetui.analysis.operator_tree import device_work, scope_mask
 from tracetui.analysis.projection import enclosing, innermost, lanes_of, project, projected_ns, walk
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE, containing_rows, label_ranges
@@ -32,6 +33,7 @@ LAYOUT = {
     "gpu_projected_ns": pl.Int64(),
     "device_self_ns": pl.Int64(),
     "device_total_ns": pl.Int64(),
+    "device_meanwhile_ns": pl.Int64(),
     "gpu_ops": pl.Int64(),
     "number": pl.Int64(),
 }
@@ -102,7 +104,9 @@ def range_tree(sel: Selection) -> pl.DataFrame:
     ``host_total_ns`` is the duration of the instances, ``host_self_ns`` without ranges directly inside.
     ``device_self_ns`` is the time of the kernels, copies, fills and whole graphs whose launch has this range as the
     innermost around it, ``device_total_ns`` adds that of the ranges inside, ``gpu_ops`` counts both; so nothing counts
-    twice. ``gpu_projected_ns`` is, for each instance, from its first GPU work's start to the end of its last, summed.
+    twice. ``device_meanwhile_ns`` is the time of the work that any thread of the process launched while a range of the
+    path was open (`meanwhile`): that of a backward pass too, which autograd launches from a thread without ranges.
+    ``gpu_projected_ns`` is, for each instance, from its first GPU work's start to the end of its last, summed.
     ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no range.
     """
     tree = range_paths(sel.trace)
@@ -122,6 +126,7 @@ def range_tree(sel: Selection) -> pl.DataFrame:
         "gpu_projected_ns": add_up(tree.path, projected_ns(project(host, tree.rows, device)), size),
         "device_self_ns": add_up(own, spent, size),
         "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
+        "device_meanwhile_ns": launched_meanwhile(sel, tree.rows, tree.path, size)[0],
         "gpu_ops": roll_up(tree.parent, count(own, size)),
     }
     order, depth = _depth_first(tree, host["start"].to_numpy()[tree.rows])
@@ -152,6 +157,18 @@ def range_kernels(sel: Selection, number: int) -> pl.DataFrame:
     rows, path = range_launches(sel, number)
     del path
     return summarize(sel, rows)
+
+
+def meanwhile_kernels(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernels that any thread launched while a range of a path was open; as in `kernels`."""
+    return summarize(sel, meanwhile_launches(sel, number))
+
+
+def meanwhile_launches(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernel rows that any thread launched while a range of a path was open."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    return rows.filter(pl.Series(in_ranges(sel, tree.rows[tree.path == number], rows)))
 
 
 def range_launches(sel: Selection, number: int) -> tuple[pl.DataFrame, list[str]]:

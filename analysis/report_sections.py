@@ -69,7 +69,7 @@ RANGE_COLUMNS = (
 )  # fmt: skip
 RANGE_TREE_COLUMNS = (
     "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns", "device_self_ns",
-    "device_total_ns", "gpu_ops",
+    "device_total_ns", "device_meanwhile_ns", "gpu_ops",
 )  # fmt: skip
 GPU_COLUMNS = (
     "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",

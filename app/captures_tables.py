@@ -69,10 +69,12 @@ def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
         yield _ranges(shown, len(read), roles[:SHOWN_ROLES], page)
     if steps := [row for row in shown if row["in_steps"]]:
         yield _steps(steps, len(read), page)
-    yield _categories(shown, len(read), page)
+    if any(row["gpu_us"] is not None for row in shown):
+        yield _categories(shown, len(read), page)
     if grid is not None:
         yield from (_top_grid(part, page) for part in grid.parts(TOPS_ACROSS))
-    yield _top(shown, len(read), page)
+    if any(row["top_kernel"] for row in shown):
+        yield _top(shown, len(read), page)
     if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
         yield _attention(shown, len(read), page)
 
@@ -133,6 +135,8 @@ def _grid(grid: Grid, role: str, page: Page) -> Table:
     for value in grid.rows:
         for key, what in EACH:
             times = [_phase(grid.captures.get((value, other)), role, key) for other in grid.columns]
+            if all(time is None for time in times) and key != EACH[0][0]:
+                continue
             cells.append([_value(grid.down, value), what, *(page.time(time) for time in times)])
     columns = (
         Column(grid.down, right=False, share=1), Column("", right=False),
@@ -146,6 +150,7 @@ def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], page: Page)
         [label(row), what, *(page.time(_phase(row, role, key)) for role in roles)]
         for row in shown
         for key, what in EACH
+        if any(_phase(other, role, key) is not None for other in shown for role in roles)
     ]
     columns = (Column("capture", right=False, share=1), Column("", right=False), *(Column(role) for role in roles))
     return Table("Ranges", EACH_BASE, columns, cells, len(shown), whole)
@@ -158,6 +163,8 @@ def _steps(shown: Sequence[Json], whole: int, page: Page) -> Table:
     for row in shown:
         steps, total = row["in_steps"]["steps"], row["in_steps"]
         for key, what in (("host", "host"), ("launched", "GPU")):
+            if total[f"{key}_us"] is None:
+                continue
             inside = [(row["phases"].get(role) or {}).get("in_steps") or {} for role in roles]
             each = [None if part.get(f"{key}_us") is None else part[f"{key}_us"] / steps for part in inside]
             cells.append([label(row), what, page.time(total[f"{key}_us"] / steps), *map(page.time, each)])

@@ -154,7 +154,7 @@ def _subject(comparison: Comparison, columns: Sequence[Column]) -> Column:
     """The column a comparison speaks of: the one it names, or the main one of its unit's kind."""
     if comparison.column:
         for column in columns:
-            if comparison.column in (column.name.lower(), column.title.lower()) and column.right:
+            if comparison.column in (column.name.lower(), column.title.lower(), column.label.lower()) and column.right:
                 return column
         raise FilterError(f"no number column {comparison.column}")
     if comparison.unit in _TIMES:

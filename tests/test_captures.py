@@ -413,3 +413,19 @@ class TestNames:
         assert grid_of([row(model="a", ctx=1), row(model="a", ctx=2)]) is not None
         assert grid_of([row(model="a", ctx=1), row(model="a", ctx=1)]) is None
         assert grid_of([row(model="a", ctx=1, bs=2), row(model="a", ctx=2, bs=2)]) is None
+
+
+def test_of_runs_on_the_host_alone_no_gpu_time_is_known(tmp_path, shared_data):
+    sources = {"mlp_bs1": "torch213_cpu_mlp_modules.pt.trace.json.gz", "mlp_bs2": "cpu_only_rank34.json.gz"}
+    for name, source in sources.items():
+        (tmp_path / f"{name}.json.gz").write_bytes((shared_data / "chrome" / "forms" / source).read_bytes())
+    found = report(open_path(tmp_path, cache=False), sections=("captures",))
+    for row in found["run"]["captures"]:
+        assert (row["kernels"], row["gpu_us"], row["busy_percent"]) == (None, None, None)
+        assert row["phases"]["step"]["host_mean_us"] > 0
+        for key in ("launched_us", "launched_mean_us", "launched_ops", "launched_span_mean_us"):
+            assert row["phases"]["step"][key] is None
+    text = report_text(found)
+    assert "Top kernel" not in text
+    assert "GPU work" not in text
+    assert "whole file  GPU time  busy  kernels" in text

@@ -263,6 +263,7 @@ TRACE: dict[str, Any] = {
             "gpu_projected_us": MAYBE_REAL,
             "device_self_us": REAL,
             "device_total_us": REAL,
+            "device_meanwhile_us": MAYBE_REAL,
             "gpu_ops": WHOLE,
         }
     ],

@@ -201,6 +201,23 @@ async def test_columns_are_chosen_and_remembered():
         assert "Calls" not in lines(app)[3]
 
 
+async def test_a_column_that_pushes_another_out_is_told():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        shown = [column.name for column in app.view.table.shown]
+        last = app.view.table.shown[-1]
+        await press(pilot, "c")
+        assert f"[x] {last.label}" in screen_text(app)
+        assert "[-] Median       no room; median" in screen_text(app)
+        await press(pilot, *["down"] * 10, "space")
+        assert "[x] Median       median" in screen_text(app)
+        assert f"[-] {last.label}" in screen_text(app)
+        await press(pilot, "r")
+        assert "[-] Median       no room; median" in screen_text(app)
+        await press(pilot, *["up"] * 7, "space", "space", "escape")  # Calls, off and on again
+        assert [column.name for column in app.view.table.shown] == shown
+        assert app.view.table.pinned == frozenset()
+
+
 async def test_details_show_what_has_no_room():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "d")

@@ -42,7 +42,7 @@ COLUMNS = (
     Column("impact_ns", "At stake", "time", priority=1, main=True, about="time that it costs, per step"),
     Column(
         "ceiling_percent",
-        "Gain %",
+        "Gain",
         "percent",
         width=6,
         priority=1,

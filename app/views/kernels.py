@@ -87,6 +87,9 @@ LAUNCHES = (
     Column("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
 )
 
+IN_RANGES = ("range", "meanwhile")
+"""`Page.within` of kernels that a range's own thread launched, and of those that any thread launched meanwhile."""
+
 MODULES = (
     Column("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules"),
     Column("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
@@ -275,10 +278,13 @@ def inside_operator(session: Session, name: str) -> Callable[[], Page]:
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """What Enter opens on a kernel, a module or an operator, wherever it is listed; null elsewhere."""
-    if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] == "range"):
-        from tracetui.app.views.ranges import inside_range, inside_range_kernel
+    if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] in IN_RANGES):
+        from tracetui.app.views.ranges import inside_meanwhile_kernel, inside_range, inside_range_kernel
 
-        return inside_range_kernel(session, row, int(page.within[1])) if page.within else inside_range(session, row)
+        if page.within is None:
+            return inside_range(session, row)
+        inside = inside_range_kernel if page.within[0] == "range" else inside_meanwhile_kernel
+        return inside(session, row, int(page.within[1]))
     if page.id == "kernel_groups":
         return inside_group(session, page, row)
     if page.id == "kernels":

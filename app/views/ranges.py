@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.range_tree import kernel_ranges, range_kernels, range_launches, range_tree
+from tracetui.analysis.kernels import range_names
+from tracetui.analysis.range_tree import (
+    kernel_ranges,
+    meanwhile_kernels,
+    meanwhile_launches,
+    range_kernels,
+    range_launches,
+    range_tree,
+)
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.views.counted import in_units
@@ -22,6 +30,14 @@ COLUMNS = (
     Column("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range, with its domain"),
     Column(
         "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
+    ),
+    Column(
+        "device_meanwhile_ns",
+        "Any thread",
+        "time",
+        priority=0,
+        sums=True,
+        about="GPU work that any thread launched while it was open: its backward pass too, which autograd launches",
     ),
     Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
     Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the ranges inside it"),
@@ -62,13 +78,18 @@ def tree_page(session: Session, title: str) -> Page:
     selection = session.counted()
     frame = session.of_counted("range_tree", range_tree)
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
+    columns = COLUMNS if total else HOST_COLUMNS
+    # elsewhere it says the same as the column before
+    elsewhere = (pl.col("device_meanwhile_ns") != pl.col("device_total_ns")).any()
+    if not frame.select(elsewhere.fill_null(value=False)).item():
+        columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
     label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
     share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
     page = Page(
         id="range_tree",
         title=title,
         frame=frame.with_columns(label.alias("label"), share.alias("percent")),
-        columns=COLUMNS if total else HOST_COLUMNS,
+        columns=columns,
         noun="ranges",
         note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
         inside="kernels",
@@ -78,9 +99,16 @@ def tree_page(session: Session, title: str) -> Page:
 
 
 def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
-    """What Enter on a range opens: its kernels."""
+    """What Enter on a range opens: its kernels; where other threads launched some meanwhile, theirs too."""
     number, path = int(row["number"]), str(row["path"])
     name = str(row.get("label") or path.rpartition("/")[2])
+    if (row.get("device_meanwhile_ns") or 0) > (row.get("device_total_ns") or 0):
+        return lambda: kernel_page(
+            session,
+            session.of_counted(("meanwhile_kernels", number), lambda counted: meanwhile_kernels(counted, number)),
+            title=f"{name}, any thread",
+            within=("meanwhile", str(number)),
+        )
 
     def work() -> Page:
         return kernel_page(
@@ -105,6 +133,19 @@ def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -
         return launch_page(session, name, short, only=own)
 
     return lambda: session.of_counted(("range_launches", name, number), lambda _: work())
+
+
+def inside_meanwhile_kernel(session: Session, row: Mapping[str, Any], number: int) -> Callable[[], Page]:
+    """What Enter on such a kernel opens: its launches while the range was open."""
+    name, short = str(row["name"]), str(row.get("short_name") or row["name"])
+
+    def work() -> Page:
+        selection = session.counted()
+        rows = meanwhile_launches(selection, number)
+        own = pl.DataFrame({"row": rows["row"], "range": range_names(selection, rows)})
+        return launch_page(session, name, short, only=own)
+
+    return lambda: session.of_counted(("meanwhile_launches", name, number), lambda _: work())
 
 
 def kernel_ranges_page(session: Session, row: Mapping[str, Any]) -> Page | None:

@@ -461,8 +461,14 @@ class TableView(SavingView):
                 self.tui.keep_columns(state.page.id)
 
         table = self.table
-        shown = {column.name for column in table.shown}
-        self.app.push_screen(ColumnChooser(table.columns, hidden=table.hidden, pinned=table.pinned, shown=shown), done)
+        chooser = ColumnChooser(
+            table.columns,
+            hidden=table.hidden,
+            pinned=table.pinned,
+            room_for=table.room_for,
+            ascii=self.session.ascii,
+        )
+        self.app.push_screen(chooser, done)
 
     def action_names(self) -> None:
         """Goes on from short to full names, and to raw ones where the file has others; in all tabs."""

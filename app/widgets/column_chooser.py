@@ -11,66 +11,93 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from tracetui.app import formats
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from textual.app import ComposeResult
 
     from tracetui.app.columns import Column
 
 
-class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
-    """Space or Enter shows or hides a column, Esc closes.
+WIDTH = 70
+"""Cells of a line of the list."""
 
-    The result is the hidden columns, and those that were asked for and so go before others where room is short.
+
+class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
+    """Space or Enter shows or hides a column, r takes all choices back, Esc closes.
+
+    One that is asked for and has no room goes before others, which the list then marks. The result is the hidden
+    columns, and those asked for in this way.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,c", "done", show=False),
         Binding("space", "switch", show=False),
+        Binding("r", "reset", show=False),
         Binding("j", "cursor(1)", show=False),
         Binding("k", "cursor(-1)", show=False),
     ]
 
     def __init__(
-        self, columns: Sequence[Column], *, hidden: Collection[str], pinned: Collection[str], shown: Collection[str]
+        self,
+        columns: Sequence[Column],
+        *,
+        hidden: Collection[str],
+        pinned: Collection[str],
+        room_for: Callable[[Collection[str], Collection[str]], set[str]],
+        ascii: bool = False,
     ) -> None:
         super().__init__()
         self._columns = columns
         self._hidden = set(hidden)
         self._pinned = set(pinned)
-        self._crowded = {column.name for column in columns} - set(shown) - self._hidden
-        """Those that would be shown, had they room."""
+        self._room_for = room_for
+        self._ascii = ascii
+        self._shown = room_for(self._hidden, self._pinned)
 
     def compose(self) -> ComposeResult:
         """A title and the list."""
         with Vertical(id="dialog"):
-            yield Static("Columns: Space shows or hides, Esc closes", markup=False, id="dialog-title")
+            title = "Columns: Space shows or hides, r takes all choices back, Esc closes"
+            yield Static(title, markup=False, id="dialog-title")
             yield OptionList(*(Option(self._label(column), id=column.name) for column in self._columns), markup=False)
 
     def _label(self, column: Column) -> Text:
-        mark = " " if column.name in self._hidden else "-" if column.name in self._crowded else "x"
-        remark = "no room; " if mark == "-" else ""
+        mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
+        remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
         text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)
-        text.append(remark + column.about, "dim")
-        text.truncate(70, overflow="crop")
+        text.append(formats.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii), "dim")
         return text
+
+    def _show(self) -> None:
+        """Marks every column anew: one that comes may push another out."""
+        self._shown = self._room_for(self._hidden, self._pinned)
+        options = self.query_one(OptionList)
+        for index, column in enumerate(self._columns):
+            options.replace_option_prompt_at_index(index, self._label(column))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Switches the column."""
         event.stop()
-        column = self._columns[event.option_index]
         if event.option_index == 0:
             return
-        name = column.name
-        if name in self._hidden or name in self._crowded:
-            self._hidden.discard(name)
-            self._crowded.discard(name)
-            self._pinned.add(name)
-        else:
+        name = self._columns[event.option_index].name
+        if name in self._shown or name in self._pinned:
             self._hidden.add(name)
             self._pinned.discard(name)
-        self.query_one(OptionList).replace_option_prompt_at_index(event.option_index, self._label(column))
+        else:
+            self._hidden.discard(name)
+            if name not in self._room_for(self._hidden, self._pinned):
+                self._pinned.add(name)
+        self._show()
+
+    def action_reset(self) -> None:
+        """Takes all choices back."""
+        self._hidden = {column.name for column in self._columns if column.hidden}
+        self._pinned.clear()
+        self._show()
 
     def action_switch(self) -> None:
         """Switches the column under the cursor."""

@@ -20,7 +20,7 @@ from tracetui.app.filters import Filter
 from tracetui.app.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
@@ -273,8 +273,17 @@ class FrameTable(Widget, can_focus=True):
         width = self._laid_out = self.size.width
         self._cut.clear()
         if width:
-            wanted = [replace(c, priority=0) if c.name in self.pinned else c for c in self.chosen]
-            self._placed, self._gap = column_specs.place(wanted, width - 2, content=self._content, narrow=width < 72)
+            self._placed, self._gap = self._place(self.hidden, self.pinned)
+
+    def _place(self, hidden: Collection[str], pinned: Collection[str]) -> tuple[list[Placed], int]:
+        chosen = (column for column in self.columns if column.name not in hidden)
+        wanted = [replace(column, priority=0) if column.name in pinned else column for column in chosen]
+        width = self.size.width
+        return column_specs.place(wanted, width - 2, content=self._content, narrow=width < 72)
+
+    def room_for(self, hidden: Collection[str], pinned: Collection[str]) -> set[str]:
+        """The columns that would be shown with these switched off, and these asked for."""
+        return {placed.column.name for placed in self._place(hidden, pinned)[0]}
 
     def on_resize(self, event: Resize) -> None:
         """Shares the new width."""
