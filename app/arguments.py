@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tracetui.app.exit_codes import DONE
 from tracetui.app.profile_options import add_profile
+from tracetui.app.settings import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
 
 MOST = 2**31 - 1
@@ -19,7 +20,6 @@ FORMATS = ("text", "json", "markdown", "csv")
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
-COLORS = ("auto", "never", "16", "256", "truecolor")
 SAMPLES = {
     "vim_tiny_fp32": "vim_tiny_fp32_bs4.pt.trace.json.gz",
     "vim_tiny_fp16": "vim_tiny_fp16_bs4.pt.trace.json.gz",
@@ -68,9 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--driver",
         choices=DRIVERS,
-        default="auto",
-        help="what sends the screen: cells (only what differs), or stock (Textual's own) (default: %(default)s)",
+        help="what sends the screen: cells (only what differs), or stock (Textual's own) (default: auto)",
     )
+    _add_looks(one)
 
     report = commands.add_parser(
         "report",
@@ -138,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument("name", nargs="?", metavar="NAME", help="one model: its options and what it needs")
     models.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     models.add_argument("--python", metavar="PATH", help="ask this Python what is installed (default: tracetui's own)")
-    models.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    _add_ascii(models)
     models.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
     rules = commands.add_parser(
@@ -179,6 +179,48 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     _add_plain(doctor)
 
+    serve = commands.add_parser(
+        "serve",
+        parents=[common, scope],
+        help="show the screen in a browser (needs tracetui[web])",
+        description="Serve the screen to a browser on this machine. Whoever reaches the address can open files and "
+        "write pictures and tables as you: from elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
+    )
+    serve.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
+    _add_sample(serve)
+    serve.add_argument("--tab", metavar="NAME", help="the tab to start on")
+    serve.add_argument("--filter", metavar="TEXT", help="start with this filter")
+    _add_looks(serve)
+    serve.add_argument("--host", default="localhost", help="the address to listen on (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=8000, metavar="N", help="0 for any (default: %(default)s)")
+
+    config = commands.add_parser(
+        "config",
+        help="show your settings and where each comes from",
+        description="Show the settings in force and where each comes from. The strongest first: command line, "
+        "environment, what was chosen on the screen, the project's .tracetui.toml, your config.toml, default.",
+    )
+    config.add_argument("path", nargs="?", type=Path, metavar="PATH", help="as for this recording (default: here)")
+    what = config.add_mutually_exclusive_group()
+    what.add_argument("--path", action="store_true", dest="where", help="print where your file is, and no more")
+    what.add_argument("--init", action="store_true", help="write your file, with every setting explained")
+    what.add_argument("--keys", action="store_true", help="list the actions with their keys")
+    what.add_argument("--columns", action="store_true", help="list the pages with their columns")
+    what.add_argument("--reset", action="store_true", help="forget what was chosen on the screen")
+    config.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    _add_plain(config)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print what completes commands in your shell",
+        description="Print what completes `tracetui` in a shell. "
+        'bash: eval "$(tracetui completion bash)" in ~/.bashrc; '
+        "zsh: tracetui completion zsh > _tracetui in a folder of $fpath; "
+        "fish: tracetui completion fish > ~/.config/fish/completions/tracetui.fish",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
     cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
     cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     cache.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -200,10 +242,10 @@ def _common_options() -> argparse.ArgumentParser:
     common.add_argument(
         "--color",
         choices=COLORS,
-        default="auto",
-        help="colours of the screen; reports have none (default: %(default)s)",
+        help="colours of the screen; reports have none (default: auto)",
     )
-    common.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    _add_ascii(common)
+    common.add_argument("--cache", action="store_true", default=None, help=argparse.SUPPRESS)
     common.add_argument(
         "--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache, nor remember the visit"
     )
@@ -213,8 +255,25 @@ def _common_options() -> argparse.ArgumentParser:
     return common
 
 
+def _add_ascii(parser: argparse.ArgumentParser) -> None:
+    # both ways, since a file may say the other; null where neither was asked for
+    parser.add_argument("--ascii", action="store_true", default=None, help="ASCII characters only")
+    parser.add_argument("--no-ascii", action="store_false", dest="ascii", help=argparse.SUPPRESS)
+
+
+def _add_looks(parser: argparse.ArgumentParser) -> None:
+    looks = parser.add_argument_group("looks", "what of them you want always: `tracetui config --init`")
+    looks.add_argument("--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME")
+    looks.add_argument("--names", choices=NAMES, help="how kernels are called: %(choices)s (default: short)")
+    looks.add_argument(
+        "--low-bandwidth",
+        action=argparse.BooleanOptionalAction,
+        help="few colours, half pages where a table scrolls (default: over SSH)",
+    )
+
+
 def _add_plain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ascii", action="store_true", help="ASCII characters only")
+    _add_ascii(parser)
     parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
@@ -263,6 +322,12 @@ def _steps(text: str) -> tuple[int, int]:
     if span[0] > span[1]:
         raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
     return span
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; there are 0 to 65535")
+    return int(text)
 
 
 def _count(text: str) -> int:

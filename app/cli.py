@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.scope import Scope
     from tracetui.app.request import Request
+    from tracetui.app.settings import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,10 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = build_parser().parse_args(words)
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
-    arguments.program = program
+    arguments.words, arguments.program = words, program
     debug: bool = arguments.debug
     try:
-        code = COMMANDS[arguments.command](arguments) if arguments.command else _start()
+        arguments.settings = _settled(arguments)
+        if arguments.command not in (None, "open", "config"):  # these say it themselves
+            _warn(arguments.settings)
+        code = COMMANDS[arguments.command](arguments) if arguments.command else _start(arguments.settings)
         if sys.stdout is not None:  # None where whoever started the program has closed it
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -49,6 +53,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _settled(arguments: argparse.Namespace) -> Settings:
+    """Gives the command's options what files and environment say where the command line says nothing."""
+    from tracetui.app.settings import fill
+
+    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) or () for name in ("path", "a"))]
+    folders = [path for path in given if isinstance(path, Path)]
+    return fill(arguments, [*folders, Path.cwd()])
+
+
+def _warn(settings: Settings) -> None:
+    """Says on standard error what of the settings could not be used."""
+    from tracetui.app.formats import printable
+
+    for problem in settings.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+
+
 def script() -> NoReturn:
     """The console script: runs the command and leaves at once.
 
@@ -61,13 +82,24 @@ def script() -> NoReturn:
     os._exit(code)
 
 
-def _start() -> int:
+def _start(settings: Settings) -> int:
     """Without a command: what there is to open."""
     samples = [_sample(next(iter(SAMPLES)))]
     if _has_terminal():
         from tracetui.app.tui import run_tui
 
-        return run_tui((), samples=samples)
+        return run_tui(
+            (),
+            samples=samples,
+            color=settings.color,
+            ascii=settings.ascii,
+            mouse=settings.mouse,
+            driver=settings.driver,
+            low_bandwidth=settings.low_bandwidth,
+            cache=settings.cache,
+            settings=settings,
+        )
+    _warn(settings)
     from tracetui.app.start_list import entries, plain, recordings_in
 
     print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
@@ -76,14 +108,11 @@ def _start() -> int:
 
 def _open(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
-    for path in paths:
-        if not path.exists():
-            from tracetui.parsers.errors import TraceError
-
-            raise TraceError(path, "no such file or folder", "check the path")
+    _check_there(paths)
     if not _has_terminal():
         from tracetui.app.headless import print_open
 
+        _warn(arguments.settings)
         return print_open(paths, _request(arguments))
     from tracetui.app.tui import run_tui
 
@@ -99,8 +128,18 @@ def _open(arguments: argparse.Namespace) -> int:
         ascii=arguments.ascii,
         mouse=arguments.mouse,
         driver=arguments.driver,
+        low_bandwidth=arguments.low_bandwidth,
         cache=arguments.cache,
+        settings=arguments.settings,
     )
+
+
+def _check_there(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            from tracetui.parsers.errors import TraceError
+
+            raise TraceError(path, "no such file or folder", "check the path")
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -187,6 +226,26 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return doctor_command(arguments.python, arguments.output, format=arguments.format, ascii=arguments.ascii)
 
 
+def _serve(arguments: argparse.Namespace) -> int:
+    from tracetui.app.serve import serve
+
+    _check_there(_paths(arguments))
+    return serve(arguments.words, host=arguments.host, port=arguments.port)
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    from tracetui.app.config_command import config_command
+
+    return config_command(arguments)
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from tracetui.app.completion import script as completion_script
+
+    sys.stdout.write(completion_script(arguments.shell))
+    return DONE
+
+
 def _cache(arguments: argparse.Namespace) -> int:
     from tracetui.app.headless import cache_command
 
@@ -246,6 +305,8 @@ def _is_utf8() -> bool:
 
 
 def _has_terminal() -> bool:
+    if "TEXTUAL_DRIVER" in os.environ:  # the screen goes to a browser
+        return True
     # The screen is drawn on standard error, keys come from standard input, and a redirected output wants the report.
     return os.environ.get("TERM") != "dumb" and all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
@@ -286,5 +347,8 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "rules": _rules,
     "scrub": _scrub,
     "doctor": _doctor,
+    "serve": _serve,
+    "config": _config,
+    "completion": _completion,
     "cache": _cache,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
 from tracetui.app import commands, settings
 from tracetui.app import theme as themes
+from tracetui.app.exit_codes import UsageError
 from tracetui.app.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Preferences(App[None]):
     low_bandwidth = False
     """Few colours, half pages: each byte counts."""
     settings = Settings()
+    keeps_state = False
+    """Whether what is chosen is kept for the next start."""
 
     def prefer(self, preferred: Settings, *, color: str, low_bandwidth: bool) -> None:
         """Takes over what a person prefers, before the first paint.
@@ -71,17 +75,14 @@ class Preferences(App[None]):
 
     def keep(self, key: str, value: object) -> None:
         """Keeps a choice for the next start."""
-        if self.session_is_kept:
+        if self.keeps_state:
             settings.keep(self.settings, key, value)
 
     def keep_columns(self, page: str) -> None:
         """Keeps the columns of a page as they are."""
-        if self.session_is_kept and page in self.session.hidden:
+        if self.keeps_state and page in self.session.hidden:
             hidden, pinned = self.session.hidden[page], self.session.pinned.get(page, frozenset())
             settings.keep_columns(self.settings, page, hidden, pinned)
-
-    session_is_kept = False
-    """Whether choices are written down; not in tests that make an app of their own."""
 
     def configure_columns(self, page: str, columns: Sequence[Column]) -> None:
         """Takes over which columns of a page the settings show and hide, unless others were chosen on the screen.
@@ -146,6 +147,17 @@ class Preferences(App[None]):
         where = "in tables" if meant[0].tabs == commands.TABLES else f"in {', '.join(tabs[:4])}"
         title: Any = meant[0].title
         return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
+
+
+def preferred_tab(preferred: Settings) -> tuple[str | None, Settings]:
+    """The tab that the settings ask for; a name that none has becomes a problem of theirs."""
+    if not preferred.tab:
+        return None, preferred
+    try:
+        return commands.find_tab(preferred.tab), preferred
+    except UsageError as problem:
+        line = f"{preferred.origins.get('tab', 'settings')}: {problem}"
+        return None, replace(preferred, tab="", problems=(*preferred.problems, line))
 
 
 def named_columns(names: Sequence[str], columns: Sequence[Column]) -> tuple[set[str], list[str]]:

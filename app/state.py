@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_VARIABLE = "TRACETUI_DATA_DIR"
+OFF_VARIABLE = "TRACETUI_NO_STATE"
+"""Where this is set, nothing is remembered."""
 LARGEST = 4 << 20
 """Bytes of a file of ours; a larger one is not ours."""
 
@@ -32,6 +34,8 @@ def read(name: str) -> dict[str, Any]:
     Args:
         name: of the file, without its suffix, as ``settings`` or ``recent``.
     """
+    if os.environ.get(OFF_VARIABLE):
+        return {}
     file = folder() / f"{name}.json"
     try:
         if file.stat().st_size > LARGEST:
@@ -44,6 +48,8 @@ def read(name: str) -> dict[str, Any]:
 
 def write(name: str, content: dict[str, Any]) -> bool:
     """Replaces a file as a whole, readable by the user alone; whether that worked."""
+    if os.environ.get(OFF_VARIABLE):
+        return False
     file = folder() / f"{name}.json"
     made: str | None = None
     try:

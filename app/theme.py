@@ -131,13 +131,6 @@ HIGH_CONTRAST = Theme(
         ),
     },
 )
-_TERMINAL = {
-    "background": "ansi_default",
-    "surface": "ansi_default",
-    "panel": "ansi_default",
-    "boost": "ansi_default",
-    "foreground": "ansi_default",
-}
 # only those of the sixteen that can be read on black: on most terminals neither plain red nor any blue can
 ANSI = Theme(
     name="ansi",
@@ -164,7 +157,11 @@ ANSI = Theme(
             "green", "yellow", "default", "cyan", "bright_magenta", "default", "yellow", "bright_magenta", "bright_red"
         ),
     },
-    **_TERMINAL,
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    boost="ansi_default",
+    foreground="ansi_default",
 )
 # and on white: neither green nor cyan nor yellow
 ANSI_LIGHT = Theme(
@@ -190,7 +187,11 @@ ANSI_LIGHT = Theme(
         "input-selection-foreground": "ansi_bright_white",
         **_plain_lanes("blue", "red", "default", "default", "blue", "default", "default", "red", "red"),
     },
-    **_TERMINAL,
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+    boost="ansi_default",
+    foreground="ansi_default",
 )
 ALL = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_LIGHT)
 """In the order of `THEMES`."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.scope import Scope
+    from tracetui.app.settings import Settings
 
 REMOTE_ESCAPE_SECONDS = 0.4
 RUNS = "runs"
@@ -191,7 +192,9 @@ def run_tui(
     ascii: bool = False,
     mouse: bool | None = None,
     driver: str = "auto",
+    low_bandwidth: bool | None = None,
     cache: bool = True,
+    settings: Settings | None = None,
 ) -> int:
     """Shows runs until the person quits; the exit code.
 
@@ -208,7 +211,9 @@ def run_tui(
         ascii: no characters outside ASCII.
         mouse: null is on, but off over SSH, where every motion of the pointer costs kilobytes.
         driver: what sends the screen, one of `terminal.choice.DRIVERS`.
+        low_bandwidth: null is over SSH.
         cache: use the cache of parsed traces, and remember what was opened.
+        settings: what else the person prefers.
 
     Raises:
         UsageError: there is no such run.
@@ -229,9 +234,10 @@ def run_tui(
         samples=samples,
         color=color,
         ascii=ascii,
-        low_bandwidth=remote,
+        low_bandwidth=remote if low_bandwidth is None else low_bandwidth,
         cache=cache,
         driver_class=driver_class(driver),
+        settings=settings,
     )
     app.run(mouse=not remote if mouse is None else mouse)
     if app.usage:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from tracetui.app.cli import main as tracetui
 from tracetui.app.rules_list import rules_page
+from tracetui.app.settings_page import settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
+SETTINGS = ROOT / "docs" / "settings.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
 A = ROOT / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 B = ROOT / "samples" / "vim_tiny_fp16_bs4.pt.trace.json.gz"
@@ -70,6 +72,7 @@ def readme() -> str:
 def main() -> int:
     README.write_text(readme(), encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
+    SETTINGS.write_text(settings_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
         file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from generated_docs import README, RULES, SCREENSHOTS, SHOTS, readme, rules_page, screenshot, words
+from generated_docs import (
+    README,
+    RULES,
+    SCREENSHOTS,
+    SETTINGS,
+    SHOTS,
+    readme,
+    rules_page,
+    screenshot,
+    settings_page,
+    words,
+)
 
 
 @pytest.mark.parametrize("name", SHOTS)
@@ -26,3 +37,7 @@ def test_the_readme_shows_what_its_command_prints() -> None:
 
 def test_the_page_of_rules_is_what_the_rules_say() -> None:
     assert RULES.read_text(encoding="utf-8") == rules_page(), "run `make docs`"
+
+
+def test_the_page_of_settings_is_what_the_schema_says() -> None:
+    assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run `make docs`"
