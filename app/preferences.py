@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.app.columns import Column
-    from tracetui.app.session import Session
+    from tracetui.app.session import Names, Session
 
 
 class Preferences(App[None]):
@@ -44,7 +44,7 @@ class Preferences(App[None]):
         for known in themes.ALL:
             self.register_theme(known)
         self.theme = themes.theme_name(preferred.theme, color, low_bandwidth=low_bandwidth)
-        self.session.names = preferred.names
+        self.session.names = cast("Names", preferred.names)
         for page, (hidden, pinned) in preferred.chosen_columns.items():
             self.session.hidden[page], self.session.pinned[page] = hidden, pinned
         remapped = commands.use_keys(preferred.keys)
