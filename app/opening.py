@@ -125,7 +125,7 @@ class Opening(Shell):
         folder = self.session.open[letter].paths
         letter = self._list_folder(letter, run)
         entry = self.session.open[letter]
-        run, config = _configured(run)
+        run, config = _configured(run, self.setting_problems)
         self.session.forget(entry.number)
         entry.hold(run, config)
         side = next((side for side, wanted in self.wanted.items() if wanted == letter), None)
@@ -336,12 +336,18 @@ class Opening(Shell):
         return [(entry.letter, f"{entry.letter}  {entry.name}") for entry in self.session.open.values()]
 
 
-def _configured(run: Run) -> tuple[Run, Config]:
-    """The user's thresholds for a run; what is wrong with their file counts as its warnings."""
+def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
+    """The user's thresholds for a run; what is wrong with these, or other settings, counts as its warnings.
+
+    Args:
+        run: that was read.
+        problems: of the other settings, a line each.
+    """
     from tracetui.analysis.findings import config
 
     found = config.load(run.path, Path.cwd())
-    return (replace(run, warnings=(*run.warnings, *found.problems)) if found.problems else run), found
+    said = tuple(dict.fromkeys((*problems, *found.problems)))
+    return (replace(run, warnings=(*run.warnings, *said)) if said else run), found
 
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:

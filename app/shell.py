@@ -14,7 +14,7 @@ from textual.widgets import Static
 from tracetui.app import commands, recent, status
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader
-from tracetui.app.preferences import Preferences
+from tracetui.app.preferences import Preferences, preferred_tab
 from tracetui.app.session import Session, Side
 from tracetui.app.settings import Settings
 from tracetui.app.widgets.lines import Footer, Line, TabBar
@@ -91,7 +91,10 @@ class Shell(Preferences):
         """Tabs whose numbers are of another range than the one in force."""
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
-        self.prefer(settings or Settings(), color=color, low_bandwidth=low_bandwidth)
+        preferred, settings = preferred_tab(settings or Settings())
+        self.prefer(settings, color=color, low_bandwidth=low_bandwidth)
+        if preferred is not None and self._default_tab:
+            self.tab, self._default_tab = preferred, False
 
     # --- the shell
 
