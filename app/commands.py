@@ -237,9 +237,9 @@ DEFAULTS: tuple[Command, ...] = (
         Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", _RUNS, footer=label,
                 palette=False)
         for action, keys, shown, title, label in (
-            ("look", "enter", "Enter", "Look at this run (A)", "look at it"),
-            ("compare_with", "c", "c", "Compare the run in view with this one (B)", "compare with it"),
-            ("open", "o", "o", "Open another run", "open another"),
+            ("look", "enter", "Enter", "Look at this run (A)", "view"),
+            ("compare_with", "c", "c", "Compare the run in view with this one (B)", "compare"),
+            ("open", "o", "o", "Open another run", "open"),
             ("swap", "x", "x", "Swap A and B", "swap"),
             ("captures", "C", "C", "Compare all captures of the folder", "compare all"),
             ("close", "D,delete", "D Del", "Close this run", "close"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app import commands
 from tracetui.app.exit_codes import UNREADABLE, UsageError
 from tracetui.app.formats import printable
 from tracetui.app.loading import LoadProgress, explain
@@ -229,7 +230,7 @@ class Opening(Shell):
     def action_swap_runs(self) -> None:
         """Exchanges A and B."""
         if len(self.session.runs) < 2:
-            self.say("There is no second run: o opens one")
+            self.say(f"There is no second run: {commands.key('run.open')} opens one")
             return
         self.session.swap()
         self.wanted = dict(self.session.sides)

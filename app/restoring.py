@@ -119,7 +119,7 @@ class Restoring(Visits):
             again.append(known.words)
         other = self._offer(known.other)
         if again or other:
-            line = f"As you left it: {', '.join(again)} · Z starts afresh" if again else ""
+            line = f"As you left it: {', '.join(again)} · {commands.key('run.afresh')} starts afresh" if again else ""
             self.say(self.own(" · ".join(part for part in (line, other) if part)))
 
     def _offer(self, path: Path | None) -> str:
@@ -134,7 +134,7 @@ class Restoring(Visits):
         if entry.run is not None:
             return ""
         entry.remark = "compared last time"
-        return f"{commands.key('run.open')} Enter compares with {printable(entry.name)} again"
+        return f"{commands.key('run.open')} Enter: {printable(entry.name)} as B again"
 
     def _name_of(self, entry: OpenRun) -> str:
         """What the run is called in its folder; empty where it is all that was opened."""

@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.app import commands
-from tracetui.app.formats import fit, format_bytes, pad, printable
+from tracetui.app.formats import fit, fit_apart, format_bytes, pad, printable
 from tracetui.app.screens import MOVES
 from tracetui.app.words import SHORT_KINDS
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tracetui.app.open_runs import OpenRun
     from tracetui.app.opening import Opening
 
-COLUMNS = (("Tool", 13), ("GPU", 17), ("Steps", 5), ("Size", 10))
+COLUMNS = (("Tool", 12), ("GPU", 9), ("Steps", 5), ("Size", 10))
 """Behind letter and name."""
 LEAST_NAME = 16
 
@@ -70,7 +70,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     _reading = False
 
     def _fill(self) -> None:
-        if not self.is_mounted:
+        if not self.query(OptionList):
             return
         session, own = self._tui.session, self._tui.own
         self._reading = bool(self._tui.loader.lines)
@@ -86,7 +86,9 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self.query_one("#runs-header", Static).update(f"        {pad('Run', names)}{heads}")
         options = self.query_one(OptionList)
         at = options.highlighted
-        rows = [self._row(run, columns, names) for run in runs]
+        ascii = session.ascii
+        shown = fit_apart([printable(run.name, ascii=ascii) for run in runs], names, ascii=ascii)
+        rows = [self._row(run, columns, pad(shown[printable(run.name, ascii=ascii)], names)) for run in runs]
         if len(rows) == options.option_count:
             for place, row in enumerate(rows):
                 if options.get_option_at_index(place).prompt != row:
@@ -97,10 +99,9 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
             options.highlighted = min(at or 0, len(rows) - 1)
         self._foot()
 
-    def _row(self, run: OpenRun, columns: list[tuple[str, int]], names: int) -> Text:
+    def _row(self, run: OpenRun, columns: list[tuple[str, int]], name: str) -> Text:
         tui, ascii = self._tui, self._tui.session.ascii
         part = next((side.upper() for side, letter in tui.session.sides.items() if letter == run.letter), " ")
-        name = pad(fit(printable(run.name, ascii=ascii), names, ascii=ascii), names)
         text = Text(f" {part}  {run.letter:<3} {name}", no_wrap=True, overflow="crop")
         failure = tui.loader.failures.get(run.letter, "")
         if run.run is not None:

@@ -133,6 +133,11 @@ class Shell(Preferences):
         """Says something in the footer until the next key."""
         self.query_one(Footer).say(printable(message, ascii=self.session.ascii))
 
+    def unsay(self, message: str) -> None:
+        """Takes a message away, unless another one has taken its place."""
+        if self.query_one(Footer).message == printable(message, ascii=self.session.ascii):
+            self.say("")
+
     def log_error(self, error: Exception) -> None:
         """Keeps an error that was shown in one line, for `--debug`."""
         import traceback

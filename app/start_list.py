@@ -21,6 +21,8 @@ LOOKED_AT = 400
 LOOKED_AT_BELOW = 40
 """The same in each folder one level below."""
 TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
+OWN_NAMES = frozenset({"run.json", "sweep.json"})
+"""What `tracetui profile` writes beside a recording."""
 SHOWN_FILES = 500
 NOTHING = (
     "No recording in this folder, and none was opened before.",
@@ -115,17 +117,17 @@ def recordings_in(folder: Path) -> list[Path]:
 
 
 def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
-    """Files that look like traces, and folders that hold some, beside a path and one level below."""
-    folder = path if path.is_dir() else path.parent
+    """Files that are called like traces, and folders that hold some, beside a path."""
+    folder = path.absolute().parent
     found: list[tuple[str, tuple[Path, ...]]] = []
     try:
         entries = sorted(folder.iterdir())
     except OSError:
         return []
     for entry in entries:
-        if entry == path or entry.name.startswith("."):
+        if entry == path.absolute() or entry.name.startswith("."):
             continue
-        if entry.is_file() and entry.name.endswith(TRACE_NAMES):
+        if entry.is_file() and _is_called_like_one(entry):
             found.append((entry.name, (entry,)))
         elif entry.is_dir() and _holds_traces(entry):
             found.append((f"{entry.name}/", (entry,)))
@@ -136,9 +138,13 @@ def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
 
 def _holds_traces(folder: Path) -> bool:
     try:
-        return any(entry.name.endswith(TRACE_NAMES) for entry in folder.iterdir())
+        return any(map(_is_called_like_one, folder.iterdir()))
     except OSError:
         return False
+
+
+def _is_called_like_one(path: Path) -> bool:
+    return path.name.endswith(TRACE_NAMES) and path.name not in OWN_NAMES
 
 
 def _changed(path: Path) -> float:

@@ -85,7 +85,13 @@ class TracetuiApp(Restoring):
             view.go_to(name)
 
     def action_next_tab(self, step: int) -> None:
-        """Goes to the tab after or before."""
+        """Goes to the tab after or before; over a list, to its other part."""
+        if len(self.screen_stack) > 1:
+            if step > 0:
+                self.screen.focus_next()
+            else:
+                self.screen.focus_previous()
+            return
         names = [name for name, _, _ in commands.TABS]
         self.action_tab(names[(names.index(self.tab) + step) % len(names)])
 

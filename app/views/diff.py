@@ -103,9 +103,13 @@ class DiffView(CountedView):
         self._stack.clear()
         problem = self.tui.failure("b")
         name = printable(self.session.runs["a"].name) if "a" in self.session.runs else "this run"
+        again = next((entry for entry in self.session.open.values() if entry.remark), None)
+        key = commands.key("run.open")
+        if again is not None and not problem:
+            problem = f"{again.name} was B last time: {key}, then Enter, reads it again."
         self.blank(
             (f"{printable(problem)}\n\n" if problem else "") + f"There is no second run to compare {name} with.\n\n"
-            "o                  chooses one from the folder of this run, or takes a path\n"
+            f"{key:<19}chooses one from the folder of this run, or takes a path\n"
             "tracetui open A B  opens both at once"
             if not self.tui.is_loading("b")
             else "Reading the second run …"

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.frame_table import FrameTable
 
 
+WAITING = "Computing …"
+
+
 class TableView(SavingView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
@@ -101,7 +104,8 @@ class TableView(SavingView):
         self._find_wanted()
 
     def reload(self) -> None:
-        """Computes the numbers anew; what was shown is of another run or range."""
+        """Computes the numbers anew; what was shown is of another run or range. Pages keep the order they were given."""
+        self.session.sorts.update({page: sort for page, sort in self.sorts().items() if sort is not None})
         self._stack.clear()
         super().reload()
 
@@ -254,7 +258,7 @@ class TableView(SavingView):
         if work is None:
             self.action_detail()
             return
-        self.tui.say("Computing …")
+        self.tui.say(WAITING)
         self._making = work
         self._compute("inner", work)
 
@@ -534,4 +538,4 @@ class TableView(SavingView):
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Takes the remark on waiting away; Textual calls the handler of `View` next."""
-        self.tui.say("")
+        self.tui.unsay(WAITING)
