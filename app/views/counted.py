@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GROUPED = "by "
 """How `Page.within` begins for the kernels of a group: ``("by category", "gemm")``."""
+OPERATOR_IN = "operator "
+"""The same for those that an operator launched in a group: ``("operator module\\tBlock_3", "aten::mm")``."""
 
 
 def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:

@@ -11,10 +11,11 @@ from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_gr
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import module_kernels
+from tracetui.analysis.operator_groups import group_operator_rows
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.names import tell_apart, with_full_names
-from tracetui.app.views.counted import GROUPED, CountedView, in_units
+from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, in_units
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
@@ -213,6 +214,10 @@ def launch_page(
         frame = frame.drop("range").join(only, on="row", how="inner", maintain_order="left")
     if within is not None and within[0].startswith(GROUPED):
         rows = group_rows(selection, within[0].removeprefix(GROUPED), within[1])["row"]
+        frame = frame.filter(pl.col("row").is_in(rows.implode()))
+    elif within is not None and within[0].startswith(OPERATOR_IN):
+        by, group = within[0].removeprefix(OPERATOR_IN).split("\t", 1)
+        rows = group_operator_rows(selection, by, group, within[1])["row"]
         frame = frame.filter(pl.col("row").is_in(rows.implode()))
     elif within is not None:
         column, owner = within

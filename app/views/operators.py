@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.kernel_groups import NOT_RECORDED
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
+from tracetui.analysis.operator_groups import (
+    group_operator_kernels,
+    group_operators,
+    known_groupings,
+    operator_groups,
+)
 from tracetui.analysis.operators import operators
 from tracetui.app.columns import Column
-from tracetui.app.views.counted import CountedView, in_units
-from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, in_units
+from tracetui.app.views.kernels import inside_row, kernel_page, member_page
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import conventions
 from tracetui.app.views.page import Page
@@ -17,6 +24,8 @@ from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tracetui.app.session import Session
 
 COLUMNS = (
     Column("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
@@ -53,21 +62,129 @@ SHAPE_COLUMNS = (
     Column("input_shapes", "Input shapes", width=24, priority=0, flex=True, about="shapes of the tensors it was given"),
     *(replace(column, priority=column.priority + 2) if column.priority else column for column in COLUMNS[1:]),
 )
+BY_SHAPE = "by shape"
 HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
 """The numbers where nothing ran on a GPU."""
+
+
+GROUP_COLUMNS = (
+    Column("group", "Module", width=20, priority=0, flex=True, about="module around the calls"),
+    *(column for column in COLUMNS[1:] if column.name in ("device_self_ns", "percent", "host_self_ns", "calls")),
+    Column("operators", "Operators", "count", width=9, priority=2, about="how many operators, by name"),
+    Column("name", "Top operator", width=16, priority=2, flex=True, about="operator with most of its time"),
+    *(column for column in COLUMNS[1:] if column.name == "kernels"),
+)
+INSIDE_COLUMNS = tuple(column for column in COLUMNS if column.name in (
+    "name", "device_self_ns", "percent", "host_self_ns", "calls", "kernels",
+))  # fmt: skip
+GROUPED_BY = {"module": "module", "class": "module class"}
+
+
+def group_page(session: Session, by: str) -> Page:
+    """Operators by module, or by class of modules."""
+    frame = session.of_counted(
+        ("operator groups", by), lambda counted: operator_groups(counted, by, conventions(session))
+    )
+    on_gpu = bool(frame["device_self_ns"].sum())
+    about = "class of the innermost module around the call" if by == "class" else "innermost module around the call"
+    group = replace(GROUP_COLUMNS[0], title=GROUPED_BY[by].capitalize(), tail=by == "module", about=about)
+    page = Page(
+        id="operator_groups",
+        title=f"Operators by {GROUPED_BY[by]}",
+        frame=frame,
+        columns=_told((group, *GROUP_COLUMNS[1:]), on_gpu=on_gpu),
+        noun="groups",
+        note=f"{session.counted().describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}",
+        empty=nothing("operators", session.trace().info.kind),
+        sort=("device_self_ns" if on_gpu else "host_self_ns", True),
+        inside="operators",
+        within=(f"{GROUPED}{by}", ""),
+        key="group",
+    )
+    return in_units(session, page)
+
+
+def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on a group opens: its operators."""
+    by, group = (page.within or ("", ""))[0].removeprefix(GROUPED), str(row["group"])
+
+    def work() -> Page:
+        frame = session.of_counted(
+            ("group operators", by, group),
+            lambda counted: group_operators(counted, by, group, conventions(session)),
+        )
+        on_gpu = bool(frame["device_self_ns"].sum())
+        page = Page(
+            id="group_operators",
+            title=group,
+            frame=frame,
+            columns=_told(INSIDE_COLUMNS, on_gpu=on_gpu),
+            noun="operators",
+            note=f"{session.counted().describe()} · {'% of its GPU time' if on_gpu else 'no GPU work in it'}",
+            sort=("device_self_ns" if on_gpu else "host_self_ns", True),
+            inside="kernels",
+            within=(f"{GROUPED}{by}", group),
+            key="name",
+        )
+        return in_units(session, page)
+
+    return work
+
+
+def inside_group_operator(session: Session, place: tuple[str, str], row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on an operator of a group opens: the kernels that it launched there."""
+    within, group = place
+    by, name = within.removeprefix(GROUPED), str(row["name"])
+    return lambda: kernel_page(
+        session,
+        session.of_counted(
+            ("group operator kernels", by, group, name),
+            lambda counted: group_operator_kernels(counted, by, group, name),
+        ),
+        title=name,
+        empty=f"{name} launched no kernels itself here.\n\nThe operators it called may have: Esc goes back.",
+        within=(f"{OPERATOR_IN}{by}\t{group}", name),
+    )
+
+
+def _told(columns: tuple[Column, ...], *, on_gpu: bool) -> tuple[Column, ...]:
+    """Without the GPU's numbers where there are none."""
+    if on_gpu:
+        return columns
+    return tuple(column for column in columns if not column.right or column.name in (*HOST_COLUMNS, "operators"))
 
 
 class OperatorsView(CountedView, PicturedView):
     """One row per operator name."""
 
     TAB = "operators"
-    TABLES = ("operators", "by shape")
+    TABLES = ("operators", BY_SHAPE)
+
+    GROUPS = True
+
+    def groupings(self) -> tuple[str, ...]:
+        """What this recording says of its operators."""
+        return self.session.of_counted("operator groupings", known_groupings)
+
+    def action_group(self, step: int) -> None:
+        """Goes on from the table by shape too, which is one of the groupings."""
+        if self.kind == BY_SHAPE and len(self._stack) == 1:
+            self.kind = self.TABLES[0]
+            self.session.grouped[self.TAB] = "input_shapes"
+        super().action_group(step)
+
+    def action_show_table(self, kind: str) -> None:
+        """Shows a table of this tab, not grouped otherwise."""
+        self.session.grouped.pop(self.TAB, None)
+        super().action_show_table(kind)
 
     def root(self) -> Page:
-        """All operators in scope, or each with each of its input shapes."""
+        """All operators in scope, each with each of its input shapes, or by module."""
         session = self.session
+        if self.grouped_by in GROUPED_BY and self.kind != BY_SHAPE:
+            return group_page(session, self.grouped_by)
         selection = session.counted()
-        by_shape = self.kind == "by shape"
+        by_shape = BY_SHAPE in (self.kind, self.grouped_by.replace("input_shapes", BY_SHAPE))
         frame = session.of_counted(
             ("operators", by_shape), lambda counted: operators(counted, by_shape, conventions(session))
         )
@@ -75,8 +192,7 @@ class OperatorsView(CountedView, PicturedView):
             frame = frame.clear()  # this tool does not know operators
         on_gpu = bool(frame["device_self_ns"].sum())
         columns = SHAPE_COLUMNS if by_shape else COLUMNS
-        if not on_gpu:
-            columns = tuple(column for column in columns if not column.right or column.name in HOST_COLUMNS)
+        columns = _told(columns, on_gpu=on_gpu)
         page = Page(
             id="operator_shapes" if by_shape else "operators",
             title="Operators by input shape" if by_shape else "Operators",
@@ -89,13 +205,20 @@ class OperatorsView(CountedView, PicturedView):
             empty=nothing("operators", selection.trace.info.kind),
             alone=not frame.height,
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
-            inside="" if by_shape else "kernels",
+            inside="kernels",
             key="name",
         )
         return in_units(session, page)
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """An operator's kernels; a kernel's launches."""
+        """A group's operators; an operator's kernels; a kernel's launches."""
+        if page.id == "operator_groups":
+            return inside_group(self.session, page, row)
+        if page.id == "group_operators":
+            return inside_group_operator(self.session, page.within or ("", ""), row)
+        if page.id == "operator_shapes":
+            shapes = str(row["input_shapes"] or NOT_RECORDED)
+            return inside_group_operator(self.session, (f"{GROUPED}input_shapes", shapes), row)
         return inside_row(self.session, page, row)
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
