@@ -74,7 +74,7 @@ class RunFolder:
         target = self.path / MANIFEST
         scratch = target.with_name(MANIFEST + PARTIAL)
         try:
-            scratch.write_text(_text(manifest))
+            scratch.write_text(manifest_text(manifest))
             scratch.replace(target)
         except OSError as error:
             why = "no space left on the disk" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
@@ -102,13 +102,13 @@ class RunFolder:
         return self.final
 
 
-def _text(manifest: dict[str, Any]) -> str:
+def manifest_text(manifest: dict[str, Any]) -> str:
     """Indented for a person, but for the samples of the machine's state: a line each, without what is not known."""
-    power = manifest.get("power", {})
-    samples = power.get("during")
+    power = manifest.get("power")
+    samples = power.get("during") if isinstance(power, dict) else None
     if not samples:
         return json.dumps(manifest, indent=1) + "\n"
-    whole = json.dumps({**manifest, "power": {**power, "during": _SAMPLES}}, indent=1)
+    whole = json.dumps({**manifest, "power": {**(power or {}), "during": _SAMPLES}}, indent=1)
     lines = ",\n   ".join(json.dumps(_known(sample), separators=(",", ":")) for sample in samples)
     return whole.replace(json.dumps(_SAMPLES), f"[\n   {lines}\n  ]") + "\n"
 

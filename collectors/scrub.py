@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
 from tracetui.parsers import detect
 from tracetui.parsers.bytes_source import ByteSource
@@ -56,6 +57,10 @@ class LeftOut:
 
     source: Path
     reason: str
+
+
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,=+:-]+")
+_PLACES = ("--output", "--python", "--data")
 
 
 def redactor_of_this_machine() -> Redactor:
@@ -260,7 +265,41 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
     if isinstance(host, dict) and isinstance(host.get("host"), str):
         redactor.learn(host["host"], HOST)
     redactor.learn_from_path(json.dumps(value))
-    target.write_text(json.dumps(document(value, redactor), indent=1) + "\n", encoding="utf-8")
+    copy = document(value, redactor)
+    if isinstance(copy, dict):
+        _forget_sizes(copy)
+        if command := _own_command(host):
+            copy["identity"]["command"] = command
+    target.write_text(manifest_text(copy) if isinstance(copy, dict) else json.dumps(copy), encoding="utf-8")
+
+
+def _own_command(identity: Any) -> list[str]:
+    """The command of a run of a built-in model, from which a rerun is made, without the options that name a place."""
+    from tracetui.models import registry
+
+    words = identity.get("command") if isinstance(identity, dict) else None
+    if not isinstance(words, list) or words[:2] != ["tracetui", "profile"] or "--" in words:
+        return []
+    if not {entry.name for entry in registry.entries()} & set(words[2:]):
+        return []
+    kept: list[str] = []
+    places = False
+    for word in map(str, words):
+        if word.startswith("--"):
+            places = word.partition("=")[0] in _PLACES
+        if not places and _PLAIN_WORD.fullmatch(word):
+            kept.append(word)
+    return kept
+
+
+def _forget_sizes(manifest: dict[str, Any]) -> None:
+    """Sizes and checksums of a run's files are those of the originals; the copies have others."""
+    outcome = manifest.get("outcome")
+    files = outcome.get("files") if isinstance(outcome, dict) else None
+    for file in files if isinstance(files, list) else ():
+        if isinstance(file, dict):
+            file.pop("bytes", None)
+            file.pop("sha256", None)
 
 
 def _copy_nsys(source: Path, target: Path, redactor: Redactor) -> None:

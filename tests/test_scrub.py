@@ -686,3 +686,21 @@ def test_two_paths_never_become_one() -> None:
     shown = [redactor.name(path) for path in paths]
     assert len(set(shown)) == len(paths)
     assert shown == [redactor.name(path) for path in paths], "the same each time"
+
+
+def test_the_command_of_a_run_stays_without_its_places(tmp_path):
+    words = ["tracetui", "profile", "vim_tiny", "--batch", "4", "--output", "/home/ada/run", "--data=imagefolder:/x"]
+    run = {
+        "schema": "tracetui.run/1",
+        "identity": {"command": words},
+        "outcome": {"files": [{"name": "a", "sha256": "7"}]},
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor())
+    copy = json.loads((tmp_path / "copy.json").read_text())
+    assert copy["identity"]["command"] == ["tracetui", "profile", "vim_tiny", "--batch", "4"]
+    assert copy["outcome"]["files"] == [{"name": "a"}]
+    run["identity"]["command"] = ["tracetui", "profile", "--", "python", "secret.py"]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(), force=True)
+    assert json.loads((tmp_path / "copy.json").read_text())["identity"]["command"] == []
