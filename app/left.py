@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app import commands, recent, state
+from tracetui.app import commands, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,8 +47,6 @@ class Left:
 
 def load(origin: Path) -> Left | None:
     """Where the run of a path was left; null where that is not known, or its files have changed since."""
-    if recent.off():
-        return None
     runs = state.read(FILE).get("runs")
     entry = runs.get(_key(origin)) if isinstance(runs, dict) else None
     if not isinstance(entry, dict) or not _unchanged(entry.get("files")):
@@ -68,8 +66,6 @@ def load(origin: Path) -> Left | None:
 
 def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None = None) -> None:
     """Keeps where a run was left; where that can't be written, nothing happens."""
-    if recent.off():
-        return
     runs = state.read(FILE).get("runs")
     entries = {key: entry for key, entry in runs.items() if isinstance(entry, dict)} if isinstance(runs, dict) else {}
     entries[_key(origin)] = {
@@ -90,7 +86,7 @@ def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None 
 def forget(origin: Path) -> None:
     """No longer knows where the run of a path was left."""
     runs = state.read(FILE).get("runs")
-    if not recent.off() and isinstance(runs, dict) and runs.pop(_key(origin), None) is not None:
+    if isinstance(runs, dict) and runs.pop(_key(origin), None) is not None:
         state.write(FILE, {"version": 1, "runs": runs})
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 _numbers = count(1)
+LEAST_PART = 3
+"""Characters of a part of a name that can mean a run; fewer are a letter."""
 LISTED = 20
 """Runs named in a line."""
 
@@ -103,7 +105,7 @@ def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
         [at for at, (_, name) in enumerate(listed) if name == asked],
         [at for at, (_, name) in enumerate(listed) if name.rpartition("/")[2].partition(".")[0] == asked],
         [at for at, (_, name) in enumerate(listed) if name.startswith(asked)],
-        [at for at, (_, name) in enumerate(listed) if asked in name],
+        [at for at, (_, name) in enumerate(listed) if asked in name and len(asked) >= LEAST_PART],
     ):
         if len(found) == 1:
             return found[0]

@@ -14,7 +14,6 @@ from tracetui.app.words import KIND_NAMES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-OFF_VARIABLE = "TRACETUI_NO_STATE"
 FILE = "recent"
 KEPT = 50
 """Paths remembered."""
@@ -46,15 +45,8 @@ class Recent:
             return False
 
 
-def off() -> bool:
-    """Whether nothing is to be remembered: TRACETUI_NO_STATE is set, to anything but 0."""
-    return os.environ.get(OFF_VARIABLE, "") not in ("", "0")
-
-
 def recents() -> list[Recent]:
     """What was opened lately, the newest first; damaged entries are left out."""
-    if off():
-        return []
     entries = state.read(FILE).get("opened")
     found = [_read(entry) for entry in entries] if isinstance(entries, list) else []
     return sorted((entry for entry in found if entry is not None), key=lambda entry: -entry.opened)[:KEPT]
@@ -62,8 +54,6 @@ def recents() -> list[Recent]:
 
 def remember(path: Path, kinds: Iterable[str], size: int | None, *, now: float | None = None) -> None:
     """Notes that a path was opened; where that can't be written, nothing happens."""
-    if off():
-        return
     path = Path(os.path.abspath(path))  # noqa: PTH100  a link stays what the person calls it
     known = tuple(dict.fromkeys(kind for kind in kinds if kind in KIND_NAMES))
     new = Recent(path, known, size, time.time() if now is None else now)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app import commands, left, recent
-from tracetui.app.formats import printable
+from tracetui.app.formats import fit, printable
 from tracetui.app.left import Left
 from tracetui.app.shell import FIRST_TABS
 from tracetui.app.visits import Visits
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tracetui.app.open_runs import OpenRun
 
+OTHER_WIDTH = 20
+"""Columns for the name of the run that is offered."""
 SAVED_AFTER_SECONDS = 1.0
 """How long one stays in a tab before that is written down."""
 
@@ -134,7 +136,7 @@ class Restoring(Visits):
         if entry.run is not None:
             return ""
         entry.remark = "compared last time"
-        return f"{commands.key('run.open')} Enter: {printable(entry.name)} as B again"
+        return f"{commands.key('run.open')} Enter: again with {fit(printable(entry.name), OTHER_WIDTH)}"
 
     def _name_of(self, entry: OpenRun) -> str:
         """What the run is called in its folder; empty where it is all that was opened."""
@@ -193,6 +195,8 @@ class Restoring(Visits):
         if session.range_words:
             self._forget_range()
         self._visits.clear()
+        for view in self._views():
+            view.forget_pages()
         self.reload_views()
         self.show_tab(FIRST_TABS.get(session.runs["a"].main.info.kind, "overview"))
         self.say("Afresh: no filter, no marked range, every table in its own order")

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.containers import Container
 from textual.widgets import Static
 
-from tracetui.app import commands, recent, status
+from tracetui.app import commands, state, status
 from tracetui.app.formats import printable, to_ascii
 from tracetui.app.loading import Loader
 from tracetui.app.preferences import Preferences, preferred_tab
@@ -82,7 +82,7 @@ class Shell(Preferences):
         self.wanted: dict[Side, str] = {}
         """The letters of the runs that were last asked for as A and B."""
         self.keeps_parsed = cache
-        self.keeps_state = cache and not recent.off()
+        self.keeps_state = cache and not state.off()
         self.loader = Loader(self, cache=cache, meanwhile=self._import_view)
         self._errors: list[str] = []
         self._visits: list[Visit] = []

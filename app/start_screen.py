@@ -140,7 +140,7 @@ class StartScreen(ModalScreen["Path | None"]):
         event.stop()
         entry = self._entries[event.option_index]
         if entry.path is not None and not entry.path.exists():
-            foot = f" {printable(str(entry.path), ascii=self._ascii)}: no longer there"
+            foot = f" No longer there: {printable(str(entry.path), ascii=self._ascii)}"
             self.query_one("#reader-foot", Static).update(foot)
         else:
             self.dismiss(entry.path)
@@ -155,7 +155,7 @@ class StartScreen(ModalScreen["Path | None"]):
         if path.exists():
             self.dismiss(path)
         else:
-            foot = f" {printable(str(path), ascii=self._ascii)}: no such file or folder"
+            foot = f" No such file or folder: {printable(str(path), ascii=self._ascii)}"
             self.query_one("#reader-foot", Static).update(foot)
 
     def action_type(self) -> None:

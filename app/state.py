@@ -14,9 +14,14 @@ from typing import Any
 
 FOLDER_VARIABLE = "TRACETUI_DATA_DIR"
 OFF_VARIABLE = "TRACETUI_NO_STATE"
-"""Where this is set, nothing is remembered."""
+"""Where this is set, to anything but 0, nothing is remembered."""
 LARGEST = 4 << 20
 """Bytes of a file of ours; a larger one is not ours."""
+
+
+def off() -> bool:
+    """Whether nothing is to be remembered, nor anything that was to be known."""
+    return os.environ.get(OFF_VARIABLE, "") not in ("", "0")
 
 
 def folder() -> Path:
@@ -34,7 +39,7 @@ def read(name: str) -> dict[str, Any]:
     Args:
         name: of the file, without its suffix, as ``settings`` or ``recent``.
     """
-    if os.environ.get(OFF_VARIABLE):
+    if off():
         return {}
     file = folder() / f"{name}.json"
     try:
@@ -48,7 +53,7 @@ def read(name: str) -> dict[str, Any]:
 
 def write(name: str, content: dict[str, Any]) -> bool:
     """Replaces a file as a whole, readable by the user alone; whether that worked."""
-    if os.environ.get(OFF_VARIABLE):
+    if off():
         return False
     file = folder() / f"{name}.json"
     made: str | None = None
@@ -68,6 +73,8 @@ def write(name: str, content: dict[str, Any]) -> bool:
 
 def forget(name: str) -> bool:
     """Removes a file; whether there was one."""
+    if off():
+        return False
     try:
         (folder() / f"{name}.json").unlink()
     except OSError:

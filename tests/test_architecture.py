@@ -15,7 +15,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
-SAMPLE = ROOT / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+SAMPLE = ROOT / "tests" / "data" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 HEAVY = ("torch", "pandas", "pyarrow", "textual")
 
 
@@ -91,7 +91,7 @@ def test_the_shell_is_painted_before_polars_is_imported() -> None:
         "import pathlib, sys\n"
         "from tracetui.app.tui import TracetuiApp\n"
         # what is called after the first paint, to load the trace
-        "TracetuiApp._start = lambda app: app.exit()\n"
+        "TracetuiApp.start = lambda app: app.exit()\n"
         "TracetuiApp([pathlib.Path(sys.argv[1])]).run(headless=True)\n"
         "print([name for name in ('polars', 'numpy') if name in sys.modules])"
     )

@@ -151,6 +151,9 @@ class View(Vertical, can_focus=True):
     def revisit(self) -> None:
         """Called when the tab comes into view again: takes over what changed meanwhile."""
 
+    def forget_pages(self) -> None:
+        """Lets the pages go that were opened, with their order; `reload` brings the first one."""
+
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
         """How pages are sorted (column, whether the largest comes first), by page id; null for their own order."""
         return {}

@@ -104,7 +104,7 @@ class TableView(SavingView):
         self._find_wanted()
 
     def reload(self) -> None:
-        """Computes the numbers anew; what was shown is of another run or range. Pages keep the order they were given."""
+        """Computes the numbers anew, for another run or range; pages keep the order that was chosen."""
         self.session.sorts.update({page: sort for page, sort in self.sorts().items() if sort is not None})
         self._stack.clear()
         super().reload()
@@ -327,6 +327,10 @@ class TableView(SavingView):
             self.show_inner(page)
 
     # --- places to go back to
+
+    def forget_pages(self) -> None:
+        """Lets the pages go that were opened, with their order."""
+        self._stack.clear()
 
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
         """The order of the pages in view, where it is not their own."""

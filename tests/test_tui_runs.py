@@ -1,0 +1,341 @@
+"""Several runs on the screen: letters, the list, which is in view and which it is compared with, and the way back."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from sample_runs import FP16, FP32
+from tui_pilot import opened, press, screen_text, settle, write
+
+from tracetui.app.open_runs import find_run, letter_of
+from tracetui.app.runs_screen import RunsScreen
+from tracetui.app.screens import RunPicker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lines(app) -> list[str]:
+    return screen_text(app).split("\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with three runs: the fp16 one, the fp32 one and a copy of that."""
+    for name, source in (("a_half", FP16), ("b_full", FP32), ("c_again", FP32)):
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name)
+        else:
+            (tmp_path / f"{name}.pt.trace.json.gz").write_bytes(source.read_bytes())
+    return tmp_path
+
+
+def below(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+def test_letters_go_on_after_z():
+    assert [letter_of(at) for at in (0, 1, 25, 26, 27, 51, 52, 701, 702)] == [
+        "a", "b", "z", "aa", "ab", "az", "ba", "zz", "aaa",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        ("a", 0),
+        ("B", 1),
+        ("vim_tiny", 0),
+        ("VIM_TINY", 0),
+        ("vim_tiny_fp16", 1),
+        ("gpt", 2),
+        ("point", 3),
+        ("sweep/point", 3),
+        ("repeat", None),
+        ("vim", None),
+        ("e", 4),
+        ("f", None),
+        ("", None),
+        ("nothing", None),
+    ],
+)
+def test_a_run_is_found_by_letter_name_or_what_only_one_has(wanted, place):
+    names = ["vim_tiny.pt.trace.json.gz", "vim_tiny_fp16.pt.trace.json.gz", "gpt/", "sweep/point", "x/repeat"]
+    names += ["y/repeat-1"] if wanted == "repeat" else []
+    known = [(letter_of(at), name) for at, name in enumerate(names)]
+    if wanted == "repeat":
+        assert find_run(known, wanted) == 4  # the one whose last part is that name
+        assert find_run(known, "repea") is None
+    else:
+        assert find_run(known, wanted) == place
+
+
+async def test_every_path_is_a_run_with_a_letter(folder):
+    async with opened(*below(folder)) as (app, pilot):
+        assert "A(a) a_half   B(b) b_full" in lines(app)[0]
+        assert list(app.session.open) == ["a", "b", "c"]
+        assert app.session.open["c"].run is not None
+        await press(pilot, "A")
+        assert isinstance(app.screen, RunsScreen)
+        text = lines(app)
+        assert "3 runs" in text[0]
+        assert [line.split()[:3] for line in text[2:5]] == [
+            ["A", "a", "a_half"],
+            ["B", "b", "b_full"],
+            ["c", "c_again", "Chrome"],
+        ]
+        assert text[2].split()[-4:-2] == ["H200", "3"]
+        assert all(len(line) <= 80 for line in text)
+        assert "Enter view" in text[-1]
+        assert "Esc back" in text[-1]
+
+
+async def test_the_list_chooses_what_is_in_view_and_what_it_is_compared_with(folder):
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        assert "A: Kernels" in lines(app)[2]
+        half = lines(app)[4]
+        await press(pilot, "A", "j", "j", "enter")
+        assert "A(c) c_again   B(b) b_full" in lines(app)[0]
+        assert lines(app)[4] != half
+        assert app.tab == "kernels"
+        await press(pilot, "A")
+        await press(pilot, "g", "c")
+        assert "A(c) c_again   B(a) a_half" in lines(app)[0]
+        assert app.tab == "diff"
+        # the one in view can't be its own B
+        await press(pilot, "A", "c")
+        assert "in view" in lines(app)[-1]
+        await press(pilot, "x")
+        assert "A(a) a_half   B(c) c_again" in app.screen_stack[0].query_one("#header").text
+        await press(pilot, "escape")
+        assert "A(a) a_half   B(c) c_again" in lines(app)[0]
+        # taking B into view exchanges the two
+        app.look_at("c")
+        await settle(pilot)
+        assert "A(c) c_again   B(a) a_half" in lines(app)[0]
+
+
+async def test_analyses_are_kept_for_each_run(folder):
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        first = app.session.selection()
+        app.look_at("c")
+        await settle(pilot)
+        other = app.session.selection()
+        assert other is not first
+        app.look_at("a")
+        await settle(pilot)
+        assert app.session.selection() is first
+        app.look_at("c")
+        assert app.session.selection() is other
+
+
+async def test_a_result_that_comes_late_is_not_shown_for_another_run(folder):
+    import threading
+
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        wait, view, root = threading.Event(), app.view, type(app.view).root
+        seen = []
+
+        def slow():
+            wait.wait(20)
+            page = root(view)
+            seen.append(page)
+            return page
+
+        view.root = slow
+        view.reload()
+        del view.root
+        app.look_at("c")
+        await pilot.pause(0.1)
+        wait.set()
+        await settle(pilot)
+        assert len(seen) == 1
+        # what was begun for the first run is of that run, and not what the screen shows now
+        assert seen[0].frame["total_ns"].sum() != view.state.page.frame["total_ns"].sum()
+        assert app.session.cached("kernels", lambda: pytest.fail("not kept"))["total_ns"].sum() == (
+            view.state.page.frame["total_ns"].sum()
+        )
+
+
+async def test_a_run_is_closed_and_its_letter_given_again(folder):
+    async with opened(*below(folder)) as (app, pilot):
+        await press(pilot, "A", "D")
+        assert "in view" in lines(app)[-1]
+        await press(pilot, "j", "D")
+        assert list(app.session.open) == ["a", "c"]
+        await press(pilot, "escape")
+        assert "There is no second run" in screen_text(app)
+        assert lines(app)[0].startswith(" tracetui  (a) a_half")
+        app.open_run("b", (below(folder)[1],))
+        await settle(pilot)
+        assert list(app.session.open) == ["a", "b", "c"]
+        assert "B(b) b_full" in lines(app)[0]
+
+
+async def test_another_path_is_opened_from_the_list(folder):
+    first, second, third = below(folder)
+    async with opened(first) as (app, pilot):
+        assert "(a)" not in lines(app)[0]
+        await press(pilot, "A", "o")
+        assert isinstance(app.screen, RunPicker)
+        await press(pilot, "tab")
+        await write(pilot, str(third))
+        await press(pilot, "enter")
+        assert lines(app)[0].startswith(" tracetui  (b) c_again")
+        await press(pilot, "o")
+        assert lines(app)[2].startswith(" a  a_half")
+        await press(pilot, "enter")
+        assert "A(b) c_again   B(a) a_half" in lines(app)[0]
+        # a path that is open is not read again
+        number = app.session.open["b"].number
+        app.open_run("a", (third,))
+        await settle(pilot)
+        assert app.session.open["b"].number == number
+        assert len(app.session.open) == 2
+        assert second not in [entry.origin for entry in app.session.open.values()]
+
+
+async def test_the_palette_finds_runs(folder):
+    async with opened(*below(folder)) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "c_again")
+        assert "run  c  c_again" in screen_text(app)
+        await press(pilot, "down", "enter")
+        await settle(pilot)
+        assert "A(c) c_again" in lines(app)[0]
+
+
+async def test_the_first_of_several_paths_that_cannot_be_read_leaves_the_others(folder, tmp_path_factory):
+    bad = tmp_path_factory.mktemp("bad") / "bad.json"
+    bad.write_text("hello")
+    async with opened(bad, *below(folder)[:2]) as (app, pilot):
+        assert "a_half" in lines(app)[0]
+        assert "Overview" not in lines(app)[2]
+        await press(pilot, "A")
+        assert "not a trace" in lines(app)[2]
+        assert app.exit_code == 1
+
+
+async def test_a_folder_of_runs_lists_them_with_letters(folder):
+    async with opened(folder) as (app, pilot):
+        text = lines(app)
+        assert "3 runs in" in text[0]
+        assert text[2].split()[:2] == ["A", "a"]
+        assert [line.split()[0] for line in text[3:5]] == ["b", "c"]
+        assert all("not read yet" in line for line in text[3:5])
+        await press(pilot, "escape")
+        assert lines(app)[0].startswith(" tracetui  (a) ")
+        await press(pilot, "A", "G", "enter")
+        await settle(pilot)
+        assert lines(app)[0].startswith(" tracetui  (c) c_again")
+        # the first one is still there
+        assert app.session.open["a"].run is not None
+        assert app.session.open["b"].run is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "letter", "name"), [("b", "b", "b_full"), ("again", "c", "c_again"), ("a_half", "a", "a_half")]
+)
+async def test_a_run_of_a_folder_is_named(folder, wanted, letter, name):
+    async with opened(folder, run=wanted, tab="kernels", filter="gemm") as (app, _):
+        assert not isinstance(app.screen, RunsScreen)
+        assert f"({letter}) {name}" in lines(app)[0]
+        assert list(app.session.open) == ["a", "b", "c"]
+        assert [entry.run is not None for entry in app.session.open.values()].count(True) == 1
+        assert app.tab == "kernels"
+        assert " / gemm" in screen_text(app)
+
+
+async def test_of_several_paths_the_one_named_is_in_view(folder):
+    async with opened(*below(folder), run="c_again") as (app, _):
+        assert "A(c) c_again   B(a) a_half" in lines(app)[0]
+
+
+async def test_a_run_that_is_not_there_ends_the_program_with_what_is(folder):
+    async with opened(folder, run="nothing") as (app, _):
+        assert "no such run; there are a a_half" in app.usage
+        assert "c c_again" in app.usage
+
+
+# --- the way back
+
+
+async def test_ctrl_o_goes_back_through_tabs_pages_filters_and_runs(folder):
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        await press(pilot, "down", "enter")
+        launches = lines(app)[2]
+        assert "Kernels ›" in launches
+        await press(pilot, "down", "down", "3")
+        await press(pilot, "slash")
+        await write(pilot, "aten::mm")
+        await press(pilot, "enter", "1")
+        app.look_at("c")
+        await settle(pilot)
+        assert "A(c)" in lines(app)[0]
+        await press(pilot, "ctrl+o")
+        assert "A(a)" in lines(app)[0]
+        assert app.tab == "overview"
+        await press(pilot, "ctrl+o")
+        assert app.tab == "operators"
+        assert app.session.filter == "aten::mm"
+        await press(pilot, "ctrl+o")
+        assert app.tab == "operators"
+        assert app.session.filter == ""
+        await press(pilot, "ctrl+o")
+        assert lines(app)[2].startswith(launches[:40])
+        assert app.view.table.cursor == 2
+        await press(pilot, "ctrl+o")
+        assert lines(app)[2].startswith(" A: Kernels  ")
+        assert app.view.table.cursor == 1
+        await press(pilot, "ctrl+o")
+        assert "no earlier place" in lines(app)[-1]
+
+
+async def test_where_esc_has_gone_back_ctrl_o_does_not_go_again():
+    async with opened(FP32, tab="overview") as (app, pilot):
+        await press(pilot, "2", "enter", "escape", "3", "ctrl+o")
+        assert lines(app)[2].startswith(" Kernels  ")
+        await press(pilot, "ctrl+o")
+        assert app.tab == "overview"
+
+
+async def test_the_timeline_is_where_it_was_left():
+    async with opened(FP32, tab="timeline") as (app, pilot):
+        await press(pilot, "w", "w", "w", "d", "j")
+        before = app.view.place()
+        await press(pilot, "2", "T", "F", "ctrl+o", "ctrl+o")
+        assert app.tab == "timeline"
+        # F moved within the tab, which is no place of its own
+        await press(pilot, "2", "ctrl+o")
+        assert app.view.place()[:2] != before[:2]
+        await press(pilot, "z", "1", "ctrl+o")
+        assert app.tab == "timeline"
+
+
+async def test_places_of_a_closed_run_are_gone(folder):
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        app.look_at("c")
+        await settle(pilot)
+        app.close_run("a")
+        await press(pilot, "ctrl+o")
+        assert "no earlier place" in lines(app)[-1]
+
+
+async def test_a_marked_range_stays_with_its_run(folder):
+    async with opened(*below(folder), tab="timeline") as (app, pilot):
+        await press(pilot, "left_square_bracket", "j", "right_square_bracket")
+        window, words = app.session.scope.window, app.session.range_words
+        assert window is not None
+        app.look_at("c")
+        await settle(pilot)
+        assert app.session.scope.window is None
+        assert "range" not in lines(app)[0]
+        app.look_at("a")
+        await settle(pilot)
+        assert app.session.scope.window == window
+        assert words in lines(app)[0]
+        assert app.view.picture.marks == window
+        await press(pilot, "escape")
+        assert app.session.scope.window is None
