@@ -263,7 +263,7 @@ DEFAULTS: tuple[Command, ...] = (
             "suspend_process", "app"),
     Command("app.theme", "", "", "Next theme", "Program", "next_theme", "app"),
     *(
-        Command(f"theme.{name}", "", "", f"Theme: {about}", "Program", f"theme('{name}')", "app")
+        Command(f"theme.{name}", "", "", f"Theme {name}: {about}", "Program", f"theme('{name}')", "app")
         for name, about in THEMES.items()
     ),
     Command("app.low_bandwidth", "", "", "Low bandwidth on or off", "Program", "low_bandwidth", "app"),

@@ -1,4 +1,4 @@
-"""Ctrl+P: commands, tabs, and the kernels and modules of the run."""
+"""Ctrl+P: commands, tabs, themes, the kernels and modules of the run, runs that are or were open."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tracetui.app import commands
 from tracetui.app.formats import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.fuzzy import Matcher
 
     from tracetui.app.tui import TracetuiApp
@@ -28,6 +30,11 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
     return shown
 
 
+def _home(command: commands.Command) -> str:
+    """The first tab that a command works in."""
+    return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
+
+
 class EverythingProvider(Provider):
     """What can be done, and where one can go."""
 
@@ -38,6 +45,26 @@ class EverythingProvider(Provider):
 
     def _commands(self) -> list[commands.Command]:
         return [command for command in commands.in_tab(self.tui.tab) if command.palette]
+
+    def _elsewhere(self) -> list[commands.Command]:
+        """What can be done in other tabs alone."""
+        here = {command.title for command in commands.in_tab(self.tui.tab)}
+        return [
+            command
+            for command in commands.COMMANDS
+            if command.palette and command.tabs and self.tui.tab not in command.tabs and command.title not in here
+        ]
+
+    def _recent(self) -> list[tuple[Path, str]]:
+        """Recordings opened lately that are there still and not open now: path, and what it is called."""
+        from tracetui.app.recent import recents
+
+        now = {entry.origin.absolute() for entry in self.tui.session.open.values()}
+        return [
+            (recent.path, str(recent.path))
+            for recent in recents()
+            if recent.path.absolute() not in now and recent.is_there
+        ]
 
     async def discover(self) -> Hits:
         """What is offered before anything is typed: all commands."""
@@ -53,7 +80,17 @@ class EverythingProvider(Provider):
             score = matcher.match(label)
             if score > 0:
                 yield Hit(score, matcher.highlight(label), partial(self.tui.do, command), text=label)
+        for command in self._elsewhere():
+            title = self.tui.own(f"{command.title}  (in {commands.TITLES[_home(command)]})")
+            score = matcher.match(title) / 2  # what works here goes first
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), partial(self.tui.show_tab, _home(command)), text=title)
         words = query.lower().split()
+        for path, label in self._recent():
+            if all(word in label.lower() for word in words):
+                shown = printable(f"open  {label}", ascii=self.tui.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.open_run, "a", (path,)), text=shown)
         found = 0
         for tab, noun, name, label in self.tui.places():
             folded = f"{label}\n{name}".lower()

@@ -138,8 +138,9 @@ def test_the_mouse_can_be_asked_for_over_ssh(terminal):
     assert MOUSE_ON in screen.seen
 
 
-def test_no_color_means_none(terminal):
-    screen = terminal(str(FP32), NO_COLOR="1", COLORTERM="truecolor")
+@pytest.mark.parametrize("arguments", [(), ("--theme", "light"), ("--theme", "high-contrast")])
+def test_no_color_means_none(terminal, arguments):
+    screen = terminal(str(FP32), *arguments, NO_COLOR="1", COLORTERM="truecolor")
     screen.until("Top kernels")
     screen.press(b"2")
     screen.until("selective_scan")

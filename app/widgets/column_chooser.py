@@ -68,7 +68,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
         mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
         remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
         text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)
-        text.append(formats.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii), "dim")
+        text.append(formats.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii))
         return text
 
     def _show(self) -> None:

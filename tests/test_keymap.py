@@ -1,0 +1,191 @@
+"""A person's own keys: what is understood, what is refused, and that every part of the screen speaks of them."""
+
+from __future__ import annotations
+
+import pytest
+from sample_runs import FP32
+from tui_pilot import opened, press, screen_text, settle, write
+
+from tracetui.app import commands
+from tracetui.app.keymap import WrongKeyError, key_name, remap, shown_key
+from tracetui.app.settings import ColumnChoice, Settings, resolve
+
+
+@pytest.fixture(autouse=True)
+def _defaults_again():
+    yield
+    commands.use_keys({})
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "shown"),
+    [
+        ("f", "f", "f"), ("F", "F", "F"), ("/", "slash", "/"), ("?", "question_mark", "?"), ("+", "plus", "+"),
+        ("-", "minus", "-"), (",", "comma", ","), ("F5", "f5", "F5"), ("f5", "f5", "F5"), ("Esc", "escape", "Esc"),
+        ("ctrl+x", "ctrl+x", "Ctrl+X"), ("Ctrl+X", "ctrl+x", "Ctrl+X"), ("space", "space", "Space"),
+        ("shift+tab", "shift+tab", "Shift+Tab"), ("PgDn", "pagedown", "PgDn"), ("full_stop", "full_stop", "."),
+        ("alt+k", "alt+k", "Alt+K"), ("[", "left_square_bracket", "["), ("ä", "ä", "ä"), ("Up", "up", "↑"),
+    ],
+)  # fmt: skip
+def test_keys_as_a_person_writes_them(written, name, shown) -> None:
+    assert key_name(written) == name
+    assert shown_key(name) == shown
+
+
+@pytest.mark.parametrize(
+    "written", ["", "foo", "ctrl+shift+a", "shift+a", "ctrl+i", "ctrl+m", "hyper+a", "\x07", "ctrl+"]
+)
+def test_what_is_no_key_is_refused(written) -> None:
+    with pytest.raises(WrongKeyError):
+        key_name(written)
+
+
+def test_every_default_key_is_written_as_it_is_read() -> None:
+    for command in commands.DEFAULTS:
+        for key in filter(None, command.keys.split(",")):
+            assert key_name(key) == key
+            assert (
+                key_name(
+                    shown_key(key).replace("↑", "up").replace("↓", "down").replace("←", "left").replace("→", "right")
+                )
+                == key
+            )
+
+
+def keys_of(remapped, id: str) -> str:
+    return next(command.keys for command in remapped.commands if command.id == id)
+
+
+def test_a_key_is_taken_from_what_had_it_in_the_same_tab() -> None:
+    found = remap(commands.DEFAULTS, {"sort.reverse": ["c"]})
+    assert keys_of(found, "sort.reverse") == "c"
+    assert keys_of(found, "table.columns") == ""
+    assert found.changed["table.columns"] == commands.UNBOUND
+    assert found.problems == ("keys.sort.reverse: c is taken from table.columns, which has no key now",)
+
+
+def test_keys_of_tabs_that_do_not_meet_are_left_alone() -> None:
+    found = remap(commands.DEFAULTS, {"table.filter": ["F"]})
+    assert keys_of(found, "timeline.fit") == "F,home"
+    assert not found.problems
+
+
+def test_two_wishes_for_one_key_and_a_swap() -> None:
+    found = remap(commands.DEFAULTS, {"table.filter": ["f"], "sort.reverse": ["f", "R"]})
+    assert (keys_of(found, "table.filter"), keys_of(found, "sort.reverse")) == ("f", "R")
+    assert "keys.sort.reverse: f is already that of table.filter" in found.problems
+    swapped = remap(commands.DEFAULTS, {"sort.reverse": ["c"], "table.columns": ["r"]})
+    assert not swapped.problems
+    assert (keys_of(swapped, "sort.reverse"), keys_of(swapped, "table.columns")) == ("c", "r")
+
+
+def test_wishes_that_can_not_be_met() -> None:
+    found = remap(commands.DEFAULTS, {"table.fliter": ["f"], "sort.reverse": ["nope"], "app.quit": [], "copy.row": []})
+    assert "keys: there is no action table.fliter; did you mean table.filter?" in found.problems
+    assert keys_of(found, "sort.reverse") == "r"
+    assert keys_of(found, "app.quit") == "ctrl+q"
+    assert keys_of(found, "copy.row") == ""
+
+
+def test_what_goes_first_on_purpose_stays_so() -> None:
+    """Esc closes what is open, and stops reading where nothing is: both keep it."""
+    found = remap(commands.DEFAULTS, {"go.back": ["escape", "backspace"]})
+    assert keys_of(found, "go.back") == "escape,backspace"
+    assert keys_of(found, "load.stop") == "escape"
+    assert not found.problems
+
+
+async def test_footer_help_palette_tabs_and_keys_follow() -> None:
+    wishes = {
+        "table.filter": ("f",),
+        "sort.reverse": ("c", "R"),
+        "tab.host": ("H",),
+        "copy.row": (),
+        "theme.light": ("F6",),
+    }
+    async with opened(FP32, tab="kernels", size=(120, 30), settings=Settings(keys=wishes)) as (app, pilot):
+        assert "f filter" in screen_text(app).splitlines()[-1]
+        assert "/ filter" not in screen_text(app)
+        assert "H Host" in screen_text(app).splitlines()[1]
+        await press(pilot, "f")
+        await write(pilot, "scan")
+        assert app.session.filter == "scan"
+        await press(pilot, "escape")
+        await press(pilot, "slash")
+        assert not app.view.prompt.purpose, "the former key does nothing"
+        await press(pilot, "c")
+        assert app.view.table.sort == ("total_ns", False)
+        await press(pilot, "R")
+        assert app.view.table.sort == ("total_ns", True)
+        await press(pilot, "question_mark")
+        text = screen_text(app)
+        assert "  f              Filter as you type" in text
+        await press(pilot, "escape", "f6")
+        assert app.theme == "light"
+        await press(pilot, "ctrl+p")
+        await write(pilot, "filter as")
+        assert "Filter as you type  (f)" in screen_text(app)
+        await press(pilot, "escape", "H")
+        await settle(pilot)
+        assert app.tab == "host"
+
+
+async def test_what_is_wrong_with_keys_is_said_on_the_screen(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "config.toml").write_text('[keys]\n"sort.reverse" = "c"\n')
+    async with opened(FP32, tab="kernels", settings=resolve({}, [], {})) as (app, pilot):
+        assert "c is taken from table.columns" in app.session.runs["a"].warnings[0]
+        assert app.session.runs["a"].warnings[0].startswith(str(tmp_path / "config.toml"))
+        await press(pilot, "N")
+        assert "is taken from" in " ".join(screen_text(app).split())
+
+
+async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() -> None:
+    async with opened(FP32, tab="kernels", settings=Settings(keys={"table.filter": ("f",)})):
+        assert commands.key("table.filter") == "f"
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        assert commands.COMMANDS == commands.DEFAULTS
+        await press(pilot, "slash")
+        assert app.view.prompt.purpose == "filter"
+
+
+@pytest.mark.parametrize(
+    ("tab", "key", "said"),
+    [
+        ("overview", "slash", "/ works in tables: filter as you type"),
+        ("kernels", "X", "X works in Timeline: bring hidden lanes back"),
+        ("timeline", "K", ""),
+        ("kernels", "f9", ""),
+    ],
+)
+async def test_a_key_of_another_tab_says_where_it_works(tab, key, said) -> None:
+    async with opened(FP32, tab=tab) as (app, pilot):
+        await press(pilot, key)
+        if said:
+            assert said in screen_text(app)
+        else:
+            assert " works in " not in screen_text(app).splitlines()[-1]
+
+
+async def test_columns_of_a_file_and_of_the_screen(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
+    (tmp_path / "config.toml").write_text('[columns.kernels]\nshow = ["Max", "std_ns"]\nhide = ["calls", "bogus"]\n')
+    first = resolve({}, [], {})
+    assert first.columns["kernels"] == ColumnChoice(("Max", "std_ns"), ("calls", "bogus"))
+    async with opened(FP32, tab="kernels", size=(120, 30), settings=first) as (app, pilot):
+        shown = [column.name for column in app.view.table.shown]
+        assert {"max_ns", "std_ns"} <= set(shown)
+        assert "calls" not in shown
+        assert "columns.kernels has no bogus; there are name, total_ns" in " ".join(app.setting_problems)
+        app.keeps_state = True
+        await press(pilot, "c", "end", "space", "escape")
+        chosen = app.session.hidden["kernels"], app.session.pinned["kernels"]
+        await press(pilot, "n")
+    again = resolve({}, [], {})
+    assert again.chosen_columns["kernels"] == chosen
+    assert again.names == "full"
+    async with opened(FP32, tab="kernels", size=(120, 30), settings=again) as (app, _):
+        assert app.session.names == "full"
+        assert app.view.table.hidden == chosen[0]

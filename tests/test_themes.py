@@ -1,0 +1,177 @@
+"""Themes: every text can be read, and nothing is said by colour alone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from sample_runs import FP16, FP32
+from textual.color import Color
+from textual.filter import ANSIToTruecolor
+from tui_pilot import opened, press, screen_text, write
+
+from tracetui.app import settings, theme
+from tracetui.app.theme import theme_name
+
+# what terminals make of the sixteen colours
+XTERM = [
+    "#000000",
+    "#cd0000",
+    "#00cd00",
+    "#cdcd00",
+    "#0000ee",
+    "#cd00cd",
+    "#00cdcd",
+    "#e5e5e5",
+    "#7f7f7f",
+    "#ff0000",
+    "#00ff00",
+    "#ffff00",
+    "#5c5cff",
+    "#ff00ff",
+    "#00ffff",
+    "#ffffff",
+]
+LEGIBLE = 4.5
+RGB = ("dark", "light", "high-contrast")
+DRAWN = re.compile(r"[\s▀-▟─-╿⠀-⣿▲▼◆●·]*")
+"""Characters that are pictures; they are told by their shape."""
+
+
+def contrast(a: Color, b: Color) -> float:
+    """As WCAG 2 defines it."""
+
+    def luminance(color: Color) -> float:
+        parts = [value / 255 for value in (color.r, color.g, color.b)]
+        red, green, blue = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def color_of(found, default: Color) -> Color:
+    if found is None or found.is_default:
+        return default
+    if found.triplet is not None:
+        return Color(*found.triplet)
+    return Color.parse(XTERM[found.number])
+
+
+def unreadable(app, fore: Color, back: Color, least: float = LEGIBLE) -> list[tuple[float, str]]:
+    """Texts on the screen whose contrast is less, with it."""
+    poor = []
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            if DRAWN.fullmatch(segment.text):
+                continue
+            style = segment.style
+            colors = color_of(style.color, fore), color_of(style.bgcolor, back)
+            front, behind = colors[::-1] if style.reverse else colors
+            if style.dim:
+                front = behind.blend(front, 0.66)
+            if (found := contrast(front, behind)) < least:
+                poor.append((round(found, 2), segment.text))
+    return poor
+
+
+def preferred(**values):
+    return settings.Settings(**values)
+
+
+@pytest.mark.parametrize("name", theme.THEMES)
+async def test_every_text_can_be_read(name) -> None:
+    chosen = next(known for known in theme.ALL if known.name == name)
+    fore, back = ("#000000", "#ffffff") if name == "ansi-light" else ("#e5e5e5", "#000000")
+    if not chosen.ansi:
+        fore, back = chosen.foreground, chosen.background
+    colors = Color.parse(fore), Color.parse(back)
+    least = 7 if name == "high-contrast" else LEGIBLE
+    async with opened(FP32, FP16, tab="overview", settings=preferred(theme=name)) as (app, pilot):
+        assert app.theme == name
+        for key in "1234567890T":
+            await press(pilot, key)
+            assert unreadable(app, *colors, least) == [], key
+        await press(pilot, "plus", "plus", "plus", "i")
+        assert unreadable(app, *colors, least) == []
+        await press(pilot, "2", "d", "slash")
+        assert unreadable(app, *colors, least) == []
+        await press(pilot, "escape", "c")
+        assert unreadable(app, *colors, least) == []
+        await press(pilot, "escape", "question_mark")
+        assert unreadable(app, *colors, least) == []
+        await press(pilot, "escape", "ctrl+p")
+        assert unreadable(app, *colors, least) == []
+
+
+@pytest.mark.parametrize("name", RGB)
+def test_colours_of_a_theme_can_be_read_on_each_of_its_backgrounds(name) -> None:
+    chosen = next(known for known in theme.ALL if known.name == name)
+    texts = [chosen.foreground, chosen.accent, chosen.secondary, chosen.warning, chosen.error, chosen.success]
+    texts += [value for key, value in chosen.variables.items() if re.fullmatch(r"muted|lane-[a-z]+", key)]
+    for text, back in itertools.product(texts, (chosen.background, chosen.panel)):
+        least = 3 if text.startswith("#afaf5f") and back == chosen.panel else LEGIBLE
+        assert contrast(Color.parse(text), Color.parse(back)) >= least, (text, back)
+    for lane in {key.split("-")[1] for key in chosen.variables if key.startswith("lane-")}:
+        pair = chosen.variables[f"lane-{lane}-text"], chosen.variables[f"lane-{lane}-slice"]
+        assert contrast(*map(Color.parse, pair)) >= 7, lane
+
+
+@pytest.mark.parametrize("name", theme.THEMES)
+async def test_a_theme_says_the_same_as_the_others(name) -> None:
+    """No letter or sign differs, so nothing that one theme says is lost in another."""
+    async with opened(FP32, tab="overview", settings=preferred(theme="dark")) as (app, pilot):
+        dark = []
+        for key in "128T":
+            await press(pilot, key)
+            dark.append(screen_text(app))
+    async with opened(FP32, tab="overview", settings=preferred(theme=name)) as (app, pilot):
+        for key, same in zip("128T", dark, strict=True):
+            await press(pilot, key)
+            assert screen_text(app) == same
+
+
+@pytest.mark.parametrize(
+    ("wanted", "color", "slow", "light", "found"),
+    [
+        ("auto", "auto", False, False, "dark"),
+        ("auto", "auto", False, True, "dark"),
+        ("auto", "auto", True, False, "ansi"),
+        ("auto", "16", False, False, "ansi"),
+        ("auto", "16", False, True, "ansi-light"),
+        ("light", "auto", True, False, "light"),
+        ("light", "16", False, False, "ansi-light"),
+        ("high-contrast", "never", False, False, "ansi"),
+        ("ansi-light", "truecolor", False, False, "ansi-light"),
+    ],
+)
+def test_which_theme_it_is(monkeypatch, wanted, color, slow, light, found) -> None:
+    monkeypatch.setenv("COLORFGBG", "0;15" if light else "15;0")
+    assert theme_name(wanted, color, low_bandwidth=slow) == found
+
+
+async def test_the_palette_changes_the_theme_at_once() -> None:
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        assert app.theme == "dark"
+        for name in theme.THEMES:
+            app.action_theme(name)
+            await pilot.pause()
+            assert app.theme == name
+            assert f"Theme: {name}" in screen_text(app)
+            ansi = not any(isinstance(each, ANSIToTruecolor) and each.enabled for each in app._filters)
+            assert ansi == name.startswith("ansi")
+        app.action_next_theme()
+        assert app.theme == "dark"
+        await press(pilot, "ctrl+p")
+        await write(pilot, "theme high")
+        await press(pilot, "enter")
+        assert app.theme == "high-contrast"
+
+
+async def test_a_theme_of_more_colours_than_there_are_is_refused_with_a_reason() -> None:
+    async with opened(FP32, tab="kernels", color="16") as (app, pilot):
+        app.action_theme("light")
+        await pilot.pause()
+        assert app.theme == "ansi-light"
+        assert "light needs more colours than there are" in screen_text(app)
