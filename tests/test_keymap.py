@@ -104,6 +104,8 @@ async def test_footer_help_palette_tabs_and_keys_follow() -> None:
         "theme.light": ("F6",),
     }
     async with opened(FP32, tab="kernels", size=(120, 30), settings=Settings(keys=wishes)) as (app, pilot):
+        assert "c is taken from table.columns" in screen_text(app).splitlines()[-1]
+        await press(pilot, "down")
         assert "f filter" in screen_text(app).splitlines()[-1]
         assert "/ filter" not in screen_text(app)
         assert "H Host" in screen_text(app).splitlines()[1]

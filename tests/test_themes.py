@@ -16,23 +16,9 @@ from tracetui.app.theme import theme_name
 
 # what terminals make of the sixteen colours
 XTERM = [
-    "#000000",
-    "#cd0000",
-    "#00cd00",
-    "#cdcd00",
-    "#0000ee",
-    "#cd00cd",
-    "#00cdcd",
-    "#e5e5e5",
-    "#7f7f7f",
-    "#ff0000",
-    "#00ff00",
-    "#ffff00",
-    "#5c5cff",
-    "#ff00ff",
-    "#00ffff",
-    "#ffffff",
-]
+    "#000000", "#cd0000", "#00cd00", "#cdcd00", "#0000ee", "#cd00cd", "#00cdcd", "#e5e5e5",
+    "#7f7f7f", "#ff0000", "#00ff00", "#ffff00", "#5c5cff", "#ff00ff", "#00ffff", "#ffffff",
+]  # fmt: skip
 LEGIBLE = 4.5
 RGB = ("dark", "light", "high-contrast")
 DRAWN = re.compile(r"[\s▀-▟─-╿⠀-⣿▲▼◆●·]*")

@@ -340,7 +340,7 @@ async def test_the_palette_finds_commands_kernels_and_modules():
         assert any(line.startswith(">") and "Mamba_47" in line for line in lines(app))
         await press(pilot, "ctrl+p")
         await write(pilot, "go to host")
-        await press(pilot, "down", "enter")
+        await press(pilot, "enter")
         await settle(pilot)
         assert app.tab == "host"
         await press(pilot, "ctrl+p")
