@@ -21,9 +21,9 @@ KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 SAMPLES = {
-    "vim_tiny_fp32": "vim_tiny_fp32_bs4.pt.trace.json.gz",
-    "vim_tiny_fp16": "vim_tiny_fp16_bs4.pt.trace.json.gz",
-    "gpt_small": "gpt_small_ctx256.trace.json.gz",
+    "vim_tiny": "vim_tiny",
+    "vim_tiny_fp16": "vim_tiny_fp16",
+    "topk_deit_sweep": "topk_deit_sweep",
 }
 EXIT_CODES = """\
 exit codes:
@@ -296,7 +296,7 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample",
         nargs="?",
-        const="vim_tiny_fp32",
+        const="vim_tiny",
         choices=tuple(SAMPLES),
         metavar="NAME",
         help=f"a recording that ships with tracetui: {', '.join(SAMPLES)}",

@@ -19,8 +19,7 @@ README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 SETTINGS = ROOT / "docs" / "settings.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
-A = ROOT / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
-B = ROOT / "samples" / "vim_tiny_fp16_bs4.pt.trace.json.gz"
+A, B = ROOT / "samples" / "vim_tiny", ROOT / "samples" / "vim_tiny_fp16"
 SIZE = (80, 24)
 SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
     "overview": ((A,), ()),

@@ -57,7 +57,6 @@ def test_help_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["explore"],
         ["report"],
         ["open"],
@@ -204,7 +203,7 @@ def test_open_without_a_terminal_prints_the_report() -> None:
     assert done.returncode == USAGE
     done = run("open", "--sample")
     assert done.returncode == DONE, done.stderr
-    assert done.stdout.startswith("tracetui report: vim_tiny_fp32")
+    assert done.stdout.startswith("tracetui report: vim_tiny")
     assert done.stderr == ""
 
 

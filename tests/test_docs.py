@@ -20,7 +20,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     ROOT / "samples" / "README.md",
 ]
-SAMPLE = ROOT / "samples" / SAMPLES["vim_tiny_fp32"]
+SAMPLE = ROOT / "samples" / SAMPLES["vim_tiny"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -34,7 +34,7 @@ def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     (tmp_path / "prof_output").mkdir()
-    shutil.copy(SAMPLE, tmp_path / "prof_output")
+    shutil.copy(SAMPLE / "trace.pt.trace.json.gz", tmp_path / "prof_output")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRACETUI_CACHE_MB", "0")
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")

@@ -14,10 +14,9 @@ import sys
 import termios
 import time
 from fcntl import ioctl
-from importlib.resources import files
-from pathlib import Path
 
 import pytest
+from sample_runs import FP32
 
 from tracetui.app.terminal import frames
 from tracetui.app.terminal.answers import Answers
@@ -27,9 +26,13 @@ from tracetui.app.terminal.sender import IN_FLIGHT_BYTES, Sender
 from tracetui.app.terminal.styles import BIT, NORMAL, Style, blank_pen, on_blank, read_sgr, sgr
 
 pytest.importorskip("pyte")
+from typing import TYPE_CHECKING
+
 from pyte_screen import RECORDED, Emulator
 
-FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PATIENCE_SECONDS = 40
 HIDDEN = ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TMUX", "COLUMNS", "LINES")
 """What would tell the program something else than the pseudo-terminal does; pytest-xdist sets the last two."""

@@ -7,11 +7,10 @@ import io
 import json
 import re
 import shutil
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sample_runs
 
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.engine import all_rules
@@ -25,10 +24,9 @@ from tracetui.app.text_table import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-SAMPLES = Path(str(files("tracetui.samples")))
-FP32 = str(SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz")
-FP16 = str(SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz")
+FP32, FP16 = str(sample_runs.FP32), str(sample_runs.FP16)
 
 
 @pytest.fixture

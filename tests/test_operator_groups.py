@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from sample_runs import FP32
 
-from tests.sample_runs import FP32
 from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules

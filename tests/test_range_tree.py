@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
+from sample_runs import FP32 as VIM
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
@@ -22,12 +21,12 @@ from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Recording = Callable[[str], Trace]
 
 GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 DDP = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"
-VIM = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 NSYS_GPT = "nsys/gpt_small_ctx256.sqlite.gz"
 NSYS_VIM = "nsys/vim_tiny_fp32_bs4.sqlite.gz"
 

@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from tracetui.analysis.run_join import run_joins
 from tracetui.app.arguments import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def runs_of(name: str) -> list[Path]:
+    folder = ROOT / "samples" / SAMPLES[name]
+    return sorted(path.parent for path in folder.rglob("run.json"))
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_sample_opens_without_loss(name: str) -> None:
-    run = open_path(str(files("tracetui.samples") / SAMPLES[name]), cache=False)
-    (trace,) = run.traces
-    assert trace.device.height > 1000
-    assert trace.source.events_parsed == trace.source.events_total
-    assert not [note for note in trace.notes if note.kind == "skipped"]
+    assert runs_of(name)
+    for folder in runs_of(name):
+        run = open_path(folder, cache=False)
+        assert run.manifest is not None
+        assert run.manifest.status == "finished"
+        assert run.manifest.notes == ()
+        assert run.main.device.height > 300
+        for trace in run.traces:
+            assert trace.source.events_parsed == trace.source.events_total
+            assert not [note for note in trace.notes if note.kind == "skipped"]
+
+
+def test_the_first_sample_is_one_run_of_all_tools() -> None:
+    run = open_path(ROOT / "samples" / SAMPLES["vim_tiny"], cache=False)
+    kinds = [trace.info.kind for trace in run.traces]
+    assert kinds == ["chrome", "nsys", "ncu", "ncu", "memory_snapshot"]  # both pages of Nsight Compute's report
+    joins = {found.other.info.kind: found.join for found in run_joins(run) if found.main is run.main}
+    assert set(joins) == {"nsys", "ncu"}
+    for join in joins.values():
+        assert join.launches.height > 50
+        assert join.count("matched") == join.launches.height
 
 
 def test_the_readme_names_every_sample() -> None:
     readme = (ROOT / "samples" / "README.md").read_text(encoding="utf-8")
-    there = {path.name for path in (ROOT / "samples").glob("*.json.gz")}
+    there = {path.name for path in (ROOT / "samples").iterdir() if (path.is_dir() and path.name != "__pycache__")}
     assert there == set(SAMPLES.values())
-    for name, file in SAMPLES.items():
+    for name in SAMPLES:
         assert f"`{name}`" in readme
-        assert f"`{file}`" in readme
+
+
+def test_no_sample_tells_of_its_machine() -> None:
+    for path in (ROOT / "samples").rglob("*"):
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".md"):
+            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            assert not re.search(rb"/(tmp|root|home)/", content), path
 
 
 def test_the_readmes_set_up_is_what_ci_runs() -> None:
@@ -57,7 +86,12 @@ def test_the_wheel_holds_samples_styles_and_markers(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"tracetui"}
-    expected = {f"tracetui/samples/{file}" for file in SAMPLES.values()}
+    expected = {
+        f"tracetui/{path.relative_to(ROOT).as_posix()}"
+        for folder in SAMPLES.values()
+        for path in (ROOT / "samples" / folder).rglob("*")
+        if path.is_file()
+    }
     expected |= {f"tracetui/{floor}/py.typed" for floor in ("analysis", "app", "collectors", "models", "parsers")}
     expected |= {f"tracetui/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "app").rglob("*.tcss")}
     assert expected <= held

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from sample_runs import FP32 as SAMPLE
 
 from tracetui.analysis.timeline import Place, Timeline, timeline
 from tracetui.analysis.timeline_facts import UNRECORDED, delay, facts, host_during, module
@@ -16,8 +17,6 @@ from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, t
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.run import open_path
 from tracetui.parsers.trace import Source, TraceInfo
-
-SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 
 
 def make_row(start: list[int], end: list[int]) -> Row:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import polars as pl
 import pytest
+from sample_runs import FP16, FP32, GPT
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import commands
@@ -18,11 +18,6 @@ from tracetui.app.screens import RunPicker, TextScreen
 from tracetui.app.views.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.lines import tab_labels
-
-SAMPLES = Path(str(files("tracetui.samples")))
-FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
-FP16 = SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz"
-GPT = SAMPLES / "gpt_small_ctx256.trace.json.gz"
 
 
 def lines(app) -> list[str]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
-from pathlib import Path
 
 import pytest
+from sample_runs import FP16, FP32, GPT
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.findings.finding import Abstention, Evidence, Finding, Findings, Query, Suppressed
 from tracetui.app.session_facts import session_findings
 from tracetui.app.views.findings import FindingsView
-
-SAMPLES = Path(str(files("tracetui.samples")))
-FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
-GPT = SAMPLES / "gpt_small_ctx256.trace.json.gz"
 
 
 def lines(app) -> list[str]:
@@ -318,7 +313,7 @@ async def test_a_trace_without_anything_says_so_and_breaks_nothing(tmp_path):
 
 
 async def test_of_two_runs_there_is_a_table_of_what_both_say():
-    async with opened(FP32, SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz", tab="findings") as (app, pilot):
+    async with opened(FP32, FP16, tab="findings") as (app, pilot):
         assert lines(app)[2].startswith(" A: Findings")
         await press(pilot, "v", "v", "v")
         assert lines(app)[2].startswith(" A and B ")

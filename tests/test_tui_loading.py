@@ -6,18 +6,16 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from sample_runs import FP32
 from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
 from tracetui.app import jobs
 from tracetui.app.tui import TracetuiApp
 from tracetui.parsers import Cancelled, Progress, open_path
-
-FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 
 
 def test_the_first_paint_needs_neither_polars_nor_numpy():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import FP32
 
-from tests.sample_runs import FP32
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.app import tree_rests
 from tracetui.app.columns import Column

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from sample_runs import SWEEP, VIM, VIM_FP16
 from tui_pilot import opened, press, screen_text
 
 from tracetui.app import commands, keys
@@ -14,9 +14,6 @@ from tracetui.app import commands, keys
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ROOT / "tests" / "screens"
 WRITING = bool(os.environ.get("TRACETUI_WRITE_SCREENS"))
-SAMPLES = Path(str(files("tracetui.samples")))
-FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
-FP16 = SAMPLES / "vim_tiny_fp16_bs4.pt.trace.json.gz"
 TABS = [tab for tab, _, _ in commands.TABS]
 
 
@@ -33,7 +30,7 @@ def compare(path: Path, text: str) -> None:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 @pytest.mark.parametrize("tab", TABS)
 async def test_tab(tab, size):
-    paths = (FP32, FP16) if tab == "diff" else (FP32,)
+    paths = {"diff": (VIM, VIM_FP16), "sweep": (SWEEP,)}.get(tab, (VIM,))
     async with opened(*paths, tab=tab, size=size) as (app, _):
         text = screen_text(app) + "\n"
         assert len(text.splitlines()) == size[1]
@@ -56,7 +53,7 @@ async def test_tab(tab, size):
     ],
 )
 async def test_screen(name, pressed, options):
-    async with opened(FP32, **options) as (app, pilot):
+    async with opened(VIM, **options) as (app, pilot):
         await press(pilot, *pressed)
         text = screen_text(app) + "\n"
         compare(SCREENS / f"{name}.txt", text)

@@ -12,16 +12,14 @@ import subprocess
 import sys
 import time
 from fcntl import ioctl
-from importlib.resources import files
-from pathlib import Path
 from termios import TIOCSWINSZ
 
 import pytest
+from sample_runs import FP32
 
 pytest.importorskip("pyte")
 from pyte_screen import Emulator
 
-FP32 = Path(str(files("tracetui.samples"))) / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 PATIENCE_SECONDS = 40
 COLOR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:[34][0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)(?:;[\d;]*)?m")
 RGB = re.compile(rb"[34]8;2;")

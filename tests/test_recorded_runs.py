@@ -1,0 +1,79 @@
+"""What `tracetui profile` recorded on a GPU, judged as a whole."""
+
+from __future__ import annotations
+
+import judged
+import polars as pl
+import pytest
+from sample_runs import CLEAN, SWEEP, TRAIN, VIM, VIM_FP16
+
+from tracetui.analysis.findings.facts import Facts, Pair
+from tracetui.analysis.modules import modules
+from tracetui.analysis.sweep import read_sweep
+from tracetui.parsers import open_path
+
+
+@pytest.fixture(scope="module")
+def facts():
+    opened = {}
+
+    def of(path):
+        if path not in opened:
+            opened[path] = Facts(open_path(path, cache=False))
+        return opened[path]
+
+    return of
+
+
+def test_a_clean_run_comes_out_clean(facts):
+    found = judged.find(facts(CLEAN))
+    assert [finding for finding in found.found if finding.severity != "info"] == []
+    assert not found.suppressed
+    assert facts(CLEAN).overview.gpu["busy_percent"][0] > 85  # it begins with an empty queue
+
+
+def test_vision_mamba_at_batch_4_waits_for_launches(facts):
+    found = judged.find(facts(VIM))
+    first = found.found[0]
+    assert (first.id, first.severity) == ("S2", "critical")
+    assert first.ceiling_percent == pytest.approx(94.6, abs=0.1)
+    assert "CUDA graphs" in first.advice
+    assert first.next_command == "tracetui profile vim_tiny --tool all --compile"
+    assert not {"F1", "F3"} & {finding.id for finding in found.found}  # no lower precision before that
+
+
+def test_half_precision_gains_nothing_there(facts):
+    pair = Pair(facts(VIM), facts(VIM_FP16))
+    verdict = pair.comparable["verdict"]
+    assert verdict != "not comparable", pair.comparable
+    assert facts(VIM_FP16).step_ns > 0.5 * facts(VIM).step_ns
+
+
+def test_training_has_its_backward_pass_in_the_modules(facts):
+    trained = facts(TRAIN)
+    table = modules(trained.sel)
+    whole = trained.launches["duration"].sum()
+    owned = trained.launches.filter(pl.col("forward_module").is_not_null() | pl.col("module").is_not_null())
+    assert owned["duration"].sum() / whole > 0.9
+    assert table.filter(pl.col("path").str.contains("CausalSelfAttention")).height
+    assert "12 chains" in judged.fires("F6", trained).title
+    assert [trace.info.kind for trace in trained.run.traces] == ["chrome", "memory_snapshot"]
+
+
+def test_steps_hold_no_work_of_the_warm_up(facts):
+    """The profiler waits for the warm-up step: each step launches the same kernels, and all have their launch."""
+    for path in (CLEAN, TRAIN):
+        device = facts(path).trace.device.filter(pl.col("kind") == "kernel")
+        assert device["launch"].null_count() == 0
+        counts = device.group_by("step").len()["len"]
+        assert counts.max() - counts.min() <= 0.02 * counts.max()
+
+
+def test_a_sweep_says_where_less_work_is_faster():
+    sweep = read_sweep(SWEEP)
+    assert len(sweep.points) == 6
+    assert all(len(point.samples) == 3 for point in sweep.points)
+    for point in sweep.points:
+        # the GPU's work fits into the step without a profiler, and the kernels are those of one step
+        assert point.gpu_ns <= 1.02 * point.step_ns
+        assert 190 < point.kernels < 260
