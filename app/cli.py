@@ -218,6 +218,20 @@ def _scrub(arguments: argparse.Namespace) -> int:
     return scrub_command(arguments.paths, arguments.output, force=arguments.force, ascii=arguments.ascii)
 
 
+def _cut(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cut_command import cut_command
+
+    return cut_command(
+        arguments.path,
+        arguments.begin,
+        arguments.end,
+        steps=arguments.steps,
+        output=arguments.output,
+        cache=arguments.cache,
+        ascii=arguments.ascii,
+    )
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from tracetui.app.doctor import doctor_command, measure_command
 
@@ -346,6 +360,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "models": _models,
     "rules": _rules,
     "scrub": _scrub,
+    "cut": _cut,
     "doctor": _doctor,
     "serve": _serve,
     "config": _config,

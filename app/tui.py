@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import constants
 
-from tracetui.app import commands, status
+from tracetui.app import commands, jobs, status
 from tracetui.app.exit_codes import UsageError
 from tracetui.app.formats import printable
 from tracetui.app.restoring import Restoring
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tracetui.app.settings import Settings
 
 REMOTE_ESCAPE_SECONDS = 0.4
+CUT = "cut"
+"""The job that writes a range."""
 RUNS = "runs"
 """Stands for a tab, where the palette names a run."""
 
@@ -119,6 +121,30 @@ class TracetuiApp(Restoring):
             self.say(f"{path}: {error.strerror or error}")
         else:
             self.say(f"wrote {path.resolve()}")
+
+    def action_save_range(self) -> None:
+        """Writes what lies in the marked range as a trace of its own."""
+        if "a" not in self.session.runs:
+            return
+        from tracetui.app import cut_command
+
+        trace, window = self.session.trace(), self.session.scope.window
+        if no := cut_command.refused(trace.info.kind):
+            self.say(no[0].upper() + no[1:])
+        elif window is None:
+            self.say("No range is marked: [ and ] in Timeline mark one")
+        else:
+            self.say("Writing the range ...")
+            jobs.start(self, CUT, lambda: cut_command.save_range(trace, window))
+
+    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+        """A range is written, or could not be; Textual calls the handlers of the other classes next."""
+        if event.key == CUT:
+            from tracetui.app import cut_command
+
+            if event.error is not None:
+                self.log_error(event.error)
+            self.say(cut_command.said(event.result) if event.result is not None else str(event.error))
 
     def action_notes(self) -> None:
         """Shows what was skipped, repaired or missing."""

@@ -13,6 +13,7 @@ from tracetui.analysis.timeline_facts import facts
 from tracetui.app import commands
 from tracetui.app.charts.lanes import LEGEND, stretch
 from tracetui.app.formats import format_ns, printable
+from tracetui.app.times import parse_time
 from tracetui.app.views.base import View
 from tracetui.app.views.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -32,8 +33,6 @@ NOTHING = {
     "Put a Chrome trace or an nsys export of the same program into the folder.",
 }
 _NO_EVENTS = "No event of this trace has a place in time: N says what was skipped."
-_TIME = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})
 
@@ -350,7 +349,9 @@ class TimelineView(View):
             return {c.id: "" for c in commands.COMMANDS if c.where in ("timeline", "lanes")}
         if self.detail.display:
             return {"timeline.back": "close"}
-        return {"timeline.back": "end range"} if self.session.scope.window is not None else {}
+        return (
+            {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
+        )
 
     def place(self) -> tuple[int, int, Place | None] | None:
         """The stretch in sight, and the selected event."""
@@ -379,15 +380,3 @@ class TimelineView(View):
     def columns_about(self) -> list[tuple[str, str]]:
         """What the signs mean."""
         return list(LEGEND)
-
-
-def parse_time(text: str, here: int, zero: int) -> int | None:
-    """A time on the trace's clock: ``12.5ms`` since its zero, ``+3ms`` from here; without a unit, ms. Null: no time."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        return None
-    sign, number, unit = match.groups()
-    whole, _, rest = number.partition(".")
-    factor = _UNITS[(unit or "ms").lower()]
-    span = int(whole or 0) * factor + int(int(rest or 0) * factor // 10 ** len(rest))
-    return here + span if sign == "+" else here - span if sign == "-" else zero + span

@@ -324,6 +324,12 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and number.adjusted() <= sys.float_info.max_10_exp else None
 
 
+def whole_number(args: Event, key: str) -> int:
+    """A whole number among arguments, `NULL` where there is none that fits 63 bits."""
+    number = _number(args.get(key, args.get(ALIASES.get(key, key))))
+    return NULL if number is None or abs(number) >= 2**63 else int(number)
+
+
 def identity(value: Any) -> int:
     """A process or thread: the number, or the number in a name such as ``stream 7``."""
     number = _number(value)

@@ -49,6 +49,7 @@ _DEVICE_KIND = np.array(
     [schema.DEVICE_KINDS.index(_DEVICE[w]) if w in _DEVICE else OTHER_KIND for w in _WORDS] + [OTHER_KIND], np.uint8
 )
 _IS_HOST = _HOST_KIND < 255
+_ANNOTATION = schema.HOST_KINDS.index("annotation")
 _IS_IGNORED = np.array([w in _IGNORED for w in _WORDS] + [False])
 _IS_FLOW = np.array([w in ("fwdbwd", "forward_backward") for w in _WORDS] + [False])
 
@@ -121,10 +122,10 @@ class ChunkScan:
         flow = ((tokens.phase == ord("s")) | (tokens.phase == ord("f"))) & _IS_FLOW[category]
         left = (is_complete & ignored) | _LEFT_PHASES[tokens.phase]
 
-        self.start, self._has_start = self._times("ts")
+        self.start, self.has_start = self._times("ts")
         self.duration, has_duration = self._times("dur")
         tokens.odd |= is_complete & ~has_duration
-        tokens.odd |= (host | device | memory | flow) & ~self._has_start
+        tokens.odd |= (host | device | memory | flow) & ~self.has_start
         tokens.odd |= is_complete & (self.duration < 0)
         self._kind, self._category_codes = kind, category
         self.rows = {"host": host, "device": device, "memory": memory, "flows": flow}
@@ -153,6 +154,16 @@ class ChunkScan:
             decode=[self.event_text(event) for event in decode.tolist()],
             has_escapes=tokens.has_escapes,
         )
+
+    def sorts(self, words: tuple[int, int, int, int, int]) -> NDArray[np.uint8]:
+        """Of each event one of five numbers: unknown, host, annotation of the host, device, profiler's own."""
+        other, host, annotation, device, own = words
+        kind = _HOST_KIND[self._category_codes]
+        found = np.where(_IS_HOST[self._category_codes], host, other).astype(np.uint8)
+        found[kind == _ANNOTATION] = annotation
+        found[_DEVICE_KIND[self._category_codes] != OTHER_KIND] = device
+        found[_IS_IGNORED[self._category_codes]] = own
+        return found
 
     def _prepare(self, group: str) -> None:
         """Reads a group's arguments for the whole chunk."""

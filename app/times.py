@@ -1,0 +1,40 @@
+"""Times as a person writes them: ``12.5ms`` from the recording's begin, ``+3ms`` from here."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+
+_TIME = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+
+
+def parse_time(text: str, here: int, zero: int) -> int | None:
+    """A time on the trace's clock: ``12.5ms`` since its zero, ``+3ms`` from here; without a unit, ms. Null: no time."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    sign, number, unit = match.groups()
+    whole, _, rest = number.partition(".")
+    factor = _UNITS[(unit or "ms").lower()]
+    span = int(whole or 0) * factor + int(int(rest or 0) * factor // 10 ** len(rest))
+    return here + span if sign == "+" else here - span if sign == "-" else zero + span
+
+
+def zero_of(trace: Trace) -> int:
+    """The time that counts as 0: the recording's begin, else the first event's (as `Timeline.zero` has it)."""
+    begins = [frame["start"].min() for frame in (trace.host, trace.device, trace.steps) if frame.height]
+    window = trace.info.window
+    known = [int(begin) for begin in (*begins, window[0] if window else None) if begin is not None]  # type: ignore[arg-type]
+    return min(known, default=0)
+
+
+def file_stretch(start: int, end: int) -> str:
+    """A stretch of time, ns, for the name of a file: ``3.1ms-9.0ms``, with as many digits as tell its ends apart."""
+    for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if end - start >= factor:
+            return f"{start / factor:.1f}{unit}-{end / factor:.1f}{unit}"
+    return f"{start}ns-{end}ns"
