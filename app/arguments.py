@@ -163,6 +163,23 @@ def build_parser() -> argparse.ArgumentParser:
     share.add_argument("--force", action="store_true", help="replace copies that are there")
     _add_plain(share)
 
+    part = commands.add_parser(
+        "cut",
+        help="copy a stretch of a Chrome trace into a smaller one",
+        description="Make a smaller Chrome trace of some steps or of a stretch of time: what lies in it byte for byte, "
+        "with the launches of its GPU work, and all that the file says of the recording. Environment, paths and names "
+        "in it stay: tracetui scrub takes them out.",
+    )
+    part.add_argument("path", type=Path, metavar="FILE", help="a Chrome trace, plain or gzip")
+    part.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
+    part.add_argument("--from", dest="begin", metavar="TIME", help="begin, as Timeline shows it: 3.1ms")
+    part.add_argument("--to", dest="end", metavar="TIME", help="end: 9ms")
+    part.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy; .gz compresses (default: X.cut-....trace.json.gz)"
+    )
+    part.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
+    _add_plain(part)
+
     doctor = commands.add_parser(
         "doctor",
         help="check terminal, torch, profilers, permissions and the machine's state",
