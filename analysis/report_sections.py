@@ -88,7 +88,7 @@ ROOFLINE_COLUMNS = (
 )  # fmt: skip
 COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
 LISTS = {
-    "kernels": KERNEL_COLUMNS,
+    "kernels": (*KERNEL_COLUMNS, "p95_ns"),
     "kernel_groups": GROUP_COLUMNS,
     "memops": MEMOP_COLUMNS,
     "operators": OPERATOR_COLUMNS,
@@ -189,6 +189,7 @@ class Sections:
             "gpu": rows(found.gpu, GPU_COLUMNS),
             "idle": _idle(found.idle),
             "overlap_percent": known(found.overlap_percent),
+            "lanes": _lanes(self.sel.trace, found),
             "waits_for": {"what": found.verdict.kind, "sentence": found.verdict.sentence},
         }, found.per_step.height
 
@@ -207,6 +208,7 @@ class Sections:
 
     def kernels(self) -> Section:
         """One row per kernel name."""
+        from tracetui.analysis.report_spread import distributions
         from tracetui.analysis.run_join import COUNTERS, with_counters
 
         measured = self._measured
@@ -215,7 +217,9 @@ class Sections:
             counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
         frame = with_counters(self._facts.kernels, measured)
         found = rows(frame, KERNEL_COLUMNS, self.limit)
+        spread = distributions(self._facts.launches, {row["name"] for row in found})
         for row in found:
+            row |= spread.get(row["name"], {"p95_us": None, "distribution": None})
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
@@ -338,6 +342,21 @@ class Sections:
 
     def _table(self, frame: pl.DataFrame, columns: tuple[str, ...]) -> Section:
         return rows(frame, columns, self.limit), frame.height
+
+
+def _lanes(trace: Trace, found: Overview) -> Json:
+    """The most typical step as lanes in equal parts."""
+    from tracetui.analysis.step_lanes import lane_rows, step_lanes, typical_step
+
+    if not found.per_step.height:
+        return {"step": None, "us": None, "lanes": []}
+    row = found.per_step.row(typical_step(found.per_step), named=True)
+    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"])
+    return {
+        "step": row["index"] if found.steps else None,
+        "us": us(row["duration_ns"]),
+        "lanes": lane_rows(lanes),
+    }
 
 
 def _step(row: Json, categories: Iterable[str]) -> Json:

@@ -328,6 +328,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
     parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    parser.add_argument("--no-charts", action="store_false", dest="charts", help="text and Markdown without charts")
 
 
 def _steps(text: str) -> tuple[int, int]:

@@ -282,6 +282,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         limit=getattr(arguments, "limit", None),
         output=getattr(arguments, "output", None),
         ascii=arguments.ascii,
+        charts=getattr(arguments, "charts", True),
         cache=arguments.cache,
         debug=arguments.debug,
     )

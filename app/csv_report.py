@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report_rows import Json
 
-NESTED = ("segments", "modules", "operators", "counters", "by_category", "rules", "evidence", "remarks")
+NESTED = ("segments", "modules", "operators", "counters", "distribution", "by_category", "rules", "evidence", "remarks")
 """Lists within a row: JSON has them, a table has no place for them."""
 
 

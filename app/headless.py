@@ -225,10 +225,10 @@ def _render(found: Json, request: Request) -> str:
     if request.format == "markdown":
         from tracetui.app.markdown_report import report_markdown
 
-        return report_markdown(found, limit=request.rows)
+        return report_markdown(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
     from tracetui.app.text_report import report_text
 
-    return report_text(found, limit=request.rows, ascii=is_ascii(request))
+    return report_text(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
 
 
 def _render_diff(found: Json, request: Request) -> str:

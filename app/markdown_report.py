@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.app import counter_blocks
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
 from tracetui.app.module_tree import merged_changes, merged_tree
 from tracetui.app.names import told_apart
 from tracetui.app.range_tree import largest, merged_ranges, spelled
+from tracetui.app.report_charts import (
+    fenced,
+    lanes_chart,
+    launches_chart,
+    memory_chart,
+    modules_chart,
+    steps_chart,
+)
 from tracetui.app.roofline_text import CHART_ROWS, chart_lines
 from tracetui.app.roofline_text import block as roofline_block
 from tracetui.app.text_diff import (
@@ -30,17 +38,18 @@ from tracetui.app.text_table import WIDTH, Page
 from tracetui.app.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tracetui.analysis.report_rows import Json
+    from tracetui.app.report_charts import Chart
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
 Titles = tuple[str, ...]
 
 
-def report_markdown(found: Json, *, limit: int | None = None) -> str:
-    """The whole report of a run; `limit` rows per list, null for all."""
-    page = Page(limit)
+def report_markdown(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
+    """The whole report of a run; `limit` rows per list, null for all; `ascii` is about the charts."""
+    page = Page(limit, ascii, charts)
     run = found["run"]
     lines = [f"# tracetui report: {plain(Path(run['path']).name or run['path'])}", ""]
     if run["captures"]:
@@ -188,7 +197,8 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
 
 
 def _roofline(trace: Json, page: Page) -> list[str]:
-    chart = chart_lines(trace["roofline"][: page.limit], trace["roofline_peaks"], WIDTH, CHART_ROWS)
+    shown, peaks = trace["roofline"][: page.limit], trace["roofline_peaks"]
+    chart = chart_lines(shown, peaks, WIDTH, CHART_ROWS, ascii=page.ascii) if page.charts else []
     lines = counter_blocks.markdown_block(roofline_block(trace, page), plain, code)
     return [*lines[:2], *(["```text", *chart, "```", ""] if chart else []), *lines[2:]]
 
@@ -196,6 +206,7 @@ def _roofline(trace: Json, page: Page) -> list[str]:
 def _memory(found: Json, page: Page) -> list[str]:
     lines = [plain(text) for text in sentences(found, page)]
     lines += [""] if lines else []
+    lines += _chart(memory_chart, found, page)
     for heading, base, columns, cells, whole in tables(found, page.limit):
         texts = [n for n, column in enumerate(columns) if not column.right]
         shown = [[code(cell) if n in texts else plain(cell) for n, cell in enumerate(row)] for row in cells]
@@ -216,7 +227,12 @@ def _overview(found: Json, page: Page) -> list[str]:
     if gpus:
         titles = ("GPU", "busy", "utilization", "SM efficiency", "occupancy", "tensor cores")
         lines += [*_table(titles, gpus, "r" * len(titles)), ""]
-    return lines
+    return lines + _chart(steps_chart, found, page) + _chart(lanes_chart, found, page)
+
+
+def _chart(draw: Callable[..., Chart], found: Any, page: Page) -> list[str]:
+    """A picture of text, where they are wanted and there is something to draw."""
+    return fenced(draw(found, WIDTH, ascii=page.ascii)) if page.charts else []
 
 
 def _kernel_groups(trace: Json, page: Page) -> list[str]:
@@ -252,7 +268,7 @@ def _kernels(rows: list[Json], page: Page) -> list[str]:
         for row in rows[: page.limit]
     ]
     titles = ("time", "share of kernel time", "calls", "mean", "kernel", launcher)
-    return _section("Kernels", titles, cells, len(rows), text=2)
+    return _section("Kernels", titles, cells, len(rows), text=2) + _chart(launches_chart, rows, page)
 
 
 def _host(rows: list[Json], page: Page) -> list[str]:
@@ -286,9 +302,8 @@ def _modules(rows: list[Json], page: Page) -> list[str]:
         ]
         for node in tree.shown
     ]
-    return _section(
-        "Modules", ("GPU total", "GPU self", "GPU backward", "host total", "calls", "module"), cells, tree.whole, text=1
-    )
+    titles = ("GPU total", "GPU self", "GPU backward", "host total", "calls", "module")
+    return _section("Modules", titles, cells, tree.whole, text=1) + _chart(modules_chart, rows, page)
 
 
 def _operators(rows: list[Json], page: Page) -> list[str]:

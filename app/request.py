@@ -34,6 +34,8 @@ class Request:
     """As typed: null where it was not, 0 for all rows."""
     output: Path | None = None
     ascii: bool = False
+    charts: bool = True
+    """Whether text and Markdown have charts."""
     cache: bool = True
     debug: bool = False
     """Show the traceback of a rule that fails; without, it abstains and says so."""

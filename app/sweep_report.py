@@ -56,21 +56,23 @@ def print_sweep(path: Path, request: Request) -> int:
     elif request.format == "csv":
         text = sweep_csv(found)
     elif request.format == "markdown":
-        text = sweep_markdown(found, limit=request.limit or None)
+        ascii = headless.is_ascii(request)
+        text = sweep_markdown(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
     else:
-        text = sweep_text(found, limit=request.limit or None, ascii=headless.is_ascii(request))
+        ascii = headless.is_ascii(request)
+        text = sweep_text(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
     headless.write(text, request)
     return DONE
 
 
-def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
+def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
     """The whole sweep as plain text of at most 80 columns; `limit` rows per list, null for all."""
-    page = Page(limit, ascii)
+    page = Page(limit, ascii, charts)
     blocks = [
         [*title(f"tracetui sweep: {Path(found['path']).name or found['path']}", page)[:-1], *_head(found, page)],
         page.paragraph(verdict(found)),
         finding_lines(found, page, whole=False),
-        _chart(found, page),
+        _chart(found, page) if page.charts else [],
     ]
     for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
         shown = cells[:limit]
@@ -86,14 +88,16 @@ def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False) ->
     return finish(lines)
 
 
-def sweep_markdown(found: Json, *, limit: int | None = None) -> str:
-    """The whole sweep as Markdown; `limit` rows per list, null for all."""
+def sweep_markdown(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
+    """The whole sweep as Markdown; `limit` rows per list, null for all; `ascii` is about the chart."""
     from tracetui.app.markdown_report import code, plain
 
-    page = Page(limit)
+    page = Page(limit, ascii, charts)
     lines = [f"# tracetui sweep: {plain(Path(found['path']).name or found['path'])}", ""]
     lines += [plain(" ".join(_head(found, page))), "", plain(verdict(found)), ""]
     lines += finding_markdown(found, page, plain, code)
+    if page.charts and (chart := _chart(found, page)):
+        lines += ["```text", *chart, "```", ""]
     for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
         rule = ["--:" if column.right else ":--" for column in columns]
         rows = [[column.title for column in columns], rule, *([plain(cell) for cell in row] for row in cells[:limit])]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.app.formats import UNKNOWN, format_bytes, format_count, format_percent
-from tracetui.app.text_table import Column
+from tracetui.app.report_charts import indented, memory_chart
+from tracetui.app.text_table import WIDTH, Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +105,8 @@ def tables(found: Json, limit: int | None) -> Iterator[tuple[str, str, list[Colu
 def memory_lines(found: Json, page: Page) -> list[str]:
     """The section as plain text."""
     lines = [line for text in sentences(found, page) for line in page.paragraph(text)]
+    if page.charts and (chart := indented(memory_chart(found, WIDTH - 2, ascii=page.ascii))):
+        lines += ["", *chart]
     for heading, base, columns, cells, whole in tables(found, page.limit):
         lines += ["", page.heading(heading, base, len(cells), whole), *page.table(columns, cells)]
     return lines

@@ -20,15 +20,16 @@ ONLY_THERE = {"ncu": ("counters",), "memory_snapshot": ("memory",)}
 """The sections of a recording without a time line that its run's main recording can't fill."""
 
 
-def report_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> str:
+def report_text(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
     """The whole report of a run.
 
     Args:
         found: what `analysis.report.report` returned, with its lists whole.
         limit: rows per list; null for all.
         ascii: write nothing outside ASCII.
+        charts: pictures of text beside the tables.
     """
-    page = Page(limit, ascii)
+    page = Page(limit, ascii, charts)
     run = found["run"]
     lines = title(f"tracetui report: {Path(run['path']).name or run['path']}", page)
     traces = run["traces"]

@@ -9,6 +9,13 @@ from tracetui.app.counter_blocks import text_block
 from tracetui.app.formats import UNKNOWN, fit, format_bytes, format_count, format_number, format_percent, short_function
 from tracetui.app.module_tree import NOT_ATTRIBUTED, merged_tree
 from tracetui.app.names import told_apart
+from tracetui.app.report_charts import (
+    indented,
+    lanes_chart,
+    launches_chart,
+    modules_chart,
+    steps_chart,
+)
 from tracetui.app.roofline_text import CHART_ROWS, chart_lines
 from tracetui.app.roofline_text import block as roofline_block
 from tracetui.app.text_findings import finding_lines
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
 
 BAR_WIDTH = 24
+CHART_WIDTH = WIDTH - 2
 EXAMPLE_WIDTH = 60
 
 
@@ -41,6 +49,8 @@ def overview(trace: Json, page: Page) -> list[str]:
     """The average step, GPU metrics and idle time."""
     found = trace["overview"]
     lines = _average_step(found, page)
+    if page.charts and (chart := indented(lanes_chart(found, CHART_WIDTH, ascii=page.ascii))):
+        lines += ["", *chart]
     if found["gpu"]:
         lines += ["", *_gpu(found, page)]
     return lines
@@ -66,7 +76,9 @@ def _average_step(found: Json, page: Page) -> list[str]:
     ]
     columns = [Column("", right=False), Column("time"), Column("share"), Column("", right=False)]
     lines += page.table(columns, cells)
-    if 1 < steps <= 8:
+    if page.charts and steps > 1:
+        lines += ["", *indented(steps_chart(found, CHART_WIDTH, ascii=page.ascii))]
+    elif 1 < steps <= 8:
         each = ", ".join(f"{row['index']}: {page.time(row['us'])}" for row in found["per_step"])
         lines += page.paragraph(f"Step {each}", indent="  ")
     return lines
@@ -123,7 +135,8 @@ def kernels(trace: Json, page: Page) -> list[str]:
         for row in shown
     ]
     title = page.heading("Kernels", "share of kernel time in scope", len(shown), len(rows))
-    return [title, *page.table(columns, cells)]
+    chart = indented(launches_chart(rows, CHART_WIDTH, ascii=page.ascii)) if page.charts else []
+    return [title, *page.table(columns, cells), *(["", *chart] if chart else [])]
 
 
 def _kernel_groups(trace: Json, page: Page) -> list[str]:
@@ -210,6 +223,8 @@ def modules(trace: Json, page: Page) -> list[str]:
         lines += page.paragraph(
             f"{format_percent(tree.not_attributed_percent)} of GPU time is of no module.", indent="  "
         )
+    if page.charts and (chart := indented(modules_chart(trace["modules"], CHART_WIDTH, ascii=page.ascii))):
+        lines += ["", *chart]
     return lines
 
 
@@ -318,9 +333,8 @@ def roofline(trace: Json, page: Page) -> list[str]:
     """How near each kernel comes to the GPU's roofs: the chart, then the table."""
     if not trace["roofline"]:
         return []
-    chart = chart_lines(
-        trace["roofline"][: page.limit], trace["roofline_peaks"], WIDTH - 2, CHART_ROWS, ascii=page.ascii
-    )
+    shown, peaks = trace["roofline"][: page.limit], trace["roofline_peaks"]
+    chart = chart_lines(shown, peaks, CHART_WIDTH, CHART_ROWS, ascii=page.ascii) if page.charts else []
     lines = text_block(roofline_block(trace, page), page)
     return [lines[0], *(f"  {line}".rstrip() for line in chart), *lines[1:]]
 

@@ -35,6 +35,8 @@ class Page:
     """Rows per list; null for all."""
     ascii: bool = False
     """Nothing outside ASCII."""
+    charts: bool = True
+    """Pictures of text beside the tables."""
 
     def text(self, text: str) -> str:
         """A name or sentence as it may be printed."""

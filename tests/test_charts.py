@@ -9,9 +9,12 @@ import pytest
 
 from tracetui.analysis.distribution import distribution, p95_of
 from tracetui.app.charts import icicle as icicles
+from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
+from tracetui.app.charts.steps import GROUPS, Step, share_out, step_bars, step_runs
 from tracetui.app.formats import cell_width
 from tracetui.app.icicle_tree import IcicleTree
+from tracetui.app.report_charts import levels
 
 SPREADS = {
     "normal": [round(random.Random(n).gauss(16_000, 150)) for n in range(500)],
@@ -166,3 +169,64 @@ def test_small_boxes_share_one_that_says_how_many() -> None:
     tree = IcicleTree.of(names, [0] + [1] * 8, [100.0, 70.0, *[4.0] * 7])
     rows = icicles.icicle(tree.roots, tree.children, 60, 4, ascii=True)
     assert rows[1] == "|a_0 70.0 % ------------------------------|... 7 more -----"
+
+
+@pytest.mark.parametrize("width", [44, 80, 120, 200])
+@pytest.mark.parametrize("ascii", [False, True])
+def test_lanes_keep_their_width_and_say_their_share(width: int, ascii: bool) -> None:
+    lanes = [GanttLane("a thread with a long name", [0.0] * 30 + [1.0] * 90), GanttLane("stream 7", [0.5, 0.001, 0.0])]
+    rows = gantt(lanes, width, 12_345_678, ascii=ascii)
+    assert len(rows) == 3
+    assert {cell_width(row) for row in rows[:2]} == {width}
+    assert cell_width(rows[2]) <= width
+    assert rows[0].endswith(" 75.0 %")
+    assert rows[1].endswith(" 16.7 %")
+    side = "|" if ascii else "│"
+    cells = rows[0].split(side)[1]
+    full, nothing = ("#", "_") if ascii else ("█", "·")
+    assert abs(cells.count(full) - 0.75 * len(cells)) <= 1
+    assert abs(cells.count(nothing) - 0.25 * len(cells)) <= 1
+    # what is nearly nothing is not nothing
+    assert nothing not in rows[1].split(side)[1][: 2 * len(cells) // 3]
+    assert not ascii or "".join(rows).isascii()
+    assert gantt(lanes, 43, 12_345_678) == gantt([], width, 1) == gantt(lanes, width, 0) == []
+
+
+@pytest.mark.parametrize("cells", [1, 7, 30, 31, 64, 200])
+def test_shares_in_other_parts_sum_up_to_the_same(cells: int) -> None:
+    busy = [random.Random(n).random() for n in range(30)]
+    found = resampled(busy, cells)
+    assert len(found) == cells
+    assert sum(found) / cells == pytest.approx(sum(busy) / 30)
+    assert all(0 <= share <= 1 + 1e-9 for share in found)
+
+
+def test_a_step_s_bar_is_shared_out_to_its_parts() -> None:
+    steps = [Step("1", 100.0, [40, 0, 10, 25, 25]), Step("2", 50.0, [50, 0, 0, 0, 0])]
+    room = 80 - 8 - 10 - 2
+    first, second = step_runs(steps, 80)
+    assert [len(run.text) for run in first[1:-1]] == [24, 6, 15, 15]
+    assert [len(run.text) for run in second[1:-1]] == [30]
+    assert [run.style for run in first[1:-1]] == ["gpu", "loader", "runtime", "cpu"]
+    assert sum(len(run.text) for run in first) == sum(len(run.text) for run in second) == 80 - 2
+    assert room == 60
+    rows = step_bars(steps, 80, ascii=True)
+    assert rows[0].split("  ") == [*[""] * 4, "# GPU work", "% data loader", "+ runtime", ". CPU, other"]
+    assert "".join(rows).isascii()
+    assert step_bars([], 80) == step_bars(steps, 39) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cells_of_parts_add_up(seed: int) -> None:
+    pick = random.Random(seed)
+    parts = [pick.random() * pick.choice([0, 1, 100]) for _ in GROUPS]
+    cells = share_out(parts, sum(parts) or 1, 61)
+    assert sum(cells) == (61 if sum(parts) else 0)
+    assert all(abs(cell - part / (sum(parts) or 1) * 61) <= 1 for cell, part in zip(cells, parts, strict=True))
+
+
+def test_a_curve_keeps_its_peaks_and_its_level_between_them() -> None:
+    assert levels([0.0, 1.0, 1.5, 9.0], [5, 9, 2, 4], 10) == [5, 9, 2, 2, 2, 2, 2, 2, 2, 4]
+    assert levels([None, None, None], [1, 2, 3], 3) == [1, 2, 3]
+    assert levels([0.0, 4.0], [None, 7], 4) == [None, None, None, 7]
+    assert levels([3.0], [7], 2) == [7, 7]

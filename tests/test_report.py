@@ -159,6 +159,22 @@ TRACE: dict[str, Any] = {
         ],
         "idle": {**IDLE, "idle_us": MAYBE_REAL, "per_device": [{"device": WHOLE, "idle_us": REAL, **IDLE}]},
         "overlap_percent": MAYBE_REAL,
+        "lanes": {
+            "step": MAYBE_WHOLE,
+            "us": MAYBE_REAL,
+            "lanes": [
+                {
+                    "kind": TEXT,
+                    "device": MAYBE_WHOLE,
+                    "stream": MAYBE_WHOLE,
+                    "process": MAYBE_WHOLE,
+                    "thread": MAYBE_WHOLE,
+                    "name": MAYBE_TEXT,
+                    "busy_percent": REAL,
+                    "cells": [REAL],
+                }
+            ],
+        },
         "waits_for": {"what": TEXT, "sentence": TEXT},
     },
     "kernels": [
@@ -181,6 +197,8 @@ TRACE: dict[str, Any] = {
             "range": MAYBE_TEXT,
             "modules": [{"path": TEXT, "calls": WHOLE, "us": REAL}],
             "operators": [{"name": TEXT, "calls": WHOLE, "us": REAL}],
+            "p95_us": MAYBE_REAL,
+            "distribution": (dict, NONE),
             "counters": dict,
         }
     ],
@@ -496,6 +514,22 @@ def test_categories_sum_to_the_step(opened: Callable[[str], Run], name: str) -> 
     assert sum(cost["us"] for cost in found["categories"].values()) == pytest.approx(found["average_step_us"])
     for step in found["per_step"]:
         assert sum(round(cost["us"] * 1000) for cost in step["categories"].values()) == round(step["us"] * 1000)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_distribution_counts_every_launch(opened: Callable[[str], Run], name: str) -> None:
+    for trace in report(opened(name), sections=["kernels", "overview"])["run"]["traces"]:
+        for row in trace["kernels"]:
+            spread = row["distribution"]
+            assert (spread is None) == (row["min_us"] == row["max_us"]), row["name"]
+            if spread is not None:
+                assert sum(spread["counts"]) == row["calls"]
+                assert len(spread["edges_us"]) == len(spread["counts"]) + 1
+                assert spread["edges_us"][0] <= row["min_us"] <= row["p95_us"] <= row["max_us"] < spread["edges_us"][-1]
+        for lane in (trace["overview"] or {"lanes": {"lanes": []}})["lanes"]["lanes"]:
+            assert len(lane["cells"]) == 120
+            assert sum(lane["cells"]) / 120 == pytest.approx(lane["busy_percent"], abs=0.01)
+            assert 0 < lane["busy_percent"] <= 100
 
 
 def test_the_numbers_are_those_of_the_analysis(opened: Callable[[str], Run], recording: Callable[[str], Trace]) -> None:

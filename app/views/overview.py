@@ -13,16 +13,22 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memory import memory
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
+from tracetui.analysis.step_lanes import step_lanes, typical_step
 from tracetui.app import commands
 from tracetui.app.session_facts import session_findings
 from tracetui.app.views.base import View
 from tracetui.app.views.host import ranked
 from tracetui.app.views.measured import conventions
-from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
+from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
+    from tracetui.analysis.overview import Overview
+    from tracetui.parsers import Trace
+
+PARTS = 240
+"""Of the step that is shown as lanes: as many as a wide terminal has cells."""
 
 WITHOUT_TIMELINE = {
     "ncu": (
@@ -40,6 +46,15 @@ WITHOUT_TIMELINE = {
     ),
 }
 """What stands in place of the page, by the kind of the recording."""
+
+
+def step_picture(found: Overview, trace: Trace) -> StepPicture | None:
+    """The most typical step as lanes."""
+    if not found.per_step.height:
+        return None
+    row = found.per_step.row(typical_step(found.per_step), named=True)
+    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"], PARTS)
+    return StepPicture(row["index"] if found.steps else None, row["duration_ns"], lanes)
 
 
 class OverviewScroll(VerticalScroll, can_focus=True):
@@ -93,6 +108,7 @@ class OverviewView(View):
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
             host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
+            lanes=session.cached("step_lanes", lambda: step_picture(first.overview, selection.trace)),
             whole=True,
         )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 from rich.text import Text
 
 from tracetui.app import formats
+from tracetui.app.charts.gantt import GanttLane, gantt_runs
+from tracetui.app.charts.steps import GROUPS, Step, legend, step_runs
+from tracetui.app.widgets.timeline_lanes import lane_title
 from tracetui.app.words import CATEGORY_LABELS, SEVERITY_SIGNS
 
 if TYPE_CHECKING:
@@ -18,21 +21,26 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.finding import Finding
     from tracetui.analysis.overview import Overview
+    from tracetui.analysis.step_lanes import BusyLane
     from tracetui.parsers import Note
-
-GROUPS = (
-    ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),
-    ("communication", "▓", "=", ("communication",), "communication"),
-    ("data loader", "▒", "%", ("dataloader",), "loader"),
-    ("runtime", "░", "+", ("runtime",), "runtime"),
-    ("CPU, other", "·", ".", ("cpu_exec", "other"), "cpu"),
-)
-"""What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
+WIDE = 100
+"""Columns from which a step is shown as lanes."""
 SIDE_BY_SIDE = 76
 """Columns from which the step and the GPU stand beside each other."""
+
+
+@dataclass(frozen=True)
+class StepPicture:
+    """One step as lanes."""
+
+    step: int | None
+    """Its index; null where the whole file stands for one."""
+    lasting: int
+    """ns."""
+    lanes: list[BusyLane]
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class OverviewData:
     """Whether the rules could not be asked."""
     ranks: pl.DataFrame | None = None
     """`analysis.rank_table`; null for one rank."""
+    lanes: StepPicture | None = None
+    """A typical step; null while it is not known."""
     whole: bool = False
     """Whether the tables have been computed."""
 
@@ -138,6 +148,10 @@ def overview_text(
         steps = _steps(writer, data.overview, room - 2)
         sections.insert(sections.index(step) + 1, steps)
         used += len(steps)
+    lanes = _lanes(writer, data)
+    if lanes and height - used - len(sections) > len(lanes):
+        sections.insert(sections.index(step) + 1 + (data.overview.per_step.height > 1 and room >= 4), lanes)
+        used += len(lanes)
     spare = height - used
     lines: list[Text] = []
     for number, section in enumerate(sections):
@@ -330,37 +344,55 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
 def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:
     """A stacked bar for each step, all on one scale."""
     frame = overview.per_step
-    legend = writer.head("Steps")
-    for title, sign, ascii_sign, categories, key in GROUPS:
-        if sum(int(frame[f"{c}_ns"].sum()) for c in categories):
-            legend.append("  ")
-            legend.append(ascii_sign if writer.ascii else sign, writer.style(key))
-            legend.append(f" {title}")
-    lines = [legend]
-    longest = max(_ns(frame["duration_ns"].max()), 1)
-    width = max(writer.width - 24, 10)
     shown = frame.head(most - 1) if frame.height > most else frame
-    for row in shown.iter_rows(named=True):
-        line = Text(f"  {row['index']!s:>5} ")
+
+    def step(row: dict[str, Any]) -> Step:
         parts = [sum(row[f"{c}_ns"] for c in categories) for _, _, _, categories, _ in GROUPS]
-        for (_, sign, ascii_sign, _, key), cells in zip(GROUPS, _share_out(parts, longest, width), strict=True):
-            line.append((ascii_sign if writer.ascii else sign) * cells, writer.style(key))
-        line.pad_right(max(width + 8 - line.cell_len, 0))
-        line.append(f"{writer.time(row['duration_ns']):>10}")
-        lines.append(line)
+        return Step(str(row["index"]), row["duration_ns"], parts)
+
+    every = [step(row) for row in frame.iter_rows(named=True)]
+    title = writer.head("Steps")
+    for sign, key, meaning in legend(every, ascii=writer.ascii):
+        title.append("  ")
+        title.append(sign, writer.style(key))
+        title.append(f" {meaning}")
+    lines = [title]
+    longest = _ns(frame["duration_ns"].max())
+    lines += _styled(writer, step_runs(every[: shown.height], writer.width, longest=longest, ascii=writer.ascii))
     if shown.height < frame.height:
         lines.append(Text(f"  and {frame.height - shown.height} more steps", writer.style("muted")))
     return lines
 
 
-def _share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
-    """Cells for each part; largest remainders first, so that they add up to their sum's share."""
-    ideal = [part / whole * width for part in parts]
-    cells = [int(value) for value in ideal]
-    missing = round(sum(ideal)) - sum(cells)
-    for place in sorted(range(len(parts)), key=lambda i: cells[i] - ideal[i])[:missing]:
-        cells[place] += 1
-    return cells
+def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
+    """One step as lanes, where there is width for them."""
+    if data.lanes is None or not data.lanes.lanes or writer.width < WIDE:
+        return []
+    picture = data.lanes
+    lanes = [
+        GanttLane(
+            formats.printable(lane_title(one.lane, short=True), ascii=writer.ascii),
+            one.busy,
+            {"calls": "runtime", "copies": "loader"}.get(one.lane.kind, "gpu"),
+        )
+        for one in picture.lanes
+    ]
+    what = f"Step {picture.step}" if picture.step is not None else "The whole file"
+    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}", "how busy each lane is; T has the events")]
+    width = writer.width - 2
+    for line in _styled(writer, gantt_runs(lanes, width, picture.lasting, ascii=writer.ascii)):
+        lines.append(Text("  ").append_text(line))
+    return lines
+
+
+def _styled(writer: _Writer, lines: Sequence[Sequence[tuple[str, str]]]) -> list[Text]:
+    found = []
+    for line in lines:
+        text = Text()
+        for part, style in line:
+            text.append(part, writer.style(style))
+        found.append(text)
+    return found
 
 
 def _ns(value: object) -> int:

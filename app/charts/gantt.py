@@ -1,0 +1,85 @@
+"""A stretch of time as lanes: how full each of its cells is, above an axis of times."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.app import formats
+from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, ruler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST_WIDTH = 44
+LABEL, SHARE = 18, 8
+"""Columns before the lanes, and after."""
+
+
+class GanttLane(NamedTuple):
+    """One lane."""
+
+    label: str
+    """Has passed `formats.printable`."""
+    busy: Sequence[float]
+    """Share of each of some equal parts in which something runs, 0 to 1."""
+    style: str = ""
+    """Of its cells, where there are colours."""
+
+
+class Run(NamedTuple):
+    """Some cells of one style."""
+
+    text: str
+    style: str
+
+
+def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[list[Run]]:
+    """Lines of at most `width` columns: a lane each with its share, then the axis; none where there is no room.
+
+    Args:
+        lanes: from above.
+        width: columns of the whole chart.
+        lasting: ns of the whole stretch; its begin counts as 0.
+        ascii: no characters outside ASCII.
+    """
+    room = width - LABEL - SHARE - 2
+    if width < LEAST_WIDTH or not lanes or lasting <= 0:
+        return []
+    side, nothing = ("|", "_") if ascii else ("│", "·")
+    lines = []
+    for lane in lanes:
+        busy = resampled(lane.busy, room)
+        cells = "".join(_cell(share, nothing, ascii=ascii) for share in busy)
+        label = formats.pad(formats.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
+        share = formats.format_percent(100 * sum(lane.busy) / len(lane.busy))
+        lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{share:>{SHARE}}", "")])
+    lines.append([Run(" " * LABEL + " " + ruler(0, lasting, room, ascii=ascii).rstrip(), "")])
+    return lines
+
+
+def gantt(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[str]:
+    """The same as rows of text."""
+    return ["".join(run.text for run in line) for line in gantt_runs(lanes, width, lasting, ascii=ascii)]
+
+
+def resampled(busy: Sequence[float], cells: int) -> list[float]:
+    """The shares of as many other equal parts, with the same sum of time."""
+    size = len(busy) / cells
+    found = []
+    for cell in range(cells):
+        begin, end = cell * size, (cell + 1) * size
+        total, at = 0.0, begin
+        while at < end - 1e-9:
+            part = min(int(at + 1e-9), len(busy) - 1)
+            until = min(part + 1.0, end)
+            total += busy[part] * (until - at)
+            at = until
+        found.append(total / size)
+    return found
+
+
+def _cell(share: float, nothing: str, *, ascii: bool) -> str:
+    if share <= 0:
+        return nothing
+    return (ASCII_EIGHTHS if ascii else EIGHTHS)[min(math.ceil(share * 8 - 1e-9), 8) or 1]

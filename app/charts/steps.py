@@ -1,0 +1,93 @@
+"""A stacked bar for each step, all on one scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.app import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUPS = (
+    ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),
+    ("communication", "▓", "=", ("communication",), "communication"),
+    ("data loader", "▒", "%", ("dataloader",), "loader"),
+    ("runtime", "░", "+", ("runtime",), "runtime"),
+    ("CPU, other", "·", ".", ("cpu_exec", "other"), "cpu"),
+)
+"""What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
+LEAST_WIDTH = 40
+_LABEL, _TIME = 8, 10
+
+
+class Step(NamedTuple):
+    """One step."""
+
+    label: str
+    lasting: float
+    """ns."""
+    parts: Sequence[float]
+    """ns of each of `GROUPS`."""
+
+
+class Run(NamedTuple):
+    """Some cells of one style."""
+
+    text: str
+    style: str
+
+
+def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str, str]]:
+    """(sign, style, meaning) of the groups that any step has."""
+    return [
+        (ascii_sign if ascii else sign, style, title)
+        for number, (title, sign, ascii_sign, _, style) in enumerate(GROUPS)
+        if any(step.parts[number] for step in steps)
+    ]
+
+
+def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii: bool = False) -> list[list[Run]]:
+    """A line per step, `width` columns or less: its label, its bar, how long it lasts.
+
+    Args:
+        steps: in order.
+        width: columns of a line.
+        longest: ns that fill a bar; that of the longest step if longer.
+        ascii: no characters outside ASCII.
+    """
+    longest = max(longest, *(step.lasting for step in steps), 1.0) if steps else 1.0
+    room = max(width - _LABEL - _TIME - 2, 10)
+    lines = []
+    for step in steps:
+        bar = [
+            Run((ascii_sign if ascii else sign) * cells, style)
+            for (_, sign, ascii_sign, _, style), cells in zip(GROUPS, share_out(step.parts, longest, room), strict=True)
+            if cells
+        ]
+        space = room - sum(len(run.text) for run in bar)
+        time = formats.format_ns(step.lasting, ascii=ascii)
+        lines.append([Run(f"{step.label:>{_LABEL - 1}} ", ""), *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
+    return lines
+
+
+def step_bars(steps: Sequence[Step], width: int, *, ascii: bool = False) -> list[str]:
+    """The legend, then the steps, as rows of text; none where there is no room."""
+    if width < LEAST_WIDTH or not steps:
+        return []
+    signs = "  ".join(f"{sign} {title}" for sign, _, title in legend(steps, ascii=ascii))
+    lines = step_runs(steps, width, ascii=ascii)
+    return [
+        formats.fit(" " * _LABEL + signs, width, ascii=ascii),
+        *("".join(run.text for run in line) for line in lines),
+    ]
+
+
+def share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
+    """Cells for each part; largest remainders first, so that they add up to their sum's share."""
+    ideal = [part / whole * width for part in parts]
+    cells = [int(value) for value in ideal]
+    missing = round(sum(ideal)) - sum(cells)
+    for place in sorted(range(len(parts)), key=lambda i: cells[i] - ideal[i])[:missing]:
+        cells[place] += 1
+    return cells
