@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernel_pairs import pairs
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.operators import operators
@@ -92,17 +93,48 @@ def diff(a: Selection, b: Selection) -> Diff:
     """
     a, b = in_steps(a), in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
-    kernels = _paired(_kernels(a), _kernels(b))
-    short = pl.Series("short_name", [kernel_names.short_name(name) for name in kernels["name"]], pl.String)
     return Diff(
         step=_step(a, b),
-        kernels=kernels.insert_column(1, short),
+        kernels=_kernels_of(a, b, kernel_rows(a), kernel_rows(b)),
         operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
         waterfall=_waterfall(a, b),
         steps=(a.step_count, b.step_count),
         split=_split(a, b),
     )
+
+
+def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFrame:
+    """The kernels of a row of a `Diff`, as in `Diff.kernels`.
+
+    Args:
+        a: the base.
+        b: what is compared with it.
+        of: ``modules``: launched in the module of this path or those inside, or for their backward pass. ``operators``:
+            launched by the operator itself. ``categories``: of this kind of work.
+        name: path, operator or category; the same in both runs.
+    """
+    a, b = in_steps(a), in_steps(b)
+    ours, theirs = (sel_rows.filter(_belongs(sel, sel_rows, of, name)) for sel, sel_rows in
+                    ((sel, kernel_rows(sel)) for sel in (a, b)))  # fmt: skip
+    return _kernels_of(a, b, ours, theirs)
+
+
+def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Series:
+    """Which kernel rows are of a module, an operator or a category."""
+    if of == "categories":
+        return labels(sel, rows, "category") == name
+    if of == "operators":
+        return operator_names(sel, rows).cast(pl.String).fill_null(NOT_ATTRIBUTED) == name
+    path = labels(sel, rows, "module")
+    return (path == name) | path.str.starts_with(f"{name}/")
+
+
+def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+    """Kernel rows of both runs by kernel, with short names."""
+    table = _paired(_kernels(a, ours), _kernels(b, theirs))
+    short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
+    return table.insert_column(1, short)
 
 
 def _step(a: Selection, b: Selection) -> StepDifference:
@@ -136,14 +168,10 @@ def _split(a: Selection, b: Selection) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _kernels(sel: Selection) -> pl.DataFrame:
-    """Calls and time per step of each kernel, and the variance of its mean over the steps."""
+def _kernels(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Calls and time per step of each kernel among the rows, and the variance of its mean over the steps."""
     steps = sel.step_count
-    per_step = (
-        kernel_rows(sel)
-        .group_by(pl.col("name").cast(pl.String), "step")
-        .agg(calls=pl.len(), ns=pl.col("duration").sum())
-    )
+    per_step = rows.group_by(pl.col("name").cast(pl.String), "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
     return per_step.group_by("name").agg(
         calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.diff import NOISE_FACTOR, diff
+from tracetui.analysis.diff import NOISE_FACTOR, diff, kernels_inside
+from tracetui.analysis.kernel_pairs import pairs
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.step_split import PARTS
 from tracetui.parsers import Source, Trace, TraceInfo
@@ -178,3 +179,29 @@ def test_operators_and_modules_are_the_same_within_the_noise_of_the_steps(record
     other = replace(trace, device=trace.device.with_columns(slower.alias("duration")))
     within = diff(select(trace), select(other))
     assert set(within.modules["status"]) == {"same"}
+
+
+@pytest.mark.parametrize("of", ["modules", "operators", "categories"])
+def test_the_kernels_of_rows_add_up_to_the_kernels_of_all(recording: Recording, of: str) -> None:
+    a, b = select(recording(FP32)), select(recording(FP16))
+    whole = diff(a, b)
+    if of == "modules":
+        names = [name for name in whole.modules["name"].to_list() if "/" not in name]
+    elif of == "operators":
+        names = whole.operators["name"].to_list()
+    else:
+        names = [name for name in whole.waterfall["category"].to_list() if name not in ("memcpy", "memset")]
+    found = pl.concat(kernels_inside(a, b, of, name) for name in names)
+    for column in ("a_ns", "b_ns", "a_calls", "b_calls"):
+        assert found[column].sum() == pytest.approx(whole.kernels[column].sum())
+
+
+def test_element_sizes_and_vector_widths_follow_from_the_type() -> None:
+    flip = "void at::native::index_elementwise_kernel<128, 4, at::native::OpaqueType<{}> >(long)"
+    add = "void at::native::vectorized_elementwise_kernel<{}, at::native::CUDAFunctor_add<{}>, char*>(int)"
+    unlike = "void at::native::elementwise_kernel<{}, 4, at::native::CUDAFunctor_mul<float> >(int)"
+    a = [flip.format(4), add.format(4, "float"), unlike.format(128)]
+    b = [flip.format(2), add.format(8, "c10::Half"), unlike.format(64)]
+    found = pairs(a, b)
+    assert {name: how for name, (_, how) in found.items()} == {b[0]: "types", b[1]: "types"}
+    assert (found[b[0]][0], found[b[1]][0]) == (a[0], a[1])

@@ -212,3 +212,28 @@ async def test_names_are_short_or_full_where_the_file_has_them_as_written():
         assert "Full names" in footer(app)
         await press(pilot, "n")
         assert "Short names" in footer(app)
+
+
+async def test_enter_in_the_diff_compares_the_kernels_inside():
+    async with opened(FP32, FP16) as (app, pilot):
+        assert "added, " in screen_text(app)
+        for presses, name in ((["v"], "Operators"), (["v"], "Modules"), (["v"], "Waterfall")):
+            await press(pilot, *presses)
+            row = app.view.table.current
+            await press(pilot, "enter")
+            assert title(app).startswith(f" {name} › ")
+            frame = app.view.table.frame
+            assert frame["delta_ns"].sum() == pytest.approx(row["delta_ns"], abs=2000)  # less copies, if any
+            assert frame["name"].is_unique().all()
+            await press(pilot, "escape")
+        await press(pilot, "v", "enter")  # a part of the step has nothing inside
+        assert title(app).startswith(" Step  ")
+
+
+async def test_what_is_added_removed_and_changed_is_counted():
+    async with opened(FP32, FP16) as (app, pilot):
+        statuses = app.view.table.frame["status"].to_list()
+        counts = ", ".join(f"{statuses.count(word)} {word}" for word in ("added", "removed", "changed", "same"))
+        assert counts in screen_text(app)
+        await press(pilot, "v")
+        assert counts not in screen_text(app)

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.comparable import comparable
-from tracetui.analysis.diff import diff
+from tracetui.analysis.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.app import commands, units
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
 from tracetui.app.names import tell_apart
-from tracetui.app.text_diff import SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
 from tracetui.app.views.counted import CountedView
+from tracetui.app.views.kernels import known_columns
 from tracetui.app.views.page import Page
 from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from textual.app import ComposeResult
 
     from tracetui.analysis.diff import Diff
     from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.selection import Selection
     from tracetui.app.session import Per
 
 COLUMNS = (
@@ -36,6 +40,9 @@ COLUMNS = (
     Column("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
     Column("a_calls", "A calls", "count", width=7, priority=3, main=True, sums=True, about="calls in A"),
     Column("b_calls", "B calls", "count", width=7, priority=3, sums=True, about="calls in B"),
+    Column(
+        "noise_ns", "Noise", "time", priority=4, about="by which steps may differ by chance; per step"
+    ),
 )
 KERNELS = (
     *COLUMNS,
@@ -71,6 +78,7 @@ class DiffView(CountedView):
     TAB = "diff"
     COMPARES = True
     _verdict: Json | None = None
+    _steps: tuple[int, int] = (1, 1)
     BINDINGS = commands.bindings("diff")
     TABLES = ("kernels", "operators", "modules", "waterfall", "step", "conditions")
 
@@ -117,13 +125,16 @@ class DiffView(CountedView):
         self.tui.refresh_lines()
         self.call_after_refresh(self.take_focus)
 
+    def _sides(self) -> tuple[Selection, Selection]:
+        # a range is marked on the clock of A: compared are the whole runs
+        whole = replace(self.session.scope, window=None)
+        return select(self.session.trace("a"), whole), select(self.session.trace("b"), whole)
+
     def root(self) -> Page:
         """One of the comparisons."""
         session = self.session
-        # a range is marked on the clock of A: compared are the whole runs
-        whole = replace(session.scope, window=None)
-        a, b = session.trace("a"), session.trace("b")
-        result = session.cached("diff", lambda: diff(select(a, whole), select(b, whole)))
+        result = session.cached("diff", lambda: diff(*self._sides()))
+        self._steps = result.steps
         kind = self.kind
         self._verdict = self._comparable()
         if kind == "step":
@@ -137,21 +148,52 @@ class DiffView(CountedView):
             )
         else:
             frame = {"kernels": result.kernels, "operators": result.operators, "modules": result.modules}[kind]
-            frame = compared(tell_apart(frame), self.per, result.steps)
-        columns = LAYOUTS.get(kind, COLUMNS)
-        per = units.WORDS[self.per] or "in all" if kind in DIVIDED else ""
+            return self._compared(kind, kind.capitalize(), frame, _step_line(result, noise=False))
         return Page(
             id=f"diff_{kind}",
             title=kind.capitalize(),
-            unit=per or ("per step" if kind == "waterfall" else ""),
+            unit="per step" if kind == "waterfall" else "",
             frame=frame,
-            columns=tuple(_told(column, self.per) for column in columns) if per else columns,
-            saved_as=f"diff_{kind}_{'total' if self.per == 'total' else f'per_{self.per}'}" if per else "",
+            columns=LAYOUTS[kind],
+            inside="kernels" if kind == "waterfall" else "",
             noun={"waterfall": "categories", "step": "parts", "conditions": "differences"}.get(kind, kind),
             note=_step_line(result, noise=kind == "step"),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
             key={"waterfall": "category", "step": "what", "conditions": "field"}.get(kind, "name"),
         )
+
+    def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str) -> Page:
+        """Rows of both runs side by side; inside a module, an operator or a category, its kernels."""
+        per = self.per
+        return Page(
+            id=f"diff_{kind}",
+            title=title,
+            unit=units.WORDS[per] or "in all",
+            frame=compared(tell_apart(frame), per, self._steps),
+            columns=known_columns(tuple(_told(column, per) for column in LAYOUTS.get(kind, COLUMNS)), frame),
+            saved_as=f"diff_{kind}_{'total' if per == 'total' else f'per_{per}'}",
+            noun=kind,
+            note=note,
+            empty=_nothing_in_both(kind, self.session.trace("a").info.kind),
+            inside="" if kind == "kernels" else "kernels",
+            key="name",
+        )
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """The kernels of a module, an operator or a category, compared."""
+        of = {"diff_modules": "modules", "diff_operators": "operators", "diff_waterfall": "categories"}.get(page.id)
+        if of is None:
+            return None
+        name = str(row["category" if of == "categories" else "name"])
+
+        def work() -> Page:
+            frame = kernels_inside(*self._sides(), of, name)
+            title = name.rpartition("/")[2] if of == "modules" else name
+            note = f"{format_ns(frame['a_ns'].sum())} → {format_ns(frame['b_ns'].sum())} per step"
+            page = self._compared("kernels", title, frame, note if frame.height else "")
+            return replace(page, empty=f"No kernels of {printable(name)} in either run: Esc goes back.")
+
+        return work
 
     def _comparable(self) -> Json:
         session = self.session
@@ -164,6 +206,8 @@ class DiffView(CountedView):
     def _show_page(self) -> None:
         super()._show_page()
         text = _said(self._verdict) if self._verdict is not None else ""
+        if self.state is not None and "status" in self.state.page.frame.columns:
+            text += f" · {_counted(self.state.page.frame)}"
         self.query_one("#verdict", Static).update(self.tui.own(printable(f" {text}")))
 
     def footer_labels(self) -> dict[str, str]:
@@ -173,6 +217,12 @@ class DiffView(CountedView):
             return {**labels, "run.open": "choose a run", "table.next": "", "diff.swap": ""}
         labels["run.open"] = ""
         return labels
+
+
+def _counted(frame: pl.DataFrame) -> str:
+    """``8 added, 9 removed, 9 changed, 4 same``: each by itself."""
+    statuses = frame["status"].to_list()
+    return ", ".join(f"{statuses.count(word):,} {word}" for word in SIGNS)
 
 
 def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
@@ -254,7 +304,7 @@ def _step_line(result: Diff, *, noise: bool) -> str:
     if step.median_delta_percent is None:
         return f"step  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
     # as wide as 80 columns allow beside the longest title
-    line = f"median step {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
+    line = f"median {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
     line += f", {format_percent(step.median_delta_percent, signed=True)}"
     if step.beyond_noise is None:
         return line
