@@ -139,7 +139,7 @@ def no_such_run(wanted: str, runs: Iterable[tuple[str, str]], place: str) -> str
     """The line that says which runs there are."""
     folded = wanted.casefold()
     listed = list(runs)
-    alike = [(letter, name) for letter, name in listed if folded in name.casefold()]
+    alike = [run for run in listed if folded in run[1].casefold()] if len(wanted) >= LEAST_PART else []
     listed = alike if len(alike) > 1 else listed
     shown = ", ".join(f"{letter} {name}" for letter, name in listed[:LISTED])
     rest = f", and {len(listed) - LISTED} more" if len(listed) > LISTED else ""

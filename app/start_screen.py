@@ -140,8 +140,7 @@ class StartScreen(ModalScreen["Path | None"]):
         event.stop()
         entry = self._entries[event.option_index]
         if entry.path is not None and not entry.path.exists():
-            foot = f" No longer there: {printable(str(entry.path), ascii=self._ascii)}"
-            self.query_one("#reader-foot", Static).update(foot)
+            self._remark("No longer there: ", entry.path)
         else:
             self.dismiss(entry.path)
 
@@ -155,8 +154,12 @@ class StartScreen(ModalScreen["Path | None"]):
         if path.exists():
             self.dismiss(path)
         else:
-            foot = f" No such file or folder: {printable(str(path), ascii=self._ascii)}"
-            self.query_one("#reader-foot", Static).update(foot)
+            self._remark("No such file or folder: ", path)
+
+    def _remark(self, words: str, path: Path) -> None:
+        room = max(self.size.width - len(words) - 2, 8)
+        shown = fit(printable(str(path), ascii=self._ascii), room, ascii=self._ascii, keep_end=True)
+        self.query_one("#reader-foot", Static).update(f" {words}{shown}")
 
     def action_type(self) -> None:
         """Goes to the line for a path."""
