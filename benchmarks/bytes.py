@@ -180,6 +180,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in ("NO_COLOR", "SSH_CONNECTION", "TRACETUI_DRIVER", "TMUX"):
         os.environ.pop(name, None)
+    os.environ["TRACETUI_NO_STATE"] = "1"
     for size in options.sizes:
         for color in options.colors:
             for rate in options.rates:
