@@ -110,14 +110,15 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
 
     Seen in the order of launches on a stream: a GEMM, then nothing but elementwise work and copies around a softmax (no
     log-softmax: that is a loss), then a GEMM. The matrix of scores goes through memory at every one of these kernels; a
-    fused kernel keeps it on the chip. At stake are the kernels between the GEMMs, forward and backward.
+    fused kernel keeps it on the chip. At stake is all that the fused kernel stands in for: kernels and copies between
+    the GEMMs, forward and backward, these GEMMs, and the copies by which their `aten::matmul` lays operands out anew.
     """
     found = kernel_sorts.attention(facts)
     if found.chains < limits.chains:
         return None
     spent, share = kernel_sorts.spent(facts, found.between)
     gemms, of_gemms = kernel_sorts.spent(facts, found.gemms)
-    bound = _without(facts, found.between)
+    bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
     return Finding(
         "F6",
         gain.severity(bound.ceiling_percent),
@@ -133,7 +134,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
             ),
             Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
         ),
-        f"{kernel_sorts.worked_out(facts, found.between)}; without what stands between the GEMMs: {bound.why}",
+        f"{kernel_sorts.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
         f"{words.things(limits.chains, 'chain')} or more",
         _attention_advice(facts, found),
         impact_ns=bound.ns,

@@ -15,6 +15,7 @@ from tracetui.analysis.findings import words
 from tracetui.analysis.findings.finding import Query
 from tracetui.analysis.run_join import conventions_of
 from tracetui.parsers import kernel_names
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.facts import Facts
@@ -151,6 +152,9 @@ class Attention:
     """The launches between the GEMMs, forward and backward."""
     gemms: Bools
     """The GEMMs of the forward chains."""
+    replaced: Ints
+    """Device rows of all that a fused kernel stands in for: what is between the GEMMs, copies by the copy engines too,
+    these, and what their `aten::matmul` copies first."""
 
 
 def attention(facts: Facts) -> Attention:
@@ -158,28 +162,59 @@ def attention(facts: Facts) -> Attention:
     launched = facts.launches
     of_name = categories(launched)
     nothing = np.zeros(of_name.len(), np.bool_)
+    none = Attention(0, nothing, nothing, np.empty(0, np.int64))
     if not (of_name == "softmax").any():
-        return Attention(0, nothing, nothing)
-    category = of_name.to_numpy()
+        return none
+    category, begins = of_name.to_numpy(), launched["start"].to_numpy()
     operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
     log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
     log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
     back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
-    between, gemms = nothing.copy(), nothing.copy()
+    between, gemms, ends = nothing.copy(), nothing.copy(), nothing.copy()
     chains = 0
     lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
+    copied: list[Ints] = []
     for rows in lanes:
         on = rows.to_numpy()
         here = category[on]
+        spans: list[tuple[int, int]] = []
         for at in np.flatnonzero((here == "softmax") & ~log[on]).tolist():
             first, last = _to_gemm(here, at, -1), _to_gemm(here, at, 1)
             if first is None or last is None:
                 continue
             between[on[first + 1 : last]] = True
+            ends[on[[first, last]]] = True
+            spans.append((int(begins[on[first]]), int(begins[on[last]])))
             if not back[on[at]]:
                 chains += 1
                 gemms[on[[first, last]]] = True
-    return Attention(chains, between if chains else nothing, gemms)
+        copied.append(_copies_within(facts, launched.select("device", "stream").row(int(on[0])), spans))
+    if not chains:
+        return none
+    mask = between | ends | _of_the_same_product(facts, ends)
+    return Attention(chains, between, gemms, np.concatenate((row_ids(launched["row"])[mask], *copied)))
+
+
+def _copies_within(facts: Facts, lane: tuple[int | None, int | None], spans: list[tuple[int, int]]) -> Ints:
+    """Rows of the copies that begin on a GPU's stream within one of these stretches of time."""
+    device, stream = lane
+    on_lane = pl.col("device").eq_missing(device) & pl.col("stream").eq_missing(stream) & (pl.col("kind") == "memcpy")
+    copies = facts.of_steps.device.filter(on_lane & pl.col("start").is_not_null())
+    begun = copies["start"].to_numpy()
+    inside = np.zeros(begun.size, np.bool_)
+    for start, end in spans:
+        inside |= (begun > start) & (begun < end)
+    return row_ids(copies["row"])[inside]
+
+
+def _of_the_same_product(facts: Facts, products: Bools) -> Bools:
+    """The launches of the `aten::matmul` calls that launched these: matmul lays its operands out anew before it."""
+    host = facts.trace.host
+    calls = names.matching(host["name"], "aten::matmul".__eq__)
+    around = nearest(row_ids(host["parent"]), calls, row_ids(facts.launches["operator"]))
+    chosen = np.unique(around[products & (around >= 0)])
+    found: Bools = np.isin(around, chosen)
+    return found
 
 
 def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, step: int) -> int | None:
