@@ -155,7 +155,10 @@ async def test_files_and_copies_say_what_the_numbers_are_of(tmp_path, monkeypatc
 
 async def test_launches_have_nothing_to_divide():
     async with opened(FP32, tab="kernels") as (app, pilot):
-        await press(pilot, "enter", "u")
+        await press(pilot, "enter")
+        assert "b group" not in footer(app)
+        assert "per step" not in footer(app)
+        await press(pilot, "u")
         assert "There are no totals in this table that could be divided" in footer(app)
         assert app.session.per == "total"
 
@@ -233,7 +236,10 @@ async def test_enter_in_the_diff_compares_the_kernels_inside():
 async def test_what_is_added_removed_and_changed_is_counted():
     async with opened(FP32, FP16) as (app, pilot):
         statuses = app.view.table.frame["status"].to_list()
-        counts = ", ".join(f"{statuses.count(word)} {word}" for word in ("added", "removed", "changed", "same"))
-        assert counts in screen_text(app)
-        await press(pilot, "v")
-        assert counts not in screen_text(app)
+        counted = [statuses.count(word) for word in ("added", "removed", "changed", "same")]
+        words = "{} added, {} removed, {} changed, {} same".format(*counted)
+        assert words in screen_text(app)
+        await pilot.resize_terminal(70, 24)
+        await press(pilot, "v", *"vvvvv")
+        assert words not in screen_text(app)
+        assert "+{} -{} ~{} ={}".format(*counted) in screen_text(app)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from tracetui.app import commands, units
-from tracetui.app.views.table_view import TableView
+from tracetui.app.views.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
     from tracetui.app.session import Per, Session
@@ -149,6 +149,7 @@ class CountedView(TableView):
             self.session.grouped[self.TAB] = known[(at + step) % len(known)]
             return self.root()
 
+        self.tui.say(WAITING)
         self._compute("root", work)
 
     def go_to(self, name: str) -> None:
@@ -175,10 +176,10 @@ class CountedView(TableView):
 
     def footer_labels(self) -> dict[str, str]:
         """What the keys for groups and units lead to."""
-        labels = super().footer_labels()
+        labels = super().footer_labels() | {"table.units": "", "table.group": ""}
         state = self.state
         if state is None or self.has_class("-blank"):
-            return labels | {"table.units": "", "table.group": ""}
+            return labels
         if any(column.sums for column in state.page.columns):
             labels["table.units"] = units.WORDS[units.next_unit(self.per, has_steps=self.has_steps)] or "totals"
         if self.GROUPS and len(self._stack) == 1 and (not self.TABLES or self.kind == self.TABLES[0]):

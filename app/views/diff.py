@@ -207,7 +207,11 @@ class DiffView(CountedView):
         super()._show_page()
         text = _said(self._verdict) if self._verdict is not None else ""
         if self.state is not None and "status" in self.state.page.frame.columns:
-            text += f" · {_counted(self.state.page.frame)}"
+            counts = _counts(self.state.page.frame)
+            words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+            if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
+                words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
+            text += f" · {words}"
         self.query_one("#verdict", Static).update(self.tui.own(printable(f" {text}")))
 
     def footer_labels(self) -> dict[str, str]:
@@ -219,10 +223,10 @@ class DiffView(CountedView):
         return labels
 
 
-def _counted(frame: pl.DataFrame) -> str:
-    """``8 added, 9 removed, 9 changed, 4 same``: each by itself."""
+def _counts(frame: pl.DataFrame) -> dict[str, int]:
+    """How many rows were added, removed, changed, and are the same."""
     statuses = frame["status"].to_list()
-    return ", ".join(f"{statuses.count(word):,} {word}" for word in SIGNS)
+    return {word: statuses.count(word) for word in SIGNS}
 
 
 def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
