@@ -133,7 +133,8 @@ class Opening(Shell):
         if side is None and first and self.wanted.get("a", "") in self.loader.failures:
             side = "a"  # the run that was to be in view can't be read: this one can
         if run.warnings:
-            self.say(run.warnings[0] + (f" (and {len(run.warnings) - 1} more: N)" if len(run.warnings) > 1 else ""))
+            more = f" (and {len(run.warnings) - 1} more: {commands.key('app.notes')})" if len(run.warnings) > 1 else ""
+            self.say(run.warnings[0] + more)
         if side == "a":
             self._settle(run)
             if first and self._default_tab:

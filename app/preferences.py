@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tracetui.app.columns import Column
     from tracetui.app.session import Names, Session
 
+TABLE_PARTS = ("view", "counted", "table", "tree")
+NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
+"""Groups of commands that are about the rows in view."""
+
 
 class Preferences(App[None]):
     """The app as far as it can be set."""
@@ -138,10 +142,19 @@ class Preferences(App[None]):
 
     # --- keys that do nothing here
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether the view says why it has nothing to show."""
+        return bool(self.screen_stack[0].query(f"#view-{self.tab}.-blank"))
+
     def elsewhere(self, key: str) -> str:
-        """What a key does in other tabs, if it does nothing in this one; empty where it does something, or nowhere."""
+        """Why a key does nothing in this view; empty where it does something, or nothing anywhere."""
         meant = [command for command in commands.COMMANDS if key in command.keys.split(",") and command.where != "runs"]
-        if not meant or any(not command.tabs or self.tab in command.tabs for command in meant):
+        here = [command for command in meant if not command.tabs or self.tab in command.tabs]
+        if here:
+            rows = all(command.where in TABLE_PARTS and command.group in NEED_ROWS for command in here)
+            return "There are no rows here" if rows and here[0].id != "table.next" and self.is_blank else ""
+        if not meant:
             return ""
         tabs = [title for tab, title in commands.TITLES.items() if tab in meant[0].tabs]
         where = "in tables" if meant[0].tabs == commands.TABLES else f"in {', '.join(tabs[:4])}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tracetui.app import commands
 from tracetui.app.formats import fit, fit_all, format_bytes, printable
 from tracetui.app.words import KIND_NAMES
 
@@ -63,7 +64,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)
         if notes:
-            parts.append(f"{notes} note{'s' if notes > 1 else ''} (N)")
+            parts.append(f"{notes} note{'s' if notes > 1 else ''} ({commands.key('app.notes')})")
     return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
 
 

@@ -156,6 +156,10 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
     [
         ("overview", "slash", "/ works in tables: filter as you type"),
         ("kernels", "X", "X works in Timeline: bring hidden lanes back"),
+        ("memory", "full_stop", ""),
+        ("kernels", "full_stop", "The details are closed: d opens them"),
+        ("timeline", "less_than_sign", "The details are closed: i opens them"),
+        ("diff", "y", "There are no rows here"),
         ("timeline", "K", ""),
         ("kernels", "f9", ""),
     ],

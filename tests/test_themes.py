@@ -81,6 +81,8 @@ async def test_every_text_can_be_read(name) -> None:
             assert unreadable(app, *colors, least) == [], key
         await press(pilot, "plus", "plus", "plus", "i")
         assert unreadable(app, *colors, least) == []
+        await press(pilot, "5", "i")
+        assert unreadable(app, *colors, least) == []
         await press(pilot, "2", "d", "slash")
         assert unreadable(app, *colors, least) == []
         await press(pilot, "escape", "c")

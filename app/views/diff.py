@@ -40,9 +40,7 @@ COLUMNS = (
     Column("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
     Column("a_calls", "A calls", "count", width=7, priority=3, main=True, sums=True, about="calls in A"),
     Column("b_calls", "B calls", "count", width=7, priority=3, sums=True, about="calls in B"),
-    Column(
-        "noise_ns", "Noise", "time", priority=4, about="by which steps may differ by chance; per step"
-    ),
+    Column("noise_ns", "Noise", "time", priority=4, about="by which steps may differ by chance; per step"),
 )
 KERNELS = (
     *COLUMNS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.app import formats
+from tracetui.app import commands, formats
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.steps import GROUPS, Step, legend, step_runs
 from tracetui.app.widgets.timeline_lanes import lane_title
@@ -266,7 +266,7 @@ def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list
 
 def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
     more = data.kernel_count - TOP_KERNELS
-    rest = f", {more} more in tab 2" if more > 0 else ""
+    rest = f", {more} more in tab {commands.key('tab.kernels')}" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
     modules = frame["module"].fill_null("").head(TOP_KERNELS).to_list()
     module_width = min(max(map(len, modules)), 40 if writer.width >= 110 else 16 if writer.width >= 70 else 12)
@@ -314,10 +314,12 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     if data.unjudged:
         return [writer.head("Findings", "could not be looked for: a bug in tracetui")]
     if not findings:
-        return [writer.head("Findings", "none: tab 8 says what was looked for")]
+        return [writer.head("Findings", f"none: tab {commands.key('tab.findings')} says what was looked for")]
     more = len(findings) - TOP_FINDINGS
     remark = f"right: the most each could gain of the {'step' if data.overview.steps else 'recorded time'}"
-    lines = [writer.head("Findings", f"{remark}; {more} more in tab 8" if more > 0 else f"{remark}; tab 8 says why")]
+    tab = commands.key("tab.findings")
+    rest = f"{more} more in tab {tab}" if more > 0 else f"tab {tab} says why"
+    lines = [writer.head("Findings", f"{remark}; {rest}")]
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
         line.append(f"{finding.id:<4}", writer.style("muted"))
@@ -403,7 +405,7 @@ def _notes(writer: _Writer, notes: Sequence[Note]) -> Text:
     first = max(notes, key=lambda note: (note.kind == "skipped", note.count))
     words = f"{first.count:,} {first.kind}: {formats.printable(first.reason, ascii=writer.ascii)}"
     more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
-    tail = f"{more} (N)"
+    tail = f"{more} ({commands.key('app.notes')})"
     text = Text().append(" Notes  ", writer.style("head"))
     text.append(formats.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
     return text

@@ -191,7 +191,9 @@ class TableView(SavingView):
         """Enter and Esc say what they do here."""
         state = self.state
         labels: dict[str, str] = {}
-        self.table.empty_text = f"No {state.page.noun} match the filter: Esc clears it" if state is not None else ""
+        self.table.empty_text = (
+            f"No {state.page.noun} match the filter: {commands.key('go.back')} clears it" if state is not None else ""
+        )
         if self.has_class("-blank"):
             labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
             if len(self._stack) > 1:
@@ -313,6 +315,8 @@ class TableView(SavingView):
 
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""
+        if not self.detail.display:
+            self.tui.say(f"The details are closed: {commands.key('table.detail')} opens them")
         self.detail.scroll_relative(y=lines, animate=False)
 
     def action_members(self, kind: str) -> None:

@@ -187,6 +187,8 @@ class TimelineView(View):
 
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""
+        if not self.detail.display:
+            self.tui.say(f"The details are closed: {commands.key('timeline.details')} opens them")
         self.detail.scroll_relative(y=lines, animate=False)
 
     def action_copy(self) -> None:
