@@ -263,20 +263,30 @@ def chart_lines(found: Json) -> tuple[str, list[Line]]:
     """The x axis and a line of step times (µs) for each combination of the other axes."""
     axis = found["x_axis"]
     lines: dict[str, list[tuple[float, float]]] = {}
+    spread: dict[str, list[tuple[float, float, float]]] = {}
     for row in found["points"]:
         x = row.get(axis) if axis else None
         if isinstance(x, int | float) and row["step_us"] is not None:
             rest = [f"{name} {spelled(row[name])}" for name in found["axes"] if name != axis and row[name] is not None]
-            lines.setdefault(", ".join(rest) or "step time", []).append((float(x), row["step_us"]))
-    return axis or "", [Line(name, tuple(sorted(points))) for name, points in lines.items()]
+            name = ", ".join(rest) or "step time"
+            lines.setdefault(name, []).append((float(x), row["step_us"]))
+            spread.setdefault(name, []).extend(deviation(float(x), row))
+    return axis or "", [Line(name, tuple(sorted(points)), tuple(spread[name])) for name, points in lines.items()]
+
+
+def deviation(x: float, point: Json) -> list[tuple[float, float, float]]:
+    """The stretch of a point's step times, a standard deviation to both sides; none of a point without repeats."""
+    step, spread = point["step_us"], point["std_us"]
+    return [(x, step - spread, step + spread)] if spread else []
 
 
 def _chart(found: Json, page: Page) -> list[str]:
     axis, lines = chart_lines(found)
     if not any(len(line.points) > 1 for line in lines):
         return []
+    drawn = [Line(page.text(line.name), line.points, line.spread) for line in lines]
     return line_chart(
-        [Line(page.text(line.name), line.points) for line in lines], WIDTH, CHART_ROWS, x_title=page.text(axis),
+        drawn, WIDTH, CHART_ROWS, x_title=page.text(axis),
         y_title="step time", x_label=lambda value: f"{value:g}",
         y_label=lambda value: format_us(value, ascii=page.ascii), ascii=page.ascii,
     )  # fmt: skip

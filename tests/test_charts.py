@@ -11,6 +11,8 @@ from tracetui.analysis.distribution import distribution, p95_of
 from tracetui.app.charts import icicle as icicles
 from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
+from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
 from tracetui.app.charts.steps import GROUPS, Step, share_out, step_bars, step_runs
 from tracetui.app.formats import cell_width
 from tracetui.app.icicle_tree import IcicleTree
@@ -230,3 +232,43 @@ def test_a_curve_keeps_its_peaks_and_its_level_between_them() -> None:
     assert levels([None, None, None], [1, 2, 3], 3) == [1, 2, 3]
     assert levels([0.0, 4.0], [None, 7], 4) == [None, None, None, 7]
     assert levels([3.0], [7], 2) == [7, 7]
+
+
+def test_noisy_repeats_have_a_bar() -> None:
+    def drawn(low: float, high: float, *, ascii: bool = False) -> list[str]:
+        line = Line("a", ((1.0, 10.0), (2.0, 30.0), (4.0, 100.0)), ((2.0, low, high),))
+        return line_chart(
+            [line], 60, 16, x_title="batch", y_title="time", x_label=str, y_label=lambda value: f"{value:.0f}",
+            ascii=ascii,
+        )  # fmt: skip
+
+    calm, noisy = drawn(29.9, 30.1), drawn(15.0, 60.0)
+    assert calm[0] == "time, log-log"
+    assert not any("┊" in row for row in calm)
+    assert noisy[0] == "time, log-log, ┊ ± standard deviation"
+    column = next(row.index("o") for row in noisy[2:-4] if "o" in row)
+    bars = [number for number, row in enumerate(noisy[1:-2]) if row[column : column + 1] == "┊"]
+    place = next(number for number, row in enumerate(noisy[1:-2]) if row[column : column + 1] == "o")
+    # on a logarithmic axis half and twice are equally far, but for the rounding to rows
+    assert abs((place - min(bars)) - (max(bars) - place)) <= 1
+    assert len(bars) > 4
+    assert "".join(drawn(1.0, 1000.0, ascii=True)).isascii()
+    assert all(len(row) <= 60 for row in drawn(-5.0, 1e9))
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize(("width", "height"), [(79, 11), (120, 20), (198, 30)])
+def test_a_roof_has_its_name_even_where_it_is_short(width: int, height: int, ascii: bool) -> None:
+    points = [Point("A", 0.1, 1e11), Point("B", 500.0, 8e14), Point("C", 700.0, 9e14)]
+    rows = roofline_chart(points, [Ceiling("BF16 tensor", 1.06e15)], 4.81e12, width, height, ascii=ascii)
+    assert len(rows) == height
+    assert any("BF16 tensor 1.06 PFLOP/s" in row for row in rows)
+    assert any("4.81 TB/s" in row for row in rows)
+    assert all(cell_width(row) <= width for row in rows)
+    assert all(any(point.letter in row for row in rows[1:]) for point in points)
+
+
+def test_a_rate_is_a_number_and_its_unit() -> None:
+    assert rate(66.9e12, "FLOP/s") == "66.9 TFLOP/s"
+    assert rate(4.81e12, "B/s") == "4.81 TB/s"
+    assert rate(500.0, "B/s") == "500 B/s"

@@ -22,6 +22,8 @@ class Line:
     name: str
     points: tuple[tuple[float, float], ...]
     """By x."""
+    spread: tuple[tuple[float, float, float], ...] = ()
+    """x, low and high of points that were measured several times; drawn where it is higher than a row."""
 
 
 def line_chart(
@@ -56,6 +58,7 @@ def line_chart(
         return []
     scale = math.log if log else float
     xs, ys = _Span.of([x for x, _ in every], scale), _Span.of([y for _, y in every], scale)
+    least, most = min(y for _, y in every), max(y for _, y in every)
     legend = _legend(lines, width) if len(lines) > 1 else []
     rows = height - 3 - len(legend)
     if rows < 2:
@@ -68,11 +71,21 @@ def line_chart(
         places = [(xs.place(x, room), rows - 1 - ys.place(y, rows)) for x, y in points]
         for begin, end in pairwise(places):
             _connect(cells, begin, end, "." if ascii else "·")
+    bar = ":" if ascii else "┊"
+    tall = False
+    for line in lines:
+        for x, *ends in line.spread:
+            low, high = (ys.place(min(max(end, least), most), rows) for end in ends)
+            column = xs.place(x, room)
+            for row in range(low, high + 1) if high > low else ():
+                cells[rows - 1 - row][column] = bar
+                tall = True
     for number, points in reversed(list(enumerate(shown))):
         for x, y in points:
             cells[rows - 1 - ys.place(y, rows)][xs.place(x, room)] = MARKS[number % len(MARKS)]
     side, corner, floor = ("|", "+", "-") if ascii else ("│", "└", "─")
-    drawn = [f"{y_title}{', log-log' if log else ''}"[:width]]
+    deviation = f", {bar} {'+-' if ascii else '±'} standard deviation" if tall else ""
+    drawn = [f"{y_title}{', log-log' if log else ''}{deviation}"[:width]]
     drawn += [f"{ticks.get(row, ''):>{margin}} {side}{''.join(cells[row]).rstrip()}" for row in range(rows)]
     drawn.append(f"{'':>{margin}} {corner}{floor * room}")
     below = _x_labels(sorted({x for x, _ in every}), xs, room, x_title, x_label)

@@ -126,9 +126,20 @@ class _Canvas:
         self._put(line, start, "+" if self.ascii else "╭", over=True)
         label = f" {ceiling.label} {rate(ceiling.flops, 'FLOP/s')} "
         begin = self.columns - len(label)
-        free = all(self.cells[line][column] in " -─" for column in range(max(begin, 0), self.columns))
-        if begin > start and free:
+        if begin <= start:  # the roof is short: its name stands left of it and of the slope that leads to it
+            begin = self._clear(line, start - len(label) - 1, len(label))
+        if begin >= 0 and all(cell in " -─" for cell in self.cells[line][begin : begin + len(label)]):
             self._write(line, begin, label)
+
+    def _clear(self, line: int, begin: int, size: int) -> int:
+        """The nearest column to the left from which so many cells are free; below 0 where there is none."""
+        while begin >= 0 and not self._is_free(line, begin, size):
+            begin -= 1
+        return begin
+
+    def _is_free(self, line: int, begin: int, size: int) -> bool:
+        cells, dots = self.cells[line][begin : begin + size], self.dots[line][begin : begin + size]
+        return begin >= 0 and len(cells) == size and not any(dots) and all(cell == " " for cell in cells)
 
     def name_slope(self) -> None:
         """The bandwidth, left of the slope where there is room, else right of it."""
@@ -136,11 +147,12 @@ class _Canvas:
         for line in range(self.lines // 4, self.lines):
             flops = self.y[1] * (self.y[0] / self.y[1]) ** (line / max(self.lines - 1, 1))
             column = round(self._column(flops / self.bandwidth))
-            begin = column - len(text) - 4
+            begin = self._clear(line, column - len(text) - 1, len(text) + 1)
             if begin < 0:
                 begin = column + 4
-            free = all(cell == " " for cell in self.cells[line][begin : begin + len(text)])
-            if flops < self.top and free and begin + len(text) <= self.columns:
+                if not self._is_free(line, begin, len(text)):
+                    continue
+            if flops < self.top:
                 self._write(line, begin, text)
                 return
 

@@ -17,7 +17,7 @@ from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.columns import Column
 from tracetui.app.finding_words import headline
 from tracetui.app.formats import format_number, format_percent, format_us, printable
-from tracetui.app.sweep_report import label, spelled, verdict
+from tracetui.app.sweep_report import deviation, label, spelled, verdict
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 from tracetui.parsers.errors import TraceError
@@ -168,14 +168,19 @@ def chart(found: Json, measure: str, width: int, height: int, *, ascii: bool) ->
     title, key, write = MEASURES[measure]
     axis = found["x_axis"]
     lines: dict[str, list[tuple[float, float]]] = {}
+    spread: dict[str, list[tuple[float, float, float]]] = {}
     for row in found["points"]:
         x, y = row.get(axis) if axis else None, row[key]
         if isinstance(x, int | float) and y is not None:
             rest = [f"{name} {spelled(row[name])}" for name in found["axes"] if name != axis and row[name] is not None]
-            lines.setdefault(", ".join(rest) or title, []).append((float(x), float(y)))
+            name = ", ".join(rest) or title
+            lines.setdefault(name, []).append((float(x), float(y)))
+            spread.setdefault(name, []).extend(deviation(float(x), row) if key == "step_us" else [])
     if not any(len(points) > 1 for points in lines.values()):
         return []
-    drawn = [Line(printable(name, ascii=ascii), tuple(sorted(points))) for name, points in lines.items()]
+    drawn = [
+        Line(printable(name, ascii=ascii), tuple(sorted(points)), tuple(spread[name])) for name, points in lines.items()
+    ]
     return line_chart(
         drawn, width, height, x_title=printable(str(axis), ascii=ascii), y_title=title,
         x_label=lambda value: f"{value:g}", y_label=lambda value: printable(write(value), ascii=ascii),
