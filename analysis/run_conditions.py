@@ -140,7 +140,6 @@ def _clock(run: RunManifest) -> int | None:
 
 def _measured(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     """How it was measured."""
-    yield from _pair("profiled with", a.measurement.tool, b.measurement.tool, matters=True)
     flags = a.measurement.flags, b.measurement.flags
     for flag in sorted(flags[0].keys() & flags[1].keys()):
         yield from _pair(flag, flags[0][flag], flags[1][flag], matters=True)

@@ -186,8 +186,14 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
     if len(known) < len(errors):
         return Crossover(axis, zeros[0], None, f"{said}; without repeats, how sure that is can't be told")
     low, high = _interval(xs, gains, known, zeros[0])
-    ends = f"{'below the range' if low is None else f'{low:.3g}'} and {'above it' if high is None else f'{high:.3g}'}"
-    return Crossover(axis, zeros[0], (low, high), f"{said}; by the repeats, it lies between {ends}")
+    lower, upper = (None if end is None else f"{end:.3g}" for end in (low, high))
+    if lower and upper:
+        where = f"between {lower} and {upper}"
+    elif upper:
+        where = f"below {upper}, maybe below the range"
+    else:
+        where = f"above {lower}, maybe above the range" if lower else "anywhere"
+    return Crossover(axis, zeros[0], (low, high), f"{said}; by the repeats, it lies {where}")
 
 
 def _zeros(xs: Sequence[float], gains: Sequence[float]) -> list[float]:

@@ -13,6 +13,7 @@ from nsys_file import NsysFile
 from tracetui.analysis.findings import hints
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.finding import Query
 from tracetui.parsers import open_path
 from tracetui.parsers.run_manifest import Device, Identity, RunManifest, Workload
 
@@ -155,6 +156,37 @@ def test_s2_is_silent_where_long_kernels_come_late(tmp_path: Path) -> None:
     made.launch(HGEMM, (0, 10), (10, 3000))
     made.launch(HGEMM, (6000, 6010), (6020, 9990))
     assert silent("S2", made.facts(tmp_path))
+
+
+def test_s13_says_what_the_host_does_instead_of_launching(tmp_path: Path) -> None:
+    made = Made()
+    made.step(1, 0, 10_000)
+    made.launch(HGEMM, (0, 10), (10, 3000))
+    made.host("python_function", "train.py(7): write_log", 20, 5900)
+    made.launch(HGEMM, (6000, 6010), (6020, 9990))
+    found = finding("S13", made.facts(tmp_path))
+    assert found.impact_ns == 3_030_000  # before the first kernel, and from its end to the begin of the second
+    assert found.ceiling_percent == pytest.approx(30.3)
+    calls = [each for each in found.evidence if "own time" in each.label]
+    assert calls[0].label.startswith("train.py(7): write_log")
+    assert calls[0].value == 5_880_000
+    assert calls[0].query == Query("host", row="train.py(7): write_log")
+
+
+def test_s13_leaves_launching_to_s2(recording: Callable[[str], Trace], tmp_path: Path) -> None:
+    assert silent("S13", facts_of(recording(VIM)))
+    assert silent("S13", facts_of(recording(ALONE)))  # the loader's
+    made = Made()
+    made.step(1, 0, 10_000)
+    made.launch(HGEMM, (0, 10), (10, 5000))
+    made.launch(HGEMM, (20, 30), (5000, 9990))
+    assert silent("S13", made.facts(tmp_path))
+
+
+def test_s13_needs_calls_of_the_api(tmp_path: Path) -> None:
+    made = Made()
+    made.step(1, 0, 1000)
+    assert "GPU" in missing("S13", made.facts(tmp_path)).missing
 
 
 def test_s2_does_not_advise_graphs_to_who_has_them(recording: Callable[[str], Trace]) -> None:

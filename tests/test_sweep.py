@@ -114,7 +114,7 @@ def test_an_interval_that_leaves_the_range(tmp_path: Path) -> None:
     (one,) = comparisons(noisy(tmp_path, (1000, 1050), (1000, 900), (3000, 1000)))
     assert one.crossover.interval is not None
     assert one.crossover.interval[0] is None
-    assert "lies between below the range and 2." in one.crossover.verdict
+    assert "maybe below the range" in one.crossover.verdict
 
 
 def test_noise_everywhere_tells_nothing(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ MODULES = (
     "validity_run",
     "validity_physics",
     "system",
+    "launching",
     "synchronisation",
     "transfers",
     "machine",

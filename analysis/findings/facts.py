@@ -105,6 +105,13 @@ class Facts:
         return api_calls(self.sel)
 
     @cached_property
+    def host_functions(self) -> pl.DataFrame:
+        """`analysis.host.host_functions`."""
+        from tracetui.analysis.host import host_functions
+
+        return host_functions(self.sel)
+
+    @cached_property
     def ranges(self) -> pl.DataFrame:
         """`analysis.ranges.ranges`."""
         from tracetui.analysis.ranges import ranges

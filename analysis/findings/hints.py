@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.facts import Facts
 
+_OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
 _INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
 _INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
 _AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
@@ -91,17 +93,20 @@ def rerun(facts: Facts, *options: str) -> str:
     manifest = facts.manifest
     if manifest is None or "profile" not in manifest.identity.command or "--" in manifest.identity.command:
         return ""
-    return shlex.join(["tracetui", *_without_place(manifest.identity.command[1:]), *options])
+    given = manifest.workload.options
+    axes = [word.partition("=")[0] for before, word in pairwise(manifest.identity.command) if before == "--sweep"]
+    point = [text for axis in axes if axis in given for text in (f"--{axis.replace('_', '-')}", str(given[axis]))]
+    return shlex.join(["tracetui", *_without_place(manifest.identity.command[1:]), *point, *options])
 
 
 def _without_place(words: Iterable[str]) -> list[str]:
-    """A command line without the folder it wrote to, which is taken now, and without what came after recording."""
+    """A command line of one run without the folder it wrote to, which is taken now, and what came after recording."""
     kept: list[str] = []
     skip = False
     for word in words:
-        if not (skip or word == "--no-open" or word.startswith("--output")):
+        if not (skip or word == "--no-open" or word.startswith(_OF_THE_FOLDER)):
             kept.append(word)
-        skip = word == "--output"
+        skip = word in _OF_THE_FOLDER
     return kept
 
 
