@@ -123,6 +123,10 @@ def ncu_command(facts: Facts, kernels: list[str], launches: int) -> str:
     )
 
 
+SAME_CLOCK = 0.05
+"""Clocks within this share of each other count as equal: they are sampled at different moments."""
+
+
 @rule(
     "V5",
     "Nsight Compute measured under other conditions",
@@ -175,9 +179,17 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.ns(theirs)} / {words.ns(ours)} = {words.number(ratio)}, of "
         f"{words.things(both.height, 'kernel')}, weighted by launches",
         f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
-        "Take counters as shares of peak and times from the recording; measure again with --clock-control none, and "
-        "--cache-control none if the run finds its data in the caches.",
+        f"Take counters as shares of peak and times from the recording. {_same_conditions(facts)}",
     )
+
+
+def _same_conditions(facts: Facts) -> str:
+    """What to measure again with, as far as the clocks don't tell that it was so already."""
+    theirs, ours = _clock(facts), _run_clock(facts)
+    warm = "--cache-control none keeps the caches warm, if the run finds its data there."
+    if theirs and ours and abs(theirs / ours - 1) <= SAME_CLOCK:
+        return f"The clocks were the same, so it is the caches, which ncu flushes before each pass: {warm}"
+    return f"Measure again with --clock-control none; {warm}"
 
 
 def _clock(facts: Facts) -> float | None:
