@@ -128,6 +128,7 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
 
 def _clean(text: str) -> str:
     """A help text without what a shell would take for its own."""
+    text = text.replace("'", "’").replace("[", "(").replace("]", ")")
     return "".join(character for character in text if character not in "'\"`$\\[]:\n").strip()
 
 
@@ -279,8 +280,8 @@ _ZSH = r"""#compdef tracetui
 
 _tracetui() {
     local curcontext=$curcontext state at
-    local -a commands line
-    commands=(
+    local -a known line
+    known=(
 @COMMANDS@
     )
     at=${words[(i)--]}
@@ -288,13 +289,13 @@ _tracetui() {
         # a program of one's own: as it is completed elsewhere
         words=("${(@)words[at+1,-1]}")
         (( CURRENT -= at ))
-        _normal
+        if (( CURRENT == 1 )); then _command_names -e; else _normal; fi
         return
     fi
     _arguments -C '--version[print the version]' '--help[show what there is]' '1:command:->command' '*::argument:->rest'
     case $state in
     command)
-        _describe command commands
+        _describe command known
         ;;
     rest)
         case $words[1] in
