@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.diff_ranges import launched_in, range_times
 from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernel_pairs import pairs
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names
@@ -73,6 +74,8 @@ class Diff:
     """The same by operator: own device time, or own host time where neither run has device time."""
     modules: pl.DataFrame
     """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
+    ranges: pl.DataFrame
+    """The same by range: what any thread launched while ranges of the name were open (`diff_ranges`), or host time."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]
@@ -98,6 +101,7 @@ def diff(a: Selection, b: Selection) -> Diff:
         kernels=_kernels_of(a, b, kernel_rows(a), kernel_rows(b)),
         operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
+        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device)),
         waterfall=_waterfall(a, b),
         steps=(a.step_count, b.step_count),
         split=_split(a, b),
@@ -111,7 +115,8 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
         a: the base.
         b: what is compared with it.
         of: ``modules``: launched in the module of this path or those inside, or for their backward pass. ``operators``:
-            launched by the operator itself. ``categories``: of this kind of work.
+            launched by the operator itself. ``ranges``: launched by any thread while a range of this name was open.
+            ``categories``: of this kind of work.
         name: path, operator or category; the same in both runs.
     """
     a, b = in_steps(a), in_steps(b)
@@ -126,6 +131,8 @@ def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Serie
         return labels(sel, rows, "category") == name
     if of == "operators":
         return operator_names(sel, rows).cast(pl.String).fill_null(NOT_ATTRIBUTED) == name
+    if of == "ranges":
+        return pl.Series(launched_in(sel, name, rows))
     path = labels(sel, rows, "module")
     return (path == name) | path.str.starts_with(f"{name}/")
 
@@ -202,6 +209,10 @@ def _modules(sel: Selection, on_device: bool) -> pl.DataFrame:
     device = pl.col("device_total_ns") + pl.col("backward_device_ns")
     noise = module_noise(sel) if on_device else None
     return _per_step(modules(sel), sel, "path", device if on_device else pl.col("host_total_ns"), noise)
+
+
+def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
+    return range_times(sel, on_device=on_device).with_columns(variance=pl.lit(None, pl.Float64))
 
 
 def _per_step(

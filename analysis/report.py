@@ -150,7 +150,7 @@ def diff_report(
     ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
     pair = Pair(ours, theirs)
     found, said = pair.diff, find(pair, config, on_error=on_error)
-    lists = {"kernels": found.kernels, "operators": found.operators, "modules": found.modules}
+    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges")}
     return {
         "schema": DIFF_SCHEMA,
         "a": _side(pair.a),
@@ -174,6 +174,7 @@ def diff_report(
         "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
         "operators": rows(found.operators, DIFF_COLUMNS, limit),
         "modules": rows(found.modules, DIFF_COLUMNS, limit),
+        "ranges": rows(found.ranges, DIFF_COLUMNS, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }

@@ -115,7 +115,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="CONDITION",
         help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's",
     )
-    diff.add_argument("--section", choices=("kernels", "operators", "modules", "findings"), help="the table csv prints")
+    diff.add_argument(
+        "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"
+    )
     _add_output(diff)
 
     sweep = commands.add_parser(

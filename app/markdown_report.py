@@ -82,7 +82,7 @@ def diff_markdown(found: Json, *, limit: int | None = None) -> str:
     lines += [plain(verdict(found, page)), ""]
     lines += finding_markdown(found, page, plain, code)
     lines += _split(found, page) + _waterfall(found["waterfall"], page)
-    for name in ("kernels", "operators", "modules"):
+    for name in ("kernels", "operators", "modules" if found["modules"] else "ranges"):
         everything = merged_changes(found[name]) if name == "modules" else found[name]
         changed = [row for row in everything if row["status"] != "same"]
         names = told_apart(everything)

@@ -38,6 +38,7 @@ def diff_text(found: Json, *, limit: int | None = None, ascii: bool = False) -> 
         changes("kernels", found["kernels"], page),
         changes("operators", found["operators"], page),
         changes("modules", merged_changes(found["modules"]), page),
+        [] if found["modules"] else changes("ranges", found["ranges"], page),
     ]
     lines: list[str] = []
     for block in blocks:

@@ -205,3 +205,30 @@ def test_element_sizes_and_vector_widths_follow_from_the_type() -> None:
     found = pairs(a, b)
     assert {name: how for name, (_, how) in found.items()} == {b[0]: "types", b[1]: "types"}
     assert (found[b[0]][0], found[b[1]][0]) == (a[0], a[1])
+
+
+def test_ranges_are_compared_by_what_any_thread_launched(recording: Recording) -> None:
+    a = select(recording("nsys/gpt_small_ctx256.sqlite.gz"))
+    found = diff(a, a).ranges
+    assert found["delta_ns"].to_list() == [0] * found.height
+    assert found["status"].unique().to_list() == ["same"]
+    backward = found.filter(name="backward_pass").row(0, named=True)
+    assert backward["a_calls"] == 1
+    assert backward["a_ns"] > 10_000_000  # autograd's thread, which has no range, launched it
+    assert found.filter(name="step").row(0, named=True)["a_ns"] > backward["a_ns"]  # called train_step
+    inside = kernels_inside(a, a, "ranges", "backward_pass")
+    assert 0.99 * backward["a_ns"] < inside["a_ns"].sum() <= backward["a_ns"]
+    assert kernels_inside(a, a, "ranges", "step")["a_ns"].sum() == pytest.approx(diff(a, a).kernels["a_ns"].sum())
+
+
+def test_steps_are_one_range_whatever_they_are_called(recording: Recording) -> None:
+    a, b = select(recording("nsys/gpt_small_ctx256.sqlite.gz")), select(recording(FP32))
+    step = diff(a, b).ranges.filter(name="step").row(0, named=True)
+    assert step["status"] == "changed"
+    assert (step["a_calls"], step["b_calls"]) == (1, 1)
+
+
+def test_without_gpu_work_ranges_have_host_time(recording: Recording) -> None:
+    a = select(recording("chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"))
+    step = diff(a, a).ranges.filter(name="step").row(0, named=True)
+    assert step["a_ns"] == pytest.approx(a.steps["duration"].mean())

@@ -454,6 +454,7 @@ DIFF: dict[str, Any] = {
     "kernels": [{"short_name": TEXT, "b_name": MAYBE_TEXT, "paired_by": MAYBE_TEXT, **CHANGE}],
     "operators": [CHANGE],
     "modules": [CHANGE],
+    "ranges": [CHANGE],
     **FINDINGS,
     "counts": dict,
 }

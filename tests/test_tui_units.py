@@ -188,7 +188,7 @@ async def test_two_runs_are_compared_per_step_per_call_and_in_all():
         assert app.view.table.frame["a_ns"].sum() == pytest.approx(
             in_steps(app.session.selection("a")).device.filter(pl.col("kind") == "kernel")["duration"].sum()
         )
-        await press(pilot, "v", "v", "v", "u")
+        await press(pilot, "v", "v", "v", "v", "u")
         assert title(app).startswith(" Waterfall, per step")
         assert "There are no totals in this table" in footer(app)
         await press(pilot, "2")
@@ -220,13 +220,13 @@ async def test_names_are_short_or_full_where_the_file_has_them_as_written():
 async def test_enter_in_the_diff_compares_the_kernels_inside():
     async with opened(FP32, FP16) as (app, pilot):
         assert "added, " in screen_text(app)
-        for presses, name in ((["v"], "Operators"), (["v"], "Modules"), (["v"], "Waterfall")):
+        for presses, name in ((["v"], "Operators"), (["v"], "Modules"), (["v"], "Ranges"), (["v"], "Waterfall")):
             await press(pilot, *presses)
             row = app.view.table.current
             await press(pilot, "enter")
             assert title(app).startswith(f" {name} › ")
             frame = app.view.table.frame
-            assert frame["delta_ns"].sum() == pytest.approx(row["delta_ns"], abs=2000)  # less copies, if any
+            assert frame["delta_ns"].sum() == pytest.approx(row["delta_ns"], abs=10_000)  # less copies, if any
             assert frame["name"].is_unique().all()
             await press(pilot, "escape")
         await press(pilot, "v", "enter")  # a part of the step has nothing inside
@@ -240,6 +240,6 @@ async def test_what_is_added_removed_and_changed_is_counted():
         words = "{} added, {} removed, {} changed, {} same".format(*counted)
         assert words in screen_text(app)
         await pilot.resize_terminal(70, 24)
-        await press(pilot, "v", *"vvvvv")
+        await press(pilot, *"vvvvvvv")
         assert words not in screen_text(app)
         assert "+{} -{} ~{} ={}".format(*counted) in screen_text(app)

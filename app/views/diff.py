@@ -50,6 +50,15 @@ KERNELS = (
     ),
 )
 MODULES = (replace(COLUMNS[0], tail=True), *COLUMNS[1:])
+RANGES = (
+    replace(COLUMNS[0], about="ranges of one name and domain; all steps are one"),
+    *(
+        replace(column, about=f"work launched by any thread while open, in {column.title}")
+        if column.name in ("a_ns", "b_ns")
+        else column
+        for column in COLUMNS[1:]
+    ),
+)
 STEP = (
     Column("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
     Column("a_ns", "A", "time", priority=1, about="time in the average step of A"),
@@ -78,7 +87,7 @@ class DiffView(CountedView):
     _verdict: Json | None = None
     _steps: tuple[int, int] = (1, 1)
     BINDINGS = commands.bindings("diff")
-    TABLES = ("kernels", "operators", "modules", "waterfall", "step", "conditions")
+    TABLES = ("kernels", "operators", "modules", "ranges", "waterfall", "step", "conditions")
 
     @property
     def per(self) -> Per:
@@ -145,7 +154,7 @@ class DiffView(CountedView):
                 (pl.col("count_effect_ns") + pl.col("mean_effect_ns")).alias("delta_ns")
             )
         else:
-            frame = {"kernels": result.kernels, "operators": result.operators, "modules": result.modules}[kind]
+            frame = getattr(result, kind)
             return self._compared(kind, kind.capitalize(), frame, _step_line(result, noise=False))
         return Page(
             id=f"diff_{kind}",
@@ -179,7 +188,7 @@ class DiffView(CountedView):
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The kernels of a module, an operator or a category, compared."""
-        of = {"diff_modules": "modules", "diff_operators": "operators", "diff_waterfall": "categories"}.get(page.id)
+        of = INSIDE.get(page.id)
         if of is None:
             return None
         name = str(row["category" if of == "categories" else "name"])
@@ -265,10 +274,13 @@ def _told(column: Column, per: Per) -> Column:
                    saved_as=column.name if per == "total" else f"{column.name}_per_{per}")  # fmt: skip
 
 
-DIVIDED = ("kernels", "operators", "modules")
-"""The tables that can be in all and per call too; the others say what a step is made of."""
+INSIDE = {
+    "diff_modules": "modules", "diff_operators": "operators", "diff_ranges": "ranges", "diff_waterfall": "categories",
+}  # fmt: skip
+"""Pages whose rows hold kernels, and of what (`kernels_inside`)."""
 LAYOUTS = {
-    "waterfall": WATERFALL, "modules": MODULES, "kernels": KERNELS, "step": STEP, "conditions": CONDITIONS,
+    "waterfall": WATERFALL, "modules": MODULES, "ranges": RANGES, "kernels": KERNELS, "step": STEP,
+    "conditions": CONDITIONS,
 }  # fmt: skip
 
 
@@ -298,6 +310,8 @@ def _nothing_in_both(what: str, kind: str) -> str:
         return "Without steps or GPU work in both runs, the step can't be split."
     if what == "waterfall":
         return "Neither run has GPU work to compare: v shows other tables."
+    if what == "modules":
+        return "Neither run has nn.Modules to compare: v shows the ranges."
     return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
 
 
