@@ -68,6 +68,7 @@ LEGEND = (
     ("d v y", "the same for waits: for data, for the profiler itself, for the GPU"),
     ("◆", "the selected event, where others hide it (ASCII: *)"),
     ("·", "nothing runs on this stream (ASCII: _)"),
+    ("[ ] B", "on the ruler: the ends of the marked range, a bookmark"),
     ("idle", "when no stream of the GPU works; Enter and i say what the host did meanwhile"),
 )
 """(sign, meaning) for the help page."""

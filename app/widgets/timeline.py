@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from rich.segment import Segment
@@ -31,6 +31,14 @@ SHORTEST_NS = 100
 """No window is shorter: a screen of this is a handful of ns a cell."""
 AROUND = 0.2
 """How much of the window is left around an event that is brought into it."""
+
+
+class Bookmark(NamedTuple):
+    """A time to come back to."""
+
+    time: int
+    place: Place | None
+    """The event that was selected there."""
 
 
 class TimelineWidget(Widget, can_focus=True):
@@ -62,6 +70,8 @@ class TimelineWidget(Widget, can_focus=True):
         """Where on the axis one is: the selected event's begin, or what was gone to."""
         self.top = 0
         self.marks: tuple[int | None, int | None] = (None, None)
+        self.bookmarks: list[Bookmark] = []
+        """By time."""
         self.ascii = False
         self._drawn: dict[tuple[int, int, int], list[drawing.Run]] = {}
         """Rows of the window in view, by lane, row and selected event."""
@@ -80,6 +90,7 @@ class TimelineWidget(Widget, can_focus=True):
         self.cursor = self.top = 0
         self.selected = None
         self.marks = (None, None)
+        self.bookmarks = []
         self.start, self.end = self._whole()
         work = next(
             (line for line, (lane, _) in enumerate(self.lanes.lines) if timeline.lanes[lane].kind == "stream"), 0
@@ -121,7 +132,8 @@ class TimelineWidget(Widget, can_focus=True):
 
     def changed(self, *, moved: bool = True) -> None:
         """Paints what has changed: the ruler and two rows, where only the cursor has moved."""
-        state = (self.timeline, self.start, self.end, self.top, self.lanes.lines, self.size, self.marks)
+        marks = (*self.marks, *self.bookmarks)
+        state = (self.timeline, self.start, self.end, self.top, self.lanes.lines, self.size, marks)
         # lists of lines are never changed, but replaced
         same = len(state) == len(self._painted) and all(
             new is old if isinstance(new, list) else new == old for new, old in zip(state, self._painted, strict=True)
@@ -193,6 +205,7 @@ class TimelineWidget(Widget, can_focus=True):
 
     def _signs(self) -> dict[int, str]:
         """Where the cursor is, or in which direction what is selected lies out of sight; over it the marks."""
+        kept = {self.column_of(time): "B" for time, _ in self.bookmarks if self.start <= time < self.end}
         at = self.column_of(self.time)
         sign = "v" if self.ascii else "▼"
         if self.selected is not None and self.timeline is not None:
@@ -203,7 +216,7 @@ class TimelineWidget(Widget, can_focus=True):
                 at, sign = self.columns - 1, ">" if self.ascii else "▶"
             elif start < self.start:
                 at = 0
-        signs = {at: sign}
+        signs = {**kept, at: sign}
         for time, mark in zip(self.marks, "[]", strict=True):
             if time is not None and self.start <= time <= self.end:
                 signs[min(self.column_of(time), self.columns - 1)] = mark
@@ -330,6 +343,29 @@ class TimelineWidget(Widget, can_focus=True):
         position = self.selected.position + step
         if 0 <= position < row.size:
             self.select(Place(self.selected.lane, self.selected.row, position))
+
+    @property
+    def _here(self) -> int:
+        """When the selected event begins, else where one is on the axis."""
+        chosen = self.selected is not None and self.timeline is not None
+        return self.timeline.span(self.selected)[0] if chosen else self.time  # type: ignore[union-attr,arg-type]
+
+    def bookmark(self) -> bool:
+        """Sets a bookmark where the cursor is, or takes it away where one is; whether there is one now."""
+        others = [mark for mark in self.bookmarks if mark.time != self._here]
+        is_new = len(others) == len(self.bookmarks)
+        added = [Bookmark(self._here, self.selected)] if is_new else []
+        self.bookmarks = sorted([*others, *added], key=lambda mark: mark.time)
+        self.changed(moved=False)
+        return is_new
+
+    def next_bookmark(self) -> tuple[int, Bookmark] | None:
+        """The first bookmark behind the cursor and its number from 0, else the first of all; null where none is set."""
+        if not self.bookmarks:
+            return None
+        later = [number for number, mark in enumerate(self.bookmarks) if mark.time > self._here]
+        number = later[0] if later else 0
+        return number, self.bookmarks[number]
 
     def action_fold(self) -> None:
         """Opens or closes the lane under the cursor."""
