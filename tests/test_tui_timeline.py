@@ -360,3 +360,27 @@ async def test_names_that_a_terminal_would_obey_are_shown_as_text(shared_data):
     async with opened(shared_data / "broken" / "control_char_newline_in_name.json", tab="timeline") as (app, pilot):
         await press(pilot, "z", "i", *["j"] * 6)
         assert all(char.isprintable() for char in screen_text(app).replace("\n", ""))
+
+
+async def test_bookmarks_are_set_visited_in_turn_and_taken_away():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "T", "apostrophe")
+        assert "No bookmark is set: B sets one at the cursor" in screen_text(app)
+        shown = picture(app)
+        await press(pilot, "B")
+        first = selected(app)
+        assert "Bookmark set (1 in all): ' goes from one to the next" in screen_text(app)
+        await press(pilot, "full_stop", "full_stop", "full_stop")
+        second = selected(app)
+        await press(pilot, "B", *["w"] * 9, "comma")
+        assert "B" in screen_text(app).splitlines()[3]  # the ruler
+        await press(pilot, "apostrophe")
+        assert selected(app) == second
+        await press(pilot, "apostrophe")
+        assert selected(app) == first
+        assert "Bookmark 1 of 2" in screen_text(app)
+        await press(pilot, "B")
+        assert "Bookmark taken away (1 left)" in screen_text(app)
+        await press(pilot, "apostrophe")
+        assert selected(app) == second
+        assert [mark.time for mark in shown.bookmarks] == [shown.time]

@@ -299,6 +299,30 @@ class TimelineView(View):
         self.focus_content()
         self.tui.refresh_lines()
 
+    def action_bookmark(self) -> None:
+        """Sets a bookmark at the cursor, or takes it away."""
+        if self._built is None:
+            return
+        is_set = self.picture.bookmark()
+        count, key = len(self.picture.bookmarks), commands.key("timeline.to_bookmark")
+        set_now = f"Bookmark set ({count} in all): {key} goes from one to the next" if is_set else ""
+        self.tui.say(set_now or f"Bookmark taken away ({count} left)")
+
+    def action_to_bookmark(self) -> None:
+        """Goes to the next bookmark, behind the last one to the first."""
+        if self._built is None:
+            return
+        found = self.picture.next_bookmark()
+        if found is None:
+            self.tui.say(f"No bookmark is set: {commands.key('timeline.bookmark')} sets one at the cursor")
+            return
+        number, mark = found
+        if mark.place is not None:
+            self._go(mark.place)
+        else:
+            self.picture.go_to_time(mark.time)
+        self.tui.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
+
     # --- the marked range
 
     def action_mark(self, end: str) -> None:
