@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress
 
@@ -82,6 +80,7 @@ def _read_nsys(path: Path, folder: Path, watch: Watch) -> Trace:
 
 def _read_ncu(path: Path, folder: Path, watch: Watch) -> Trace:
     """All metrics stand in the raw page only, the rules in the details page only."""
+    from tracetui.parsers.ncu.pages import with_rules
     from tracetui.parsers.ncu.reader import read_ncu
 
     tool = tool_for(path, "ncu_report")
@@ -98,8 +97,7 @@ def _read_ncu(path: Path, folder: Path, watch: Watch) -> Trace:
     details = pages.get("details")
     if details is None or details.device.height != raw.device.height:
         return raw
-    rules = details.counters.filter(pl.col("kind") != "metric")
-    return replace(raw, counters=pl.concat([raw.counters, rules]).sort("device_row", maintain_order=True))
+    return with_rules(raw, details)
 
 
 def _run(command: Sequence[str], path: Path, watch: Watch, output: Path | None = None) -> None:

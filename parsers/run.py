@@ -110,6 +110,10 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
                 raise
     if not traces:
         raise problems[0]
+    if sum(trace.info.kind == "ncu" for trace in traces) > 1:
+        from tracetui.parsers.ncu.pages import join_pages
+
+        return join_pages(traces)
     return traces
 
 

@@ -41,7 +41,7 @@ def test_each_sample_opens_without_loss(name: str) -> None:
 def test_the_first_sample_is_one_run_of_all_tools() -> None:
     run = open_path(ROOT / "samples" / SAMPLES["vim_tiny"], cache=False)
     kinds = [trace.info.kind for trace in run.traces]
-    assert kinds == ["chrome", "nsys", "ncu", "ncu", "memory_snapshot"]  # both pages of Nsight Compute's report
+    assert kinds == ["chrome", "nsys", "ncu", "memory_snapshot"]  # both pages of Nsight Compute's report are one
     joins = {found.other.info.kind: found.join for found in run_joins(run) if found.main is run.main}
     assert set(joins) == {"nsys", "ncu"}
     for join in joins.values():

@@ -1,0 +1,51 @@
+"""The pages of one Nsight Compute report: only the raw page has all metrics, only the details page the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.parsers.trace import Trace
+
+ROUNDING = 0.02
+"""The details page prints three digits or so."""
+
+
+def join_pages(traces: Sequence[Trace]) -> list[Trace]:
+    """The traces, each details page put into the raw page of the same report; one without a raw page stays."""
+    joined = list(traces)
+    for details in [trace for trace in traces if _page(trace) == "details"]:
+        for place, raw in enumerate(joined):
+            if _page(raw) == "raw" and is_same_report(raw, details):
+                joined[place] = with_rules(raw, details)
+                joined = [trace for trace in joined if trace is not details]
+                break
+    return joined
+
+
+def with_rules(raw: Trace, details: Trace) -> Trace:
+    """The raw page with the rules of the details page, whose launches must be as many."""
+    rules = details.counters.filter(pl.col("kind") != "metric")
+    return replace(raw, counters=pl.concat([raw.counters, rules]).sort("device_row", maintain_order=True))
+
+
+def is_same_report(raw: Trace, details: Trace) -> bool:
+    """Whether both hold the same launches, in the same order and with the same durations as far as they are printed."""
+    ours, theirs = (trace.device.select("name", "grid", "block", "duration") for trace in (raw, details))
+    if raw.source.path.parent != details.source.path.parent or ours.height != theirs.height:
+        return False
+    if not ours.drop("duration").with_columns(pl.col("name").cast(pl.String)).equals(
+        theirs.drop("duration").with_columns(pl.col("name").cast(pl.String))
+    ):  # fmt: skip
+        return False
+    apart = (ours["duration"] - theirs["duration"]).abs() > ROUNDING * ours["duration"]
+    return not apart.any()
+
+
+def _page(trace: Trace) -> str | None:
+    return dict(trace.info.captured).get("page") if trace.info.kind == "ncu" else None

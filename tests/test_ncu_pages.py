@@ -1,0 +1,45 @@
+"""Raw and details page of one Nsight Compute report are one recording."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from sample_runs import VIM
+
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_run_s_pages_are_one_recording(tmp_path: Path) -> None:
+    run = open_path(VIM, cache=False)
+    (both,) = run.of_kind("ncu")
+    raw, details = (open_path(VIM / name, cache=False).main for name in ("ncu.csv", "ncu.details.csv"))
+    kinds = dict(both.counters["kind"].value_counts().iter_rows())
+    assert kinds["metric"] == raw.counters.height
+    rules = details.counters.filter(details.counters["kind"] != "metric")
+    assert both.counters.height == raw.counters.height + rules.height
+    assert both.device.equals(raw.device)
+    assert both.counters["device_row"].is_sorted()
+
+
+@pytest.mark.parametrize("change", ["duration", "launch"])
+def test_pages_of_two_reports_stay_two(tmp_path: Path, change: str) -> None:
+    for name in ("trace.pt.trace.json.gz", "run.json", "ncu.csv"):
+        shutil.copy(VIM / name, tmp_path / name)
+    lines = (VIM / "ncu.details.csv").read_text().splitlines(keepends=True)
+    if change == "launch":  # the last launch is not there
+        last = lines[-1].split(",")[0]
+        lines = [line for line in lines if not line.startswith(last + ",")]
+    else:
+        lines = [_slower(line) if '"Duration"' in line else line for line in lines]
+    (tmp_path / "ncu.details.csv").write_text("".join(lines))
+    assert len(open_path(tmp_path, cache=False).of_kind("ncu")) == 2
+
+
+def _slower(line: str) -> str:
+    head, value, tail = line.rpartition('","')[0].rpartition('","') if line.endswith('""\n') else ("", "", "")
+    return f'{head}{value}{2 * float(tail)}",""\n'
