@@ -23,6 +23,8 @@ THREADS = 3
 """The busiest threads; a data loader may have dozens."""
 STREAMS = 6
 _KINDS = ("calls", "stream", "copies")
+_HOST = ("kind", "start", "duration", "process", "thread")
+_DEVICE = ("kind", "start", "duration", "device", "stream")
 _IDLE = pl.DataFrame(schema={"device": pl.Int64, "start": pl.Int64, "duration": pl.Int64})
 
 
@@ -65,8 +67,10 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
         return []
     touching = (pl.col("start") < end) & (pl.col("start") + pl.col("duration") > start)
     # rows of the two frames refer to each other by their number: what launched what is not asked for here
-    device = trace.device.filter(touching).with_columns(launch=pl.lit(None, trace.device.schema["launch"]))
-    part = replace(trace, host=trace.host.filter(touching), device=device, steps=trace.steps.clear())
+    none = pl.lit(None, trace.device.schema["launch"])
+    device = trace.device.select(_DEVICE).filter(touching).with_columns(launch=none)
+    host = trace.host.select(_HOST).filter(touching)
+    part = replace(trace, host=host, device=device, steps=trace.steps.clear())
     edges = np.linspace(start, end, parts + 1).round().astype(np.int64)
     found = []
     for lane in lanes(part, _IDLE):

@@ -16,6 +16,7 @@ from tracetui.app.report_charts import (
     launches_chart,
     memory_chart,
     modules_chart,
+    ranges_chart,
     steps_chart,
 )
 from tracetui.app.roofline_text import CHART_ROWS, chart_lines
@@ -362,7 +363,7 @@ def _range_tree(rows: list[Json], page: Page) -> list[str]:
     ]
     return _section(
         "Ranges as a tree", ("GPU total", "GPU self", "host total", "calls", "range"), cells, len(nodes), text=1
-    )
+    ) + _chart(ranges_chart, rows, page)
 
 
 def _ranks(rows: list[Json], page: Page) -> list[str]:

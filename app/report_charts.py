@@ -10,9 +10,10 @@ from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.charts.gantt import GanttLane, gantt
 from tracetui.app.charts.histogram import histogram
 from tracetui.app.charts.icicle import icicle
-from tracetui.app.charts.steps import GROUPS, Step, step_bars
+from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.formats import fit, format_bytes, format_us, printable
 from tracetui.app.icicle_tree import IcicleTree
+from tracetui.app.range_tree import spelled
 from tracetui.app.widgets.timeline_lanes import lane_title
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
             1000 * (row["us"] or 0),
             [1000 * sum(row["categories"][name]["us"] or 0 for name in names) for _, _, _, names, _ in GROUPS],
         )
-        for row in rows[:MOST_STEPS]
+        for row in rows
     ]
+    steps = marked(steps)[:MOST_STEPS]
     more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
     return f"Steps (where their time goes{more})", step_bars(steps, width, ascii=ascii) if len(rows) > 1 else []
 
@@ -92,6 +94,15 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
     return f"The same as boxes, the largest first (share of {what})", icicle(
         tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii
     )
+
+
+def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+    """The tree of ranges as boxes, by GPU time, else host time."""
+    gpu = [row["device_total_us"] or 0 for row in rows]
+    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
+    tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
+    boxes = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii)
+    return f"The same as boxes, the largest first (share of {'GPU' if any(gpu) else 'host'} time)", boxes
 
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.formats import UNKNOWN, format_count
 from tracetui.app.range_tree import largest, merged_ranges, spelled
-from tracetui.app.text_table import Column, Page
+from tracetui.app.report_charts import indented, ranges_chart
+from tracetui.app.text_table import WIDTH, Column, Page
 
 if TYPE_CHECKING:
     from tracetui.analysis.report_rows import Json
@@ -62,7 +63,8 @@ def range_tree(trace: Json, page: Page) -> list[str]:
         for node in shown
     ]
     title = page.heading("Ranges as a tree", "numbered ones merged", len(shown), len(nodes))
-    return [title, *page.table(columns, cells)]
+    chart = indented(ranges_chart(rows, WIDTH - 2, ascii=page.ascii)) if page.charts else []
+    return [title, *page.table(columns, cells), *(["", *chart] if chart else [])]
 
 
 def tree_is_shown(trace: Json) -> bool:

@@ -13,7 +13,7 @@ from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
-from tracetui.app.charts.steps import GROUPS, Step, share_out, step_bars, step_runs
+from tracetui.app.charts.steps import GROUPS, Step, marked, share_out, step_bars, step_runs
 from tracetui.app.formats import cell_width
 from tracetui.app.icicle_tree import IcicleTree
 from tracetui.app.report_charts import levels
@@ -207,9 +207,9 @@ def test_a_step_s_bar_is_shared_out_to_its_parts() -> None:
     steps = [Step("1", 100.0, [40, 0, 10, 25, 25]), Step("2", 50.0, [50, 0, 0, 0, 0])]
     room = 80 - 8 - 10 - 2
     first, second = step_runs(steps, 80)
-    assert [len(run.text) for run in first[1:-1]] == [24, 6, 15, 15]
-    assert [len(run.text) for run in second[1:-1]] == [30]
-    assert [run.style for run in first[1:-1]] == ["gpu", "loader", "runtime", "cpu"]
+    assert [len(run.text) for run in first[2:-1]] == [24, 6, 15, 15]
+    assert [len(run.text) for run in second[2:-1]] == [30]
+    assert [run.style for run in first[2:-1]] == ["gpu", "loader", "runtime", "cpu"]
     assert sum(len(run.text) for run in first) == sum(len(run.text) for run in second) == 80 - 2
     assert room == 60
     rows = step_bars(steps, 80, ascii=True)
@@ -272,3 +272,14 @@ def test_a_rate_is_a_number_and_its_unit() -> None:
     assert rate(66.9e12, "FLOP/s") == "66.9 TFLOP/s"
     assert rate(4.81e12, "B/s") == "4.81 TB/s"
     assert rate(500.0, "B/s") == "500 B/s"
+
+
+def test_slow_steps_are_marked() -> None:
+    steps = [Step(str(n), time, [time, 0, 0, 0, 0]) for n, time in enumerate([31.0, 20.0, 20.0, 19.0])]
+    assert [step.slow for step in marked(steps)] == [True, False, False, False]
+    assert not any(step.slow for step in marked(steps[:2]))
+    rows = step_bars(marked(steps), 80)
+    assert rows[0].endswith("! over 1.5 × median")
+    assert rows[1].startswith("      0!█")
+    assert rows[2].startswith("      1 █")
+    assert "!" not in step_bars(steps, 80)[0]

@@ -194,7 +194,7 @@ def test_the_icicle_of_the_modules() -> None:
             await press(pilot, "j", "l", "l")
             assert "Block_" in screen_text(app)
             await press(pilot, "s")
-            assert "largest first" in screen_text(app)
+            assert "The largest is first here" in screen_text(app)
             await press(pilot, "i")
             chosen = tree(app).current
             assert chosen is not None

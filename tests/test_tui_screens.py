@@ -42,6 +42,8 @@ async def test_tab(tab, size):
     ("name", "pressed", "options"),
     [
         ("launches", ["enter"], {"tab": "kernels"}),
+        ("histogram", ["enter", "i", "L"], {"tab": "kernels"}),
+        ("icicle", ["i", "j", "j"], {"tab": "modules"}),
         ("details", ["d"], {"tab": "kernels"}),
         ("help", ["question_mark"], {"tab": "modules"}),
         ("columns", ["c"], {"tab": "kernels"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.app import formats
@@ -18,6 +19,9 @@ GROUPS = (
 )
 """What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
 LEAST_WIDTH = 40
+SLOW, SLOW_SIGN = 1.5, "!"
+"""Times the median step from which one is marked: most often it warms something up."""
+FEWEST_TO_MARK = 3
 _LABEL, _TIME = 8, 10
 
 
@@ -29,6 +33,8 @@ class Step(NamedTuple):
     """ns."""
     parts: Sequence[float]
     """ns of each of `GROUPS`."""
+    slow: bool = False
+    """Whether it takes much longer than the others."""
 
 
 class Run(NamedTuple):
@@ -38,13 +44,24 @@ class Run(NamedTuple):
     style: str
 
 
+def marked(steps: Sequence[Step]) -> list[Step]:
+    """The steps, those marked that take much longer than the median."""
+    if len(steps) < FEWEST_TO_MARK:
+        return list(steps)
+    limit = SLOW * median(step.lasting for step in steps)
+    return [step._replace(slow=step.lasting > limit) for step in steps]
+
+
 def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str, str]]:
-    """(sign, style, meaning) of the groups that any step has."""
-    return [
+    """(sign, style, meaning) of the groups that any step has, and of the mark of slow ones."""
+    found = [
         (ascii_sign if ascii else sign, style, title)
         for number, (title, sign, ascii_sign, _, style) in enumerate(GROUPS)
         if any(step.parts[number] for step in steps)
     ]
+    if any(step.slow for step in steps):
+        found.append((SLOW_SIGN, "warn", f"over {SLOW:g} {'x' if ascii else '×'} median"))
+    return found
 
 
 def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii: bool = False) -> list[list[Run]]:
@@ -67,7 +84,8 @@ def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii:
         ]
         space = room - sum(len(run.text) for run in bar)
         time = formats.format_ns(step.lasting, ascii=ascii)
-        lines.append([Run(f"{step.label:>{_LABEL - 1}} ", ""), *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
+        mark = Run(SLOW_SIGN, "warn") if step.slow else Run(" ", "")
+        lines.append([Run(f"{step.label:>{_LABEL - 1}}", ""), mark, *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
     return lines
 
 

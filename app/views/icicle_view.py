@@ -138,7 +138,7 @@ class IcicleView(PicturedView):
         if box.hidden:
             parts.append("too small here: Enter zooms in")
         elif node.group and len(node.group) > 1:
-            parts.append("Space: instances " + ("together" if node.group[0] in icicle.source.apart else "apart"))
+            parts.append("Space: " + ("together" if node.group[0] in icicle.source.apart else "apart"))
         name = node.name if box.hidden or len(node.rows) > 1 else str(page.frame["path"][node.rows[0]])
         room = max(self.size.width - 4 - sum(len(part) + 3 for part in parts), 12)
         name = formats.fit(formats.printable(name, ascii=ascii), room, ascii=ascii, keep_end=True)
@@ -150,9 +150,9 @@ class IcicleView(PicturedView):
         self.action_drill()
 
     def on_icicle_refused(self, event: Icicle.Refused) -> None:
-        """Says why there is no other order."""
+        """Says what there is instead."""
         event.stop()
-        self.tui.say("An icicle has the largest first: i goes back to the table, which sorts")
+        self.tui.say("The largest is first here: Enter zooms in, Space shows instances apart, i: back to the table")
 
     def action_drill(self) -> None:
         """Zooms into the box; in a table, opens what is inside the row, or those that it stands for."""

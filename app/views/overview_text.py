@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tracetui.app import commands, formats
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
-from tracetui.app.charts.steps import GROUPS, Step, legend, step_runs
+from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.widgets.timeline_lanes import lane_title
 from tracetui.app.words import CATEGORY_LABELS, SEVERITY_SIGNS
 
@@ -352,7 +352,7 @@ def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:
         parts = [sum(row[f"{c}_ns"] for c in categories) for _, _, _, categories, _ in GROUPS]
         return Step(str(row["index"]), row["duration_ns"], parts)
 
-    every = [step(row) for row in frame.iter_rows(named=True)]
+    every = marked([step(row) for row in frame.iter_rows(named=True)])
     title = writer.head("Steps")
     for sign, key, meaning in legend(every, ascii=writer.ascii):
         title.append("  ")

@@ -38,7 +38,7 @@ class Icicle(Widget, can_focus=True):
         """A box was double-clicked."""
 
     class Refused(Message):
-        """Another order was asked for."""
+        """Another order was asked for, or to unfold something."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -230,6 +230,21 @@ class Icicle(Widget, can_focus=True):
         self.way = self._ways.pop()
         self.relay(left)
         return True
+
+    def action_collapse_all(self) -> None:
+        """Zooms out altogether."""
+        if self._ways:
+            rows = self.way[-1].node.rows
+            self.way, self._ways = [], []
+            self.relay(rows)
+
+    def action_expand_chain(self) -> None:
+        """Nothing is folded here."""
+        self.post_message(self.Refused())
+
+    def action_expand_all(self) -> None:
+        """Nothing is folded here."""
+        self.post_message(self.Refused())
 
     def action_sort_by(self, step: int) -> None:
         """An icicle has one order."""
