@@ -41,8 +41,7 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
         port: and its port.
 
     Raises:
-        UsageError: textual-serve is not there.
-        OSError: the port is taken.
+        UsageError: textual-serve is not there, or the port is taken.
     """
     try:
         from textual_serve.server import Server
@@ -77,7 +76,10 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
         def initialize_logging(self) -> None:
             """Nothing but what goes wrong."""
 
-    OneLineServer(shlex.join(command_of(words)), host=host, port=port, title="tracetui").serve()
+    try:
+        OneLineServer(shlex.join(command_of(words)), host=host, port=port, title="tracetui").serve()
+    except OSError as error:
+        raise UsageError(f"{host}:{port}: {error.strerror or error}; --port takes another one") from error
     return DONE
 
 

@@ -331,8 +331,15 @@ def _chosen_columns(configured: _Layer) -> dict[str, tuple[frozenset[str], froze
 
 
 def keep(settings: Settings, key: str, value: object) -> bool:
-    """Keeps a choice made on the screen for the next start; whether that worked."""
-    return _rewrite(lambda kept: kept.update({key: {"value": value, "over": settings.configured.get(key)}}))
+    """Keeps a choice made on the screen for the next start; what the files say anyway is not kept. Whether it worked."""
+    below = settings.configured.get(key)
+
+    def put(kept: dict[str, Any]) -> None:
+        kept.pop(key, None)
+        if value != below:
+            kept[key] = {"value": value, "over": below}
+
+    return _rewrite(put)
 
 
 def keep_columns(settings: Settings, page: str, hidden: frozenset[str], pinned: frozenset[str]) -> bool:

@@ -152,6 +152,8 @@ def test_a_choice_holds_until_the_file_says_something_else(places) -> None:
     assert held(places).theme == "ansi"
     places.user.write_text('theme = "light"\n')
     assert held(places).theme == "high-contrast"
+    settings.keep(held(places), "theme", "light")
+    assert held(places).origins["theme"] == str(places.user), "what the file says anyway is not kept"
 
 
 def test_chosen_columns_go_before_those_of_the_file(places) -> None:

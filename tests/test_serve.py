@@ -1,0 +1,122 @@
+"""The screen in a browser: what is started for it, who may look, and what is said where its package is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+from sample_runs import FP32
+
+from tracetui.app import serve
+from tracetui.app.cli import main
+
+needs_server = pytest.mark.skipif(find_spec("textual_serve") is None, reason="tracetui[web] is not installed")
+
+
+def test_what_a_browser_is_shown_is_what_was_asked_for() -> None:
+    words = ["--debug", "serve", "a b.json", "--port", "9000", "--tab", "kernels", "--host=0.0.0.0", "--theme", "light"]
+    command = serve.command_of(words)
+    assert command[:3] == [sys.executable, "-m", "tracetui.app"]
+    assert command[3:] == ["--debug", "open", "a b.json", "--tab", "kernels", "--theme", "light"]
+
+
+def test_without_the_package_a_line_says_how_to_get_it(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "textual_serve", None)
+    monkeypatch.setitem(sys.modules, "textual_serve.server", None)
+    assert main(["serve", str(FP32)]) == 2
+    assert capsys.readouterr().err == "tracetui: the browser view needs textual-serve: pip install 'tracetui[web]'\n"
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["serve", "nowhere.json"], "nowhere.json: no such file or folder"),
+    (["serve", "--port", "70000"], "is no port"),
+    (["serve", "--port", "x"], "is no port"),
+])  # fmt: skip
+def test_wrong_usage_is_one_clear_line(arguments, said, capsys) -> None:
+    assert main(arguments) in (1, 2)
+    assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def served():
+    """A server of a recording on a free port; the address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tracetui.app", "serve", str(FP32), "--port", str(port), "--tab", "kernels"]
+    environment = {**os.environ, "SSH_CONNECTION": "1 2 3 4"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert f"http://localhost:{port} shows it" in process.stdout.readline()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+        process.send_signal(signal.SIGINT)
+
+
+@needs_server
+def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "tracetui.app", "serve", str(FP32), "--host", "127.0.0.1", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "in use; --port takes another one" in done.stderr
+
+
+@needs_server
+def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
+    import aiohttp
+
+    async def look() -> None:
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{served}/") as answer:
+                page = await answer.text()
+            assert "ws://127.0.0.1" in page
+            assert "googleapis" not in page, "nothing is fetched from elsewhere"
+            async with session.ws_connect(f"{served}/ws?width=80&height=24", headers={"Origin": served}) as socket:
+                await socket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
+                await until(socket, "selective_scan_fwd_kernel")
+                await socket.send_str(json.dumps(["stdin", "8"]))
+                await until(socket, "[8 Findings]")
+
+    asyncio.run(look())
+
+
+async def until(socket, words: str) -> None:
+    seen, deadline = "", time.monotonic() + 40
+    while words not in seen:
+        message = await socket.receive(timeout=max(deadline - time.monotonic(), 0.1))
+        assert message.data is not None, seen[-2000:]
+        data = message.data if isinstance(message.data, str) else message.data.decode("utf-8", "replace")
+        seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data)
+
+
+@needs_server
+@pytest.mark.parametrize(("headers", "path"), [
+    ({"Origin": "http://elsewhere.example"}, "/ws"), ({"Host": "elsewhere.example"}, "/"),
+])  # fmt: skip
+def test_pages_of_other_sites_are_refused(served, headers, path) -> None:
+    import aiohttp
+
+    async def look() -> None:
+        async with aiohttp.ClientSession() as session, session.get(served + path, headers=headers) as answer:
+            assert answer.status == 403
+
+    asyncio.run(look())
