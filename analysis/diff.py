@@ -130,11 +130,13 @@ def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Serie
     if of == "categories":
         return labels(sel, rows, "category") == name
     if of == "operators":
-        return operator_names(sel, rows).cast(pl.String).fill_null(NOT_ATTRIBUTED) == name
+        operator: pl.Series = operator_names(sel, rows).cast(pl.String).fill_null(NOT_ATTRIBUTED)
+        return operator == name
     if of == "ranges":
         return pl.Series(launched_in(sel, name, rows))
     path = labels(sel, rows, "module")
-    return (path == name) | path.str.starts_with(f"{name}/")
+    mine: pl.Series = (path == name) | path.str.starts_with(f"{name}/")
+    return mine
 
 
 def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:

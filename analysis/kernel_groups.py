@@ -126,17 +126,19 @@ def labels(sel: Selection, rows: pl.DataFrame, by: str) -> pl.Series:
         found = rows["name"].cast(pl.String)
     else:
         raise ValueError(f"kernels are not grouped by {by!r}; there are {', '.join(GROUPINGS)}")
-    return found.fill_null(UNKNOWN.get(by, NOT_RECORDED))
+    groups: pl.Series = found.fill_null(UNKNOWN.get(by, NOT_RECORDED))
+    return groups
 
 
 def _input_shapes(sel: Selection, rows: pl.DataFrame) -> pl.Series:
-    texts: pl.Series = sel.trace.host["input_shapes"].gather(rows["operator"]).cast(pl.String)
-    return texts.replace("", None)
+    texts: pl.Series = sel.trace.host["input_shapes"].gather(rows["operator"]).cast(pl.String).replace("", None)
+    return texts
 
 
 def _modules(sel: Selection, rows: pl.DataFrame, column: str) -> pl.Series:
     number, table = path_numbers(sel, rows)
-    return table[column].replace("", None).gather(or_null(pl.Series(number)))
+    found: pl.Series = table[column].replace("", None).gather(or_null(pl.Series(number)))
+    return found
 
 
 def _streams(rows: pl.DataFrame) -> pl.Series:

@@ -126,7 +126,8 @@ def _paths_of(sel: Selection, nodes: OperatorTree) -> Ints:
 
 def _inherited(values: Ints, parent: Ints) -> Ints:
     """Each node's value, or that of its nearest ancestor that has one."""
-    found, up = values.copy(), parent
+    found: Ints = values.copy()
+    up = parent
     while True:
         open_ = (found == NONE) & (up >= 0)
         if not open_.any():
@@ -137,7 +138,8 @@ def _inherited(values: Ints, parent: Ints) -> Ints:
 
 def _host_labels(sel: Selection, number: Ints, by: str) -> pl.Series:
     column = module_tree(sel.trace).frame()["path" if by == "module" else "class_name"]
-    return column.replace("", None).gather(or_null(pl.Series(number))).fill_null(NOT_ATTRIBUTED)
+    found: pl.Series = column.replace("", None).gather(or_null(pl.Series(number))).fill_null(NOT_ATTRIBUTED)
+    return found
 
 
 def _shared(table: pl.DataFrame) -> pl.DataFrame:

@@ -60,12 +60,18 @@ def markdown(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
     """A Markdown table with values as the screen shows them."""
     shown = [column for column in columns if column.name in frame.columns]
     lines = [
-        "| " + " | ".join(column.label for column in shown) + " |",
+        "| " + " | ".join(_title(column) for column in shown) + " |",
         "|" + "|".join("--:" if column.right else ":--" for column in shown) + "|",
     ]
     for row in _rows(frame, shown):
         lines.append("| " + " | ".join(text.replace("\\", "\\\\").replace("|", "\\|") for text in row) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _title(column: Column) -> str:
+    """The title, with what a total is of where that is not everything: ``Total per step``."""
+    per = column.saved_as.removeprefix(column.name).replace("_", " ")
+    return f"{column.label}{per}"
 
 
 def tsv(frame: pl.DataFrame, columns: Sequence[Column]) -> str:

@@ -149,6 +149,9 @@ async def test_files_and_copies_say_what_the_numbers_are_of(tmp_path, monkeypatc
         assert "mean_ns" in told.columns
         assert len(told.columns) == len(plain.columns)
         assert told["total_ns_per_step"].sum() * 3 == pytest.approx(plain["in_steps_ns"].sum())
+        assert "| Total per step | % | Calls per step | Mean |" in export.markdown(
+            app.view.table.view(), app.view.table.columns
+        )
         await press(pilot, "e")
         assert "kernels_per_step.csv" in screen_text(app)
 

@@ -196,7 +196,7 @@ class DiffView(CountedView):
         def work() -> Page:
             frame = kernels_inside(*self._sides(), of, name)
             title = name.rpartition("/")[2] if of == "modules" else name
-            note = f"{format_ns(frame['a_ns'].sum())} → {format_ns(frame['b_ns'].sum())} per step"
+            note = f"{format_ns(float(frame['a_ns'].sum()))} → {format_ns(float(frame['b_ns'].sum()))} per step"
             page = self._compared("kernels", title, frame, note if frame.height else "")
             return replace(page, empty=f"No kernels of {printable(name)} in either run: Esc goes back.")
 
