@@ -42,10 +42,14 @@ def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
         by: ``stack``; ``operator``: the innermost one around; ``module``: the path of the innermost nn.Module call
             around that operator, or around the forward operator of a backward one; ``range``: the innermost annotation.
     """
-    frees = trace.memory["action"].gather(rows).is_in(["free", "free_requested"])
+    actions = trace.memory["action"].gather(rows)
+    frees = actions.is_in(["free", "free_requested"])
     if by == "stack":
         texts = trace.memory["stack"].gather(rows).cast(pl.String)
-        return _stacks(pl.select(pl.when(~frees).then(texts)).to_series(), frees)
+        # a block that was allocated while stacks were recorded has one
+        recorded = trace.memory["stack"].null_count() < trace.memory.height
+        earlier = frees | (actions == "block") & texts.is_null() if recorded else frees
+        return _stacks(pl.select(pl.when(~frees).then(texts)).to_series(), earlier)
     if by == "range":
         names = _ranges(trace, rows)
     elif by == "module":
@@ -118,7 +122,7 @@ def _ranges(trace: Trace, rows: Ints) -> pl.Series:
     return pl.select(pl.when(pl.Series(node >= 0)).then(names.cast(pl.String))).to_series()
 
 
-def _stacks(texts: pl.Series, frees: pl.Series) -> pl.DataFrame:
+def _stacks(texts: pl.Series, earlier: pl.Series) -> pl.DataFrame:
     texts = texts.alias("stack")
     distinct = texts.unique()
     frames = [(text, *own_and_library(text), compiled(text)) for text in distinct.to_list() if text is not None]
@@ -126,7 +130,7 @@ def _stacks(texts: pl.Series, frees: pl.Series) -> pl.DataFrame:
     known = pl.DataFrame(frames, schema=layout, orient="row")
     frame = texts.to_frame().join(known, on="stack", how="left", maintain_order="left")
     name = pl.coalesce("own", "library", "compiled", pl.lit(NO_STACK))
-    name = pl.when(frees).then(pl.lit(EARLIER)).otherwise(name)
+    name = pl.when(earlier).then(pl.lit(EARLIER)).otherwise(name)
     return frame.select(name.alias("name"), "own", "library", "stack")
 
 

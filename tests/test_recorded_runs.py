@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import judged
+import numpy as np
 import polars as pl
 import pytest
 from sample_runs import CLEAN, SWEEP, TRAIN, VIM, VIM_FP16
 
 from tracetui.analysis.findings.facts import Facts, Pair
+from tracetui.analysis.memory_owners import EARLIER, owners
 from tracetui.analysis.modules import modules
 from tracetui.analysis.sweep import read_sweep
 from tracetui.parsers import open_path
@@ -77,3 +79,11 @@ def test_a_sweep_says_where_less_work_is_faster():
         # the GPU's work fits into the step without a profiler, and the kernels are those of one step
         assert point.gpu_ns <= 1.02 * point.step_ns
         assert 190 < point.kernels < 260
+
+
+def test_weights_were_allocated_before_the_history_began(facts):
+    snapshot = next(trace for trace in facts(VIM).run.traces if trace.info.kind == "memory_snapshot")
+    blocks = snapshot.memory.filter((pl.col("action") == "block") & pl.col("stack").is_null())
+    found = owners(snapshot, np.flatnonzero((snapshot.memory["action"] == "block").to_numpy()), "stack")
+    assert set(found["name"]) == {EARLIER}
+    assert blocks["bytes"].sum() == 65_611_264
