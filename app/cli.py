@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.settings = _settled(arguments)
         if arguments.command not in (None, "open", "config"):  # these say it themselves
-            _warn(arguments.settings)
+            _warn(arguments.settings, unread=arguments.command not in ("report", "diff", "rules"))
         code = COMMANDS[arguments.command](arguments) if arguments.command else _start(arguments.settings)
         if sys.stdout is not None:  # None where whoever started the program has closed it
             sys.stdout.flush()
@@ -62,11 +62,18 @@ def _settled(arguments: argparse.Namespace) -> Settings:
     return fill(arguments, [*folders, Path.cwd()])
 
 
-def _warn(settings: Settings) -> None:
-    """Says on standard error what of the settings could not be used."""
+def _warn(settings: Settings, *, unread: bool) -> None:
+    """Says on standard error what of the settings could not be used.
+
+    Args:
+        settings: what holds.
+        unread: files that can't be read too; not where the command says so when it reads thresholds.
+    """
     from tracetui.app.formats import printable
 
     for problem in settings.problems:
+        if problem in settings.unread and not unread:
+            continue
         print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
 
 
@@ -99,7 +106,7 @@ def _start(settings: Settings) -> int:
             cache=settings.cache,
             settings=settings,
         )
-    _warn(settings)
+    _warn(settings, unread=True)
     from tracetui.app.start_list import entries, plain, recordings_in
 
     print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
@@ -112,7 +119,7 @@ def _open(arguments: argparse.Namespace) -> int:
     if not _has_terminal():
         from tracetui.app.headless import print_open
 
-        _warn(arguments.settings)
+        _warn(arguments.settings, unread=False)
         return print_open(paths, _request(arguments))
     from tracetui.app.tui import run_tui
 

@@ -113,6 +113,8 @@ class Settings:
     """By key, as ``theme``, ``columns.kernels``, ``keys.table.filter``: where it was set; else it is the default."""
     problems: tuple[str, ...] = ()
     """What could not be used, a line each."""
+    unread: tuple[str, ...] = ()
+    """Those of the problems that are about whole files: who reads thresholds says them too."""
     configured: Mapping[str, object] = field(default_factory=dict)
     """What holds without what was chosen on the screen: a choice is kept for as long as this stays as it was."""
 
@@ -132,6 +134,7 @@ class _Layer:
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def refuse(self, key: str, value: object, allowed: str) -> None:
         written = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else value
@@ -172,6 +175,7 @@ def resolve(
         keys=merged.keys,
         origins=origins,
         problems=tuple(merged.problems),
+        unread=tuple(merged.unread),
         configured=_defaults() | configured.values | {f"columns.{p}": _plain(c) for p, c in configured.columns.items()},
     )
 
@@ -186,6 +190,7 @@ def _merged(layers: Sequence[_Layer]) -> _Layer:
         names = [*layer.values, *(f"columns.{page}" for page in layer.columns), *(f"keys.{id}" for id in layer.keys)]
         whole.origins |= {name: layer.origins.get(name, layer.origin) for name in names}
         whole.problems += layer.problems
+        whole.unread += layer.unread
     return whole
 
 
@@ -206,6 +211,7 @@ def _of_file(file: Path) -> _Layer:
     content, problem = read_toml(file)
     if problem:
         layer.problems.append(problem)
+        layer.unread.append(problem)
     for key, value in content.items():
         if key in OPTIONS:
             if _fits(OPTIONS[key], value):
@@ -331,7 +337,7 @@ def _chosen_columns(configured: _Layer) -> dict[str, tuple[frozenset[str], froze
 
 
 def keep(settings: Settings, key: str, value: object) -> bool:
-    """Keeps a choice made on the screen for the next start; what the files say anyway is not kept. Whether it worked."""
+    """Keeps a choice made on the screen for the next start, unless the files say so anyway; whether it worked."""
     below = settings.configured.get(key)
 
     def put(kept: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sample_runs import FP32
+from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import commands
@@ -195,3 +195,43 @@ async def test_columns_of_a_file_and_of_the_screen(tmp_path, monkeypatch) -> Non
     async with opened(FP32, tab="kernels", size=(120, 30), settings=again) as (app, _):
         assert app.session.names == "full"
         assert app.view.table.hidden == chosen[0]
+
+
+async def test_low_bandwidth_can_be_switched_while_one_looks() -> None:
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "low bandwidth")
+        await press(pilot, "enter")
+        assert app.low_bandwidth
+        assert app.theme == "ansi"
+        assert app.view.table.jump
+        assert "Low bandwidth on" in screen_text(app)
+        app.action_low_bandwidth()
+        await settle(pilot)
+        assert app.theme == "dark"
+        assert not app.view.table.jump
+        await press(pilot, "3")
+        assert not app.view.table.jump
+    async with opened(FP32, tab="kernels", settings=Settings(theme="light"), low_bandwidth=True) as (app, pilot):
+        assert app.theme == "light", "a theme that was asked for stays"
+        assert app.view.table.jump
+
+
+async def test_the_palette_finds_what_other_tabs_do_and_recordings_opened_before(tmp_path, monkeypatch) -> None:
+    from tracetui.app import recent
+
+    monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
+    recent.remember(FP16, ["chrome"], 1)
+    async with opened(FP32, tab="kernels", cache=False) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await write(pilot, "hide the lane")
+        assert "Hide the lane  (in Timeline)" in screen_text(app)
+        await press(pilot, "enter")
+        assert app.tab == "timeline"
+        await press(pilot, "ctrl+p")
+        await write(pilot, FP16.name)
+        assert "open  " in screen_text(app)
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert app.session.runs["a"].path == FP16

@@ -285,3 +285,13 @@ def test_a_report_follows_the_settings_and_the_command_line_goes_first(places, c
     assert len(json.loads(capsys.readouterr().out)["run"]["traces"][0]["kernels"]) > 5, (
         "what scripts read is never cut by a setting"
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["rules", "S2"], ["report", "--sample", "--section", "kernels"], ["models"], ["open", "--sample"], ["cache"]],
+)
+def test_a_file_that_can_not_be_read_is_said_once(places, command, capsys) -> None:
+    places.project.write_text("theme =")
+    assert main(command) == 0
+    assert capsys.readouterr().err.count(f"{places.project}: Invalid value") == 1
