@@ -101,8 +101,14 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     gpu = [row["device_total_us"] or 0 for row in rows]
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    boxes = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii)
+    boxes = _boxes(tree, width)
     return f"The same as boxes, the largest first (share of {'GPU' if any(gpu) else 'host'} time)", boxes
+
+
+def _boxes(tree: IcicleTree, width: int) -> list[str]:
+    """An icicle; of one level the table says as much."""
+    rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
+    return rows if len(rows) > 1 else []
 
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:

@@ -83,7 +83,7 @@ class PicturedView(TableView):
         count = table.height_of_view
         key = (self.state, count, width, self.state and self.state.filter)
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, distribution(table.view()["duration_ns"], bins_for(width - 2, count))
+            self._drawn = key, distribution(table.values("duration_ns"), bins_for(width - 2, count))
         found, ascii = self._drawn[1], self.session.ascii
         here = cast("int | None", (table.current or {}).get("duration_ns"))
         if found is None:
@@ -99,7 +99,7 @@ class PicturedView(TableView):
         if not self._of_launches or not self.table.height_of_view:
             self.tui.say("L goes to a kernel's longest launch: Enter on a kernel opens them")
             return
-        durations = self.table.view()["duration_ns"].fill_null(-1).to_numpy()
+        durations = self.table.values("duration_ns").fill_null(-1).to_numpy()
         mark = MARKS[self._next_mark % len(MARKS)]
         self._next_mark += 1
         position = _position(durations, mark)

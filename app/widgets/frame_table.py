@@ -165,6 +165,10 @@ class FrameTable(Widget, can_focus=True):
         """The rows in view in their order, all columns of the frame."""
         return self.frame if self._order is None else self.frame[self._order]
 
+    def values(self, name: str) -> pl.Series:
+        """One column of the rows in view, in their order."""
+        return self.frame[name] if self._order is None else self.frame[name].gather(self._order)
+
     def set_filter(self, wanted: Filter) -> None:
         """Keeps only the rows that match; the cursor stays on its row if that is still there.
 
