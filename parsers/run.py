@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "open_path"]
 
 
+UNFINISHED = {
+    "failed": "not all of this run went well",
+    "interrupted": "this run was interrupted",
+    "running": "this run was under way when its run.json was last written",
+}
+"""What is said of a run that did not end as it should, by the status in its run.json."""
+
+
 def open_path(
     *paths: Path | str,
     progress: Callable[[Progress], None] | None = None,
@@ -66,6 +74,10 @@ def open_path(
         files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
     traces = _open_all(files, watch, cache, problems)
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
+    if manifest is not None and manifest.status in UNFINISHED:
+        problems.append(
+            TraceError(files[0].path.parent, UNFINISHED[manifest.status], manifest.outcome.explanation or "")
+        )
     path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]

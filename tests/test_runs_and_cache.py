@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
+from sample_runs import VIM_FP16
 
 from tracetui.parsers import TraceError, cache, open_path
 from tracetui.parsers.trace import FRAMES
@@ -212,3 +213,14 @@ def test_an_exported_report_is_not_opened_twice(tmp_path):
     assert len(open_path(tmp_path, cache=False).warnings) == 1
     (tmp_path / "b.sqlite").write_bytes(b"")
     assert open_path(tmp_path, cache=False).warnings == ()
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "running", "finished"])
+def test_a_run_that_did_not_end_well_says_so(tmp_path, status):
+    shutil.copytree(VIM_FP16, tmp_path / "run")
+    text = (VIM_FP16 / "run.json").read_text().replace('"status": "finished"', f'"status": "{status}"')
+    said = '"explanation": "nsys: killed (SIGKILL)"'
+    (tmp_path / "run" / "run.json").write_text(text.replace('"explanation": null', said))
+    problems = open_path(tmp_path / "run", cache=False).problems
+    assert len(problems) == (status != "finished")
+    assert all("nsys: killed (SIGKILL)" in problem for problem in problems)
