@@ -66,10 +66,15 @@ class Opening(Shell):
     def look_at(self, letter: str, side: Side = "a") -> None:
         """Makes a run of the list A, the one in view, or B, the one it is compared with; reads it if need be."""
         entry = self.session.open[letter]
+        if side == "a" and self.session.sides.get("a") not in (None, letter):
+            self.leaving()
         if entry.run is None:
             self._read(side, letter)
         elif side == "b" and self.session.sides.get("a") == letter:
-            self.say(f"{entry.name} is in view: choose another to compare it with")
+            if self.wanted.get("a", letter) in self.loader.lines:  # it will not be in view for long
+                self.wanted["b"] = letter
+            else:
+                self.say(f"{entry.name} is in view: choose another to compare it with")
         else:
             self.wanted[side] = letter
             self._take(side, letter)
@@ -215,10 +220,12 @@ class Opening(Shell):
     def _take(self, side: Side, letter: str) -> None:
         """Shows a run that is read as A or B."""
         before = dict(self.session.sides)
-        if "a" in before and (side == "a" or before["a"] == letter):
-            self.run_changes()
         self.session.take(side, letter)
+        waiting = self.session.open.get(self.wanted.get("b", ""))
+        if side == "a" and waiting is not None and waiting.run is not None and waiting.letter != letter:
+            self.session.take("b", waiting.letter)
         self.session.spare()
+        self.was_closed()
         # what is still being read, or could not be, remains what was asked for
         open_ends = self.loader.lines.keys() | self.loader.failures.keys()
         self.wanted = {**self.session.sides, **{of: one for of, one in self.wanted.items() if one in open_ends}}
@@ -254,11 +261,11 @@ class Opening(Shell):
         self.refresh_lines()
         return True
 
-    def run_changes(self) -> None:
-        """Called before another run comes into view."""
+    def leaving(self) -> None:
+        """Called before another run is shown, or compared."""
 
     def was_closed(self) -> None:
-        """Called when a run has gone out of the list."""
+        """Called when runs may have gone out of memory."""
 
     # --- lists to choose from
 
@@ -276,6 +283,7 @@ class Opening(Shell):
         if what == "view":
             self.look_at(letter)
         elif what == "compare":
+            self.leaving()
             self.look_at(letter, "b")
             self.show_tab("diff")
         elif what == "open":
@@ -293,6 +301,8 @@ class Opening(Shell):
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths:
+                if side == "b":
+                    self.leaving()
                 self.open_run(side, paths)
                 if side == "b":
                     self.show_tab("diff")

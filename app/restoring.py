@@ -151,9 +151,9 @@ class Restoring(Visits):
                 self._saving.stop()
             self._saving = self.set_timer(SAVED_AFTER_SECONDS, self.save_place)
 
-    def run_changes(self) -> None:
-        """Another run comes into view: notes where this one was left."""
-        super().run_changes()
+    def leaving(self) -> None:
+        """Another run was asked for: notes where this one was left."""
+        super().leaving()
         self.save_place()
 
     def save_place(self) -> None:

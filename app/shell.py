@@ -246,6 +246,8 @@ class Shell(Preferences):
         else:
             if not self.session.trace().notes:
                 labels.pop("app.notes", None)
+            if len(self.session.open) > 1:
+                labels.setdefault("run.list", "runs")
             hints = commands.footer(self.tab, screen.size.width - 1, labels=labels)
             if view is not None:
                 hints = view.footer_hints() or hints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.app.opening import Opening
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 KEPT = 50
 """Places on the way back."""
+ROWS_KEPT = 2_000_000
+"""Rows of tables kept for them; of older places only tab, filter and run."""
 
 
 class Return(NamedTuple):
@@ -69,6 +71,12 @@ class Visits(Opening):
         place = place or self.here()
         if place is not None and not (self._visits and self._is_at(self._visits[-1])):
             self._visits = [*self._visits[1 - KEPT :], place]
+            rows = 0
+            for at, visit in reversed(list(enumerate(self._visits))):
+                view = self.made(visit.tab)
+                rows += view.weight(visit.inside) if view is not None and visit.inside is not None else 0
+                if rows > ROWS_KEPT:
+                    self._visits[at] = replace(visit, inside=None)
 
     def went_back(self) -> None:
         """The way back is shorter where Esc has led to the place visited last."""
@@ -86,7 +94,7 @@ class Visits(Opening):
             view is not None
             and (visit.tab, visit.numbers[0], visit.about) == (self.tab, self._numbers[0], self._about)
             and visit.filter == self.session.filter
-            and view.is_at(visit.inside)
+            and (visit.inside is None or view.is_at(visit.inside))
         )
 
     def action_come_back(self) -> None:
@@ -112,12 +120,13 @@ class Visits(Opening):
         self.show_tab(visit.tab)
         view = self.view
         same_b = visit.numbers[1] == self._numbers[1] or (view is not None and not view.COMPARES)
-        if view is not None and visit.about == self._about and same_b and not view.is_at(visit.inside):
+        known = visit.inside is not None and visit.about == self._about and same_b
+        if view is not None and known and not view.is_at(visit.inside):
             view.restore(visit.inside)
         self.refresh_lines()
 
-    def run_changes(self) -> None:
-        """Another run comes into view: the one before it is a place to go back to."""
+    def leaving(self) -> None:
+        """Another run was asked for: where one is now is a place to go back to."""
         self.leave()
 
     # --- from a finding to its rows, and back

@@ -400,6 +400,9 @@ async def test_enter_opens_a_points_run_and_compares_a_variant(reduction: Path) 
         await press(pilot, "G", "enter")
         assert app.tab == "overview"
         assert app.session.runs["a"].path == reduction / "batch=8,keep=1.0" / "repeat-1"
+        await press(pilot, "ctrl+o")
+        assert app.tab == "sweep"
+        await press(pilot, "1")
         await press(pilot, "0", "v", "enter")
         assert app.tab == "diff"
         assert [app.session.runs[side].path.parent.name for side in ("a", "b")] == [

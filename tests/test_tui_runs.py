@@ -117,6 +117,19 @@ async def test_the_list_chooses_what_is_in_view_and_what_it_is_compared_with(fol
         assert "A(c) c_again   B(a) a_half" in lines(app)[0]
 
 
+async def test_the_run_in_view_becomes_b_of_one_that_is_still_read(folder):
+    first, second, third = below(folder)
+    async with opened(first, tab="kernels") as (app, pilot):
+        app.open_run("a", (third,))
+        app.open_run("b", (first,))
+        await settle(pilot)
+        assert "A(b) c_again   B(a) a_half" in lines(app)[0]
+        app.open_run("b", (third,))
+        await settle(pilot)
+        assert "in view" in lines(app)[-1]
+        assert second not in [entry.origin for entry in app.session.open.values()]
+
+
 async def test_analyses_are_kept_for_each_run(folder):
     async with opened(*below(folder), tab="kernels") as (app, pilot):
         first = app.session.selection()
@@ -312,6 +325,45 @@ async def test_the_timeline_is_where_it_was_left():
         assert app.view.place()[:2] != before[:2]
         await press(pilot, "z", "1", "ctrl+o")
         assert app.tab == "timeline"
+
+
+async def test_the_timeline_of_another_run_is_where_it_was(folder):
+    async with opened(*below(folder), tab="timeline") as (app, pilot):
+        await press(pilot, "z", "s", "s")
+        before = app.view.place()
+        app.look_at("c")
+        await settle(pilot)
+        assert app.view.place() != before
+        await press(pilot, "ctrl+o")
+        await settle(pilot)
+        assert "A(a)" in lines(app)[0]
+        assert app.view.place() == before
+
+
+async def test_old_places_keep_no_large_tables(monkeypatch):
+    monkeypatch.setattr("tracetui.app.visits.ROWS_KEPT", 300)
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        for _ in range(3):  # 144 launches each
+            await press(pilot, "2", "enter", "3", "2", "escape", "down")
+        await press(pilot, "3")
+        kept = [visit.inside[1][-1].page.frame.height for visit in app._visits if visit.inside is not None]
+        assert sum(rows for rows in kept if rows == 144) <= 300
+        assert len(app._visits) > len(kept)
+
+
+async def test_what_was_not_looked_at_for_long_is_read_again(folder, monkeypatch):
+    monkeypatch.setattr("tracetui.app.session.KEPT", 0)
+    async with opened(*below(folder), tab="kernels") as (app, pilot):
+        app.look_at("c")
+        await settle(pilot)
+        # a is neither in view nor compared
+        assert [letter for letter, entry in app.session.open.items() if entry.run is None] == ["a"]
+        await press(pilot, "A")
+        assert "not read yet" in lines(app)[2]
+        await press(pilot, "g", "enter")
+        await settle(pilot)
+        assert "A(a) a_half" in lines(app)[0]
+        assert "selective_scan" in screen_text(app)
 
 
 async def test_places_of_a_closed_run_are_gone(folder):

@@ -162,6 +162,10 @@ class View(Vertical, can_focus=True):
         """Where one is in this tab, for `restore`."""
         return None
 
+    def weight(self, place: Any) -> int:
+        """How many rows of tables are kept in memory only for going back to a place."""
+        return 0
+
     def is_at(self, place: Any) -> bool:
         """Whether this is the place in sight."""
         return place is None

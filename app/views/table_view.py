@@ -346,6 +346,10 @@ class TableView(SavingView):
         self._remember()
         return self.kind, tuple(map(copy, self._stack))
 
+    def weight(self, place: tuple[str, tuple[PageState, ...]]) -> int:
+        """Rows of the pages below the first one, which is the tab's anyway."""
+        return sum(state.page.frame.height for state in place[1][1:])
+
     def is_at(self, place: tuple[str, tuple[PageState, ...]]) -> bool:
         """Whether these pages are in view, whatever their cursors."""
         kind, states = place

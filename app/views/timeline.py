@@ -48,6 +48,8 @@ class TimelineView(View):
         self._built: Timeline | None = None
         self._wanted: tuple[str, int] | None = None
         self._trace: Trace | None = None
+        self._left_at: tuple[int, int, Place | None] | None = None
+        """The place to go back to, once the trace that it is of is built."""
 
     def content(self) -> ComposeResult:
         """Title, picture, what is selected, details, prompt."""
@@ -99,8 +101,11 @@ class TimelineView(View):
         if self.session.scope.window is not None:  # marked before this run was out of sight
             self.picture.marks = self.session.scope.window
             self.picture.changed(moved=False)
+        left_at, self._left_at = self._left_at, None
         if self._wanted is not None:
             self.seek(*self._wanted)
+        elif left_at is not None:
+            self.restore(left_at)
 
     def focus_content(self) -> None:
         """The picture takes the keys, unless a line is being typed."""
@@ -379,10 +384,15 @@ class TimelineView(View):
             {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
         )
 
+    @property
+    def _is_current(self) -> bool:
+        """Whether the picture is of the trace in view, and not of one that was."""
+        return self._built is not None and self._trace is self.session.trace()
+
     def place(self) -> tuple[int, int, Place | None] | None:
         """The stretch in sight, and the selected event."""
         picture = self.picture
-        return None if self._built is None else (picture.start, picture.end, picture.selected)
+        return (picture.start, picture.end, picture.selected) if self._is_current else None
 
     def is_at(self, place: tuple[int, int, Place | None] | None) -> bool:
         """Whether this stretch is in sight, with this event selected."""
@@ -390,7 +400,9 @@ class TimelineView(View):
 
     def restore(self, place: tuple[int, int, Place | None] | None) -> None:
         """Goes back to a stretch, and to the event that was selected there."""
-        if place is not None and self._built is not None and self._trace is self.session.trace():
+        if not self._is_current:
+            self._left_at = place
+        elif place is not None:
             self.picture.start, self.picture.end, selected = place
             if selected is not None:
                 self.picture.select(selected)
