@@ -149,7 +149,7 @@ class Run:
     path: Path
     traces: tuple[Trace, ...]
     warnings: tuple[str, ...] = ()
-    """Files of the folder that could not be read, one line each."""
+    """Files of the folder that could not be read, and what went wrong when the run was made, one line each."""
     others: tuple[tuple[str, tuple[Path, ...]], ...] = field(default=())
     """Other runs found in the same folder: (name, files)."""
     manifest: RunManifest | None = None

@@ -221,6 +221,6 @@ def test_a_run_that_did_not_end_well_says_so(tmp_path, status):
     text = (VIM_FP16 / "run.json").read_text().replace('"status": "finished"', f'"status": "{status}"')
     said = '"explanation": "nsys: killed (SIGKILL)"'
     (tmp_path / "run" / "run.json").write_text(text.replace('"explanation": null', said))
-    problems = open_path(tmp_path / "run", cache=False).problems
+    problems = open_path(tmp_path / "run", cache=False).warnings
     assert len(problems) == (status != "finished")
     assert all("nsys: killed (SIGKILL)" in problem for problem in problems)
