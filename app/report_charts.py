@@ -91,9 +91,7 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
     tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    return f"The same as boxes, the largest first (share of {what})", icicle(
-        tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii
-    )
+    return f"The same as boxes, the largest first (share of {what})", _boxes(tree, width)
 
 
 def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
@@ -101,8 +99,8 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     gpu = [row["device_total_us"] or 0 for row in rows]
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    boxes = _boxes(tree, width)
-    return f"The same as boxes, the largest first (share of {'GPU' if any(gpu) else 'host'} time)", boxes
+    what = "GPU" if any(gpu) else "host"
+    return f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width)
 
 
 def _boxes(tree: IcicleTree, width: int) -> list[str]:

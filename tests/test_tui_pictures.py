@@ -217,3 +217,30 @@ def test_the_icicle_is_of_what_the_filter_keeps() -> None:
             assert "Block ×24" in screen_text(app)
 
     screen(drive)
+
+
+def test_times_per_call_make_no_icicle() -> None:
+    async def drive() -> None:
+        async with opened(FP32) as (app, pilot):
+            await press(pilot, "5")
+            app.session.per = "call"
+            await press(pilot, "i")
+            assert "per call don't add up" in screen_text(app)
+            assert "i icicle" in screen_text(app) or tree(app).display
+
+    screen(drive)
+
+
+def test_the_pictures_in_ascii() -> None:
+    async def drive() -> None:
+        async with opened(FP32, size=(120, 60), ascii=True) as (app, pilot):
+            assert "how busy each lane is" in screen_text(app)
+            assert screen_text(app).isascii()
+            await press(pilot, "2", "enter")
+            assert "m = median" in screen_text(app)
+            assert screen_text(app).isascii()
+            await press(pilot, "5", "i", "j", "enter", "j")
+            assert "Block x24" in screen_text(app)
+            assert screen_text(app).isascii()
+
+    screen(drive)
