@@ -47,7 +47,7 @@ class Preferences(App[None]):
         self._color = color
         for known in themes.ALL:
             self.register_theme(known)
-        self.theme = themes.theme_name(preferred.theme, color, low_bandwidth=low_bandwidth)
+        self._begin_with_theme(themes.theme_name(preferred.theme, color, low_bandwidth=low_bandwidth))
         self.session.names = cast("Names", preferred.names)
         for page, (hidden, pinned) in preferred.chosen_columns.items():
             self.session.hidden[page], self.session.pinned[page] = hidden, pinned
@@ -55,6 +55,15 @@ class Preferences(App[None]):
         self.setting_problems = [*preferred.problems, *self._of_keys(remapped.problems)]
         """What of the settings could not be used, a line each."""
         self.update_keymap(dict(remapped.changed))
+
+    def _begin_with_theme(self, name: str) -> None:
+        """The theme of the first paint: set before the style sheet is read, lest it be read twice."""
+        self.set_reactive(App.theme, name)
+        dark = self.current_theme.dark
+        for kind, holds in ((f"-theme-{name}", True), ("-dark-mode", dark), ("-light-mode", not dark)):
+            self.set_class(holds, kind, update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def _of_keys(self, problems: Sequence[str]) -> list[str]:
         """Lines about keys, with the file that each is about."""
