@@ -222,7 +222,7 @@ def settle_color(color: str) -> str:
     """Tells the libraries what was asked for by ``--color`` or NO_COLOR, before an app is made.
 
     Returns:
-        never, 16, 256, truecolor, or auto: what the terminal says it can.
+        never, 16, 256, truecolor, or auto: what the terminal says it can, where that is more than 16.
     """
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]  # as no-color.org has it, an empty one asks for nothing
@@ -233,4 +233,13 @@ def settle_color(color: str) -> str:
     elif color != "auto":
         os.environ.pop("NO_COLOR", None)
         constants.COLOR_SYSTEM = {"16": "standard"}.get(color, color)  # type: ignore[misc]
+    elif constants.COLOR_SYSTEM == "auto" and _has_few_colors():
+        return "16"
     return color
+
+
+def _has_few_colors() -> bool:
+    """Whether the terminal says of itself no more than sixteen colours, by the signs that Rich goes by."""
+    if os.environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return False
+    return os.environ.get("TERM", "").strip().lower().rpartition("-")[2] not in ("256color", "kitty")

@@ -163,3 +163,26 @@ async def test_a_theme_of_more_colours_than_there_are_is_refused_with_a_reason()
         await pilot.pause()
         assert app.theme == "ansi-light"
         assert "light needs more colours than there are" in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("term", "colorterm", "found"),
+    [
+        ("linux", "", "16"), ("screen", "", "16"), ("xterm-16color", "", "16"), ("xterm-256color", "", "auto"),
+        ("xterm-kitty", "", "auto"), ("linux", "truecolor", "auto"), ("tmux-256color", "24bit", "auto"),
+    ],
+)  # fmt: skip
+def test_a_terminal_of_sixteen_colours_gets_the_theme_for_them(monkeypatch, term, colorterm, found) -> None:
+    from textual import constants
+
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "auto")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLORTERM", colorterm)
+    assert theme.settle_color("auto") == found
+
+
+def test_an_empty_no_color_is_none(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert theme.settle_color("auto") == "auto"

@@ -164,6 +164,16 @@ def test_colours_as_asked(terminal, color, has_rgb, has_indexed):
     assert COLOR.search(screen.seen)
 
 
+def test_the_linux_console_keeps_its_own_sixteen_colours(terminal):
+    screen = terminal(str(FP32), TERM="linux")
+    screen.until("Top kernels")
+    assert COLOR.search(screen.seen)
+    assert not RGB.search(screen.seen)
+    assert not INDEXED.search(screen.seen)
+    assert not re.search(rb"\x1b\[[\d;]*4[0-7]m", screen.seen), "the background is the console's"
+    assert screen.quit() == 0
+
+
 def test_ascii_sends_nothing_else(terminal):
     screen = terminal(str(FP32), "--ascii")
     screen.until("Top kernels")
