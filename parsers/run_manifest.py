@@ -7,11 +7,10 @@ bytes, clocks Hz, temperatures °C, powers mW, times ns unless a field says othe
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import lru_cache
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.json_records import record
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
@@ -436,80 +435,8 @@ def parse(value: Any) -> RunManifest | None:
     tally = Tally()
     if value["schema"] != SCHEMA:
         tally.missing(f"what a later version added: the file is {str(value['schema'])[:40]}, known is {SCHEMA}")
-    manifest: RunManifest = _record(RunManifest, {k: v for k, v in value.items() if k != "notes"}, "", tally)
+    manifest: RunManifest = record(RunManifest, {k: v for k, v in value.items() if k != "notes"}, tally)
     if manifest.status is not None and manifest.status not in STATUSES:
         tally.skipped("status that is none", 1, manifest.status)
         manifest = replace(manifest, status=None)
     return replace(manifest, notes=tally.notes())
-
-
-_WRONG = object()
-
-
-@lru_cache(maxsize=64)
-def _hints(cls: type) -> dict[str, Any]:
-    from tracetui.parsers.trace import Note
-
-    return get_type_hints(cls, localns={"Note": Note})
-
-
-def _record(cls: Any, value: dict[Any, Any], where: str, tally: Tally) -> Any:
-    """A dataclass from the keys it knows; a value of another type leaves the default."""
-    found = {}
-    hints = _hints(cls)
-    for known in fields(cls):
-        if (given := value.get(known.name)) is None:
-            continue
-        place = f"{where}.{known.name}" if where else known.name
-        converted = _converted(hints[known.name], given, place, tally)
-        if converted is _WRONG:
-            tally.skipped("value of run.json of another type than it should have", 1, f"{place}: {str(given)[:40]}")
-        else:
-            found[known.name] = converted
-    return cls(**found)
-
-
-def _converted(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    """The value as the type that a field has, or `_WRONG`."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        (kind,) = (argument for argument in arguments if argument is not NoneType)
-        return _converted(kind, value, where, tally)
-    if kind is Any:
-        return value
-    if is_dataclass(kind):
-        return _record(kind, value, where, tally) if isinstance(value, dict) else _WRONG
-    if origin is tuple:
-        return _list(arguments[0], value, where, tally)
-    if origin is dict:
-        return _mapping(arguments[1], value, where, tally)
-    if kind is bool or kind is str:
-        return value if isinstance(value, kind) else _WRONG
-    return _number(kind, value)
-
-
-def _list(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    if not isinstance(value, (list, tuple)):
-        return _WRONG
-    items = [_converted(kind, item, f"{where}[{n}]", tally) for n, item in enumerate(value)]
-    if kind in (int, float) and _WRONG in items:  # a shape without one of its sizes is another shape
-        return _WRONG
-    tally.skipped("entry of a list in run.json of another type than it should have", items.count(_WRONG), where)
-    return tuple(item for item in items if item is not _WRONG)
-
-
-def _mapping(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    if not isinstance(value, dict):
-        return _WRONG
-    items = {str(key): _converted(kind, item, f"{where}.{key}", tally) for key, item in value.items()}
-    wrong = sum(item is _WRONG for item in items.values())
-    tally.skipped("value of run.json of another type than it should have", wrong, where)
-    return {key: item for key, item in items.items() if item is not _WRONG}
-
-
-def _number(kind: Any, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1 << 63:  # neither is NaN
-        return _WRONG
-    if kind is float:
-        return float(value)
-    return int(value) if value == int(value) else _WRONG

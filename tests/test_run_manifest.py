@@ -10,7 +10,9 @@ import pytest
 from run_json_page import PAGE, classes, page
 
 from tracetui.parsers import run_manifest
+from tracetui.parsers.json_records import record
 from tracetui.parsers.run_manifest import SCHEMA, PowerState, RunManifest, load, parse
+from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,7 +154,7 @@ def test_every_field_has_a_type_that_is_read_and_a_default() -> None:
     assert {cls.__name__ for cls in known} == set(classes())
     for cls in known:
         assert cls() == cls(), "every field has a default"
-        assert run_manifest._record(cls, {field.name: None for field in fields(cls)}, "", run_manifest.Tally()) == cls()
+        assert record(cls, {field.name: None for field in fields(cls)}, Tally()) == cls()
 
 
 def test_the_page_says_what_the_file_is() -> None:
