@@ -25,6 +25,9 @@ What was chosen on the screen holds for as long as the files say what they said 
 `tracetui config --reset` forgets it. A project's file can say everything that yours can, thresholds and silenced
 findings ([rules.md](rules.md)) in both: of two thresholds of one name, the project's holds.
 
+`TRACETUI_CONFIG_DIR` and `TRACETUI_DATA_DIR` name other folders than the usual ones; with `TRACETUI_NO_STATE=1`, or
+`--no-cache`, nothing is remembered.
+
 A wrong key or value is said in a line, on standard error or in the footer and under `N`, and the rest of the file is
 used.
 
