@@ -244,3 +244,21 @@ def test_the_pictures_in_ascii() -> None:
             assert screen_text(app).isascii()
 
     screen(drive)
+
+
+def test_what_is_asked_for_is_found_in_the_icicle() -> None:
+    async def drive() -> None:
+        async with opened(FP32, size=(120, 40)) as (app, pilot):
+            await press(pilot, "5", "i", "j", "j", "j", "l", "h", "k")
+            view = app.view
+            assert "Mixer ×24" in screen_text(app).splitlines()[-2]
+            view.go_to("Mamba_18")  # type: ignore[union-attr]
+            await settle(pilot)
+            assert "Mamba ×48 · " in screen_text(app)
+            await press(pilot, "v", "v")
+            assert "i table" in screen_text(app)
+            await press(pilot, "i")
+            # the tree is as it was before, but for what leads to the row
+            assert screen_text(app).count("Block_") >= 24
+
+    screen(drive)

@@ -32,6 +32,8 @@ class IcicleView(PicturedView):
         """What the icicle in view was made from."""
         self._expanded: set[int] = set()
         """What was open in the table."""
+        self._led: int | None = None
+        """The row that the hidden table was last put on."""
 
     def content(self) -> ComposeResult:
         """The icicle and its line, in the table's place."""
@@ -74,12 +76,17 @@ class IcicleView(PicturedView):
     def _show_page(self) -> None:
         super()._show_page()
         self._grown = ()
+        self._expanded = set(self.table.expanded)
         self._arrange_icicle()
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """A filter may have changed; Textual calls the handler of `PicturedView` too."""
+        """A filter may have changed, or a row been asked for; Textual calls the handler of `PicturedView` too."""
         if self.shows_icicle:
             self._grow()
+            row = self.table.row_number(self.table.cursor)
+            if row is not None and row != self._led and not self.table.on_rest:
+                self._led = row
+                self.icicle.stand_on(row)
 
     def _show_title(self) -> None:
         super()._show_title()
@@ -110,7 +117,8 @@ class IcicleView(PicturedView):
         values = _values(frame)
         icicle.time = lambda node: formats.format_ns(node.value, ascii=self.session.ascii)
         tree = IcicleTree.of(names, frame["depth"].to_list(), values, kept=kept, ascii=self.session.ascii)
-        icicle.load(tree, stand_on=table.row_number(table.cursor))
+        self._led = table.row_number(table.cursor)
+        icicle.load(tree, stand_on=self._led)
 
     def on_icicle_moved(self, event: Icicle.Moved) -> None:
         """Says everything about the box, and lets the hidden table follow: details and copies are of its row."""
@@ -119,8 +127,9 @@ class IcicleView(PicturedView):
         if box is None or state is None or not self.shows_icicle:
             return
         self.query_one("#box", Line).show(f" {self._box_text(box, state.page)}")
-        if self.table.row_number(self.table.cursor) != box.node.rows[0]:
-            self.table.stand_on(box.node.rows[0])
+        self._led = box.node.rows[0]
+        if self.table.row_number(self.table.cursor) != self._led:
+            self.table.stand_on(self._led)
 
     def _box_text(self, box: Box, page: Page) -> str:
         ascii = self.session.ascii
