@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.sample_runs import CLEAN, SWEEP, TRAIN
+from tests.sample_runs import VIM as VIM_RUN
 from tracetui.analysis.kernel_groups import (
     GROUPINGS,
     NOT_RECORDED,
@@ -57,6 +59,16 @@ def test_every_grouping_is_of_the_same_launches(recording: Recording, path: str,
         assert (inside["total_ns"].sum(), inside["calls"].sum()) == (row["total_ns"], row["calls"])
         assert inside.height == row["kernels"]
         assert inside["name"][0] == row["name"]
+
+
+@pytest.mark.parametrize("path", [VIM_RUN, TRAIN, CLEAN, SWEEP], ids=lambda path: path.name)
+def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
+    for trace in open_path(path, cache=False).traces:
+        sel = select(trace)
+        table = kernels(sel)
+        for by in GROUPINGS:
+            found = kernel_groups(sel, by)
+            assert found.select("total_ns", "calls").sum().row(0) == table.select("total_ns", "calls").sum().row(0)
 
 
 def test_one_step_has_its_own_totals(training: Trace) -> None:

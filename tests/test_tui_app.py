@@ -381,6 +381,8 @@ async def test_two_paths_open_the_diff():
         await press(pilot, "M")
         assert "VisionMamba_0" in lines(app)[5]
         await press(pilot, "v")
+        assert any(line.startswith(">step ") for line in lines(app))
+        await press(pilot, "v")
         assert "By count" in lines(app)[4]
         await press(pilot, "x", "K")
         assert "A(b) vim_tiny_fp16_bs4   B(a) vim_tiny_fp32_bs4" in lines(app)[0]

@@ -37,10 +37,10 @@ def test_measured_columns_and_coverage(folder):
     assert "ncu: 43 launches, 100.0 % of GPU time" in lines[2]
     assert "nsys recording: 100.0 % of the GPU time matches" in lines[2]
     titles, first = lines[3], lines[4]
-    assert titles.index("SM %") < titles.index("L1 %") < titles.index("L2 %") < titles.index("Occ %")
-    assert "Mem %" not in titles  # not among the metrics that were collected
+    assert titles.index("SM%") < titles.index("L1%") < titles.index("L2%") < titles.index("Occ%")
+    assert "Mem%" not in titles  # not among the metrics that were collected
     assert first.startswith(">sm80_xmma_gemm_f32_nn_n_256x128x8_ffma")
-    assert first[titles.index("SM %") - 2 :].split()[:2] == ["85.0", "0"]
+    assert first[titles.index("SM%") - 2 :].split()[:2] == ["85.0", "0"]
     assert "Limiter      registers" in details
     assert "By ncu       1" in details
 
@@ -56,14 +56,14 @@ def test_one_tool_alone_has_no_measured_columns(folder):
     (text,) = screens(folder / OPS[0], keys=[])
     lines = text.splitlines()
     assert "ncu" not in lines[2]
-    assert "SM %" not in lines[3]
+    assert "SM%" not in lines[3]
     assert "Occup" in lines[3]
 
 
 def test_an_ncu_recording_alone_shows_its_own(folder):
     (text,) = screens(folder / OPS[2], keys=[])
     lines = text.splitlines()
-    assert "SM %" in lines[3]
+    assert "SM%" in lines[3]
     assert "launches" not in lines[2]
 
 

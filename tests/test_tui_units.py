@@ -11,8 +11,9 @@ from sample_runs import FP16, FP32
 from tests.tui_pilot import opened, press, screen_text, settle, write
 from tracetui.analysis.diff import diff
 from tracetui.analysis.kernels import kernels
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app import export
+from tracetui.app.views.diff import compared
 
 if TYPE_CHECKING:
     from tracetui.app.tui import TracetuiApp
@@ -246,3 +247,31 @@ async def test_what_is_added_removed_and_changed_is_counted():
         await press(pilot, *"vvvvvvv")
         assert words not in screen_text(app)
         assert "+{} -{} ~{} ={}".format(*counted) in screen_text(app)
+
+
+def test_runs_of_different_length_are_compared_per_step(recording):
+    trace = recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
+    first = trace.steps["index"][0]
+    long, short = select(trace), select(trace, Scope(steps=(first, first + 1)))
+    result = diff(long, short)
+    assert result.steps == (3, 2)
+    per_step = compared(result.kernels, "step", result.steps)
+    whole = compared(result.kernels, "total", result.steps)
+    assert per_step.select("a_ns", "b_ns").equals(result.kernels.select("a_ns", "b_ns"))
+    for sel, column in ((long, "a_ns"), (short, "b_ns")):
+        spent = in_steps(sel).device.filter(pl.col("kind") == "kernel")["duration"].sum()
+        assert whole[column].sum() == pytest.approx(spent)
+        assert per_step[column].sum() == pytest.approx(spent / sel.step_count)
+    assert abs(per_step["delta_ns"].sum()) < 0.05 * per_step["a_ns"].sum() < abs(whole["delta_ns"].sum())
+
+
+async def test_columns_that_no_row_fills_are_left_out(recording):
+    async with opened(recording("ncu/vim_full_details.csv.gz").source.path, tab="kernels") as (app, pilot):
+        assert "Module" not in [column.title for column in app.view.table.columns]
+        await press(pilot, "enter")
+        assert "At" not in [column.title for column in app.view.table.columns]
+        assert app.view.table.columns[0].title == "Duration"
+    async with opened(FP32, tab="host") as (app, pilot):
+        await press(pilot, "v", "v", "v")
+        assert title(app).startswith(" Ranges")
+        assert "Domain" not in [column.title for column in app.view.table.columns]

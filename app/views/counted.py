@@ -11,6 +11,7 @@ from tracetui.app import commands, units
 from tracetui.app.views.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
+    from tracetui.app.columns import Column
     from tracetui.app.session import Per, Session
     from tracetui.app.views.page import Page
 
@@ -29,11 +30,25 @@ def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
         calls: the column that counts calls.
     """
     per = told(session)
+    page = replace(page, columns=filled(page.columns, page.frame))
     if per == "total" or not page.frame.height:
         return page
     steps = session.counted().step_count
     frame, columns = units.divided(page.frame, page.columns, per, steps=steps, calls=calls)
     return replace(page, frame=frame, columns=columns, unit=units.WORDS[per], saved_as=f"{page.id}_per_{per}")
+
+
+def filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
+    """Without the columns that no row fills: what the tool does not record."""
+    if not frame.height:
+        return columns
+    return tuple(c for c in columns if c.name not in frame.columns or not _is_empty(frame[c.name]))
+
+
+def _is_empty(values: pl.Series) -> bool:
+    if values.dtype == pl.String:
+        values = values.replace("", None)
+    return bool(values.null_count() == values.len())
 
 
 def told(session: Session) -> Per:

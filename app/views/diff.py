@@ -16,8 +16,7 @@ from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns, format_percent, printable
 from tracetui.app.names import tell_apart
 from tracetui.app.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
-from tracetui.app.views.counted import CountedView
-from tracetui.app.views.kernels import known_columns
+from tracetui.app.views.counted import CountedView, filled
 from tracetui.app.views.page import Page
 from tracetui.app.words import nothing
 
@@ -177,7 +176,7 @@ class DiffView(CountedView):
             title=title,
             unit=units.WORDS[per] or "in all",
             frame=compared(tell_apart(frame), per, self._steps),
-            columns=known_columns(tuple(_told(column, per) for column in LAYOUTS.get(kind, COLUMNS)), frame),
+            columns=filled(tuple(_told(column, per) for column in LAYOUTS.get(kind, COLUMNS)), frame),
             saved_as=f"diff_{kind}_{'total' if per == 'total' else f'per_{per}'}",
             noun=kind,
             note=note,

@@ -9,7 +9,7 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.ranges import ranges
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
-from tracetui.app.views.counted import CountedView, in_units
+from tracetui.app.views.counted import CountedView, filled, in_units
 from tracetui.app.views.page import Page
 from tracetui.app.words import nothing
 from tracetui.parsers import kernel_names
@@ -152,13 +152,14 @@ class HostView(CountedView):
         found = self.session.cached("launches", lambda: launches(selection))
         window = selection.trace.info.window
         begin = window[0] if window else 0
+        frame = found.frame.with_columns(
+            (pl.col("start") - begin).alias("at_ns"), _short_kernels(found.frame["kernel"])
+        )
         return Page(
             id="host_launches",
             title="Launches",
-            frame=found.frame.with_columns(
-                (pl.col("start") - begin).alias("at_ns"), _short_kernels(found.frame["kernel"])
-            ),
-            columns=LAUNCHES,
+            frame=frame,
+            columns=filled(LAUNCHES, frame),
             noun="launches",
             note=f"{found.short_kernels:,} took longer than their GPU work"
             f" · median delay {format_ns(found.median_delay_ns)}",

@@ -15,7 +15,7 @@ from tracetui.analysis.operator_groups import group_operator_rows
 from tracetui.app.columns import Column
 from tracetui.app.formats import format_ns
 from tracetui.app.names import tell_apart, with_full_names
-from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, in_units
+from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, filled, in_units
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.views.measured import beside
 from tracetui.app.views.page import Page
@@ -178,23 +178,11 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
 
 
 def known_columns(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
-    """Without those that no row fills: what this tool does not record.
-
-    Where no module is known, the range takes the module's place.
-    """
-    if not frame.height:
-        return columns
-    empty = {
-        column.name
-        for column in columns
-        if column.name in frame.columns and frame[column.name].null_count() == frame.height
-    }
+    """Without those that no row fills; where no module is known, the range takes the module's place."""
+    shown = filled(columns, frame)
     of_module = next((column.priority for column in columns if column.name == "module"), 0)
-    return tuple(
-        replace(column, priority=of_module) if column.name == "range" and "module" in empty else column
-        for column in columns
-        if column.name not in empty
-    )
+    lost = "module" in {column.name for column in columns} - {column.name for column in shown}
+    return tuple(replace(column, priority=of_module) if column.name == "range" and lost else column for column in shown)
 
 
 def launch_page(
