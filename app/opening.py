@@ -318,7 +318,7 @@ class Opening(Shell):
             if not any(entry.is_of(choice[1]) for entry in self.session.open.values())
         ]
         ascii = self.session.ascii
-        self.push_screen(RunPicker(self.own(title), [*known, *beside], typing=True, ascii=ascii), chosen)
+        self.push_screen(RunPicker(self.own(title), [*known, *beside], ascii=ascii), chosen)
 
     def action_captures(self) -> None:
         """Compares the files of the folder that was opened, as far as they are of this run's kind."""

@@ -16,7 +16,7 @@ from tracetui.app import commands
 from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from textual.app import ComposeResult
 
@@ -122,38 +122,24 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("q", "cancel", show=False),
-        Binding("C", "compare", show=False),
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
-    def __init__(
-        self,
-        title: str,
-        runs: Sequence[tuple[str, tuple[Path, ...]]],
-        *,
-        typing: bool,
-        ascii: bool,
-        compare: Callable[[], None] | None = None,
-    ) -> None:
-        """`compare` is what C does instead of choosing one."""
+    def __init__(self, title: str, runs: Sequence[Choice], *, ascii: bool) -> None:
         super().__init__()
-        self._compare = compare
         self._title = title
         self._runs = list(runs)
-        self._typing = typing
         self._ascii = ascii
 
     def compose(self) -> ComposeResult:
         """A title, a line for a path, the list."""
         with Vertical(id="reader"):
             yield Static(self._title, markup=False, id="dialog-title")
-            if self._typing:
-                line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
-                line.cursor_blink = False
-                yield line
+            line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+            line.cursor_blink = False
+            yield line
             yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
-            foot = " Enter opens, Esc closes" + (", Tab goes to the line for a path" if self._typing else "")
-            foot += ", C compares them all" if self._compare is not None else ""
+            foot = " Enter opens, Esc closes, Tab goes to the line for a path"
             yield Static(foot, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
@@ -176,18 +162,18 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """A path was typed."""
         event.stop()
-        if event.value.strip():
-            self.dismiss((Path(event.value.strip()).expanduser(),))
+        if not event.value.strip():
+            return
+        path = Path(event.value.strip()).expanduser()
+        if path.exists():
+            self.dismiss((path,))
+        else:
+            foot = fit(f"No such file or folder: {printable(str(path), ascii=self._ascii)}", self.size.width - 2)
+            self.query_one("#reader-foot", Static).update(f" {foot}")
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the keys of the tables."""
         getattr(self.query_one(OptionList), f"action_{where}")()
-
-    def action_compare(self) -> None:
-        """All are wanted, beside each other."""
-        if self._compare is not None:
-            self.dismiss(None)
-            self.app.call_later(self._compare)
 
     def action_cancel(self) -> None:
         """None was chosen."""

@@ -35,7 +35,6 @@ T = TypeVar("T")
 class Session:
     """The open runs, which of them is in view (A) and compared (B), their scope, the filter and the choices made."""
 
-    paths: tuple[Path, ...] = ()
     scope: Scope = field(default_factory=Scope)
     rank: int | None = None
     """The distributed rank in view; the first one where not chosen."""
@@ -83,18 +82,6 @@ class Session:
         self.open[letter] = entry
         self.open = dict(sorted(self.open.items(), key=lambda item: (len(item[0]), item[0])))
         return entry
-
-    def put(self, side: Side, run: Run) -> None:
-        """Makes a run A or B, in the place of the one that was."""
-        letter = self.sides.get(side)
-        entry = self.open.get(letter, None) if letter is not None else None
-        if entry is None:
-            entry = self.add((run.path,))
-        self.forget(entry.number)
-        entry.hold(run)
-        if letter is not None and self.sides.get("a") == letter:  # a range was one of the other's clock
-            self.scope, self.range_words = replace(self.scope, window=None), ""
-        self.take(side, entry.letter)
 
     def take(self, side: Side, letter: str) -> None:
         """Makes an open run A or B; A and B change places where it has the other part."""

@@ -194,6 +194,10 @@ async def test_another_path_is_opened_from_the_list(folder):
         await press(pilot, "A", "o")
         assert isinstance(app.screen, RunPicker)
         await press(pilot, "tab")
+        await write(pilot, "nowhere.json")
+        await press(pilot, "enter")
+        assert lines(app)[-1] == " No such file or folder: nowhere.json"
+        await press(pilot, "ctrl+u")
         await write(pilot, str(third))
         await press(pilot, "enter")
         assert lines(app)[0].startswith(" tracetui  (b) c_again")
