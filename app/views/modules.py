@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,7 +26,9 @@ COLUMNS = (
     Column(
         "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
     ),
-    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
+    Column(
+        "percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time, both passes"
+    ),
     Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the modules inside it"),
     Column("backward_device_ns", "Backward", "time", priority=4, sums=True, about="GPU work of its backward pass"),
     Column("host_total_ns", "CPU total", "time", priority=1, sums=True, about="host time of its calls"),
@@ -36,6 +39,11 @@ COLUMNS = (
     Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
 )
 
+TRAINING_COLUMNS = tuple(
+    replace(column, priority=0 if column.name == "backward_device_ns" else column.priority) for column in COLUMNS
+)
+"""Where some of the GPU's work is of a backward pass, which happens outside the modules' calls."""
+INFERENCE_COLUMNS = tuple(column for column in COLUMNS if column.name != "backward_device_ns")
 HOST_COLUMNS = tuple(
     column for column in COLUMNS if not column.name.startswith(("device", "backward", "percent", "kernels"))
 )
@@ -62,14 +70,17 @@ class ModulesView(CountedView, IcicleView):
         total = int(work["duration"].sum())
         if not has_modules:
             frame = frame.clear()
-        share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
+        trains = bool(frame["backward_device_ns"].sum())
+        both = pl.sum_horizontal("device_total_ns", "backward_device_ns")
+        share = (both / total * 100) if total else pl.lit(None, dtype=pl.Float64)
+        base = f"% of all GPU time{', both passes' if trains else ''}"
         page = Page(
             id="modules",
             title="Modules",
             frame=frame.with_columns(share.alias("percent")),
-            columns=COLUMNS if total else HOST_COLUMNS,
+            columns=(TRAINING_COLUMNS if trains else INFERENCE_COLUMNS) if total else HOST_COLUMNS,
             noun="modules",
-            note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
+            note=f"{selection.describe()} · {base if total else 'no GPU work in this trace'}",
             empty=nothing("modules", selection.trace.info.kind),
             inside="kernels",
             key="path",
