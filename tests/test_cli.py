@@ -345,3 +345,19 @@ def test_an_empty_table_keeps_its_header(
         assert cli.main(["report", str(path), "--format", "csv", "--section", section, "--no-cache"]) == 0
         headers.append(capsys.readouterr().out.splitlines()[0])
     assert headers[0] == headers[1]
+
+
+@pytest.mark.parametrize("format", ["text", "markdown"])
+def test_reports_without_charts(capsys: pytest.CaptureFixture[str], format: str) -> None:
+    def printed(*options: str) -> str:
+        assert cli.main(["report", "--sample", "--format", format, "--no-cache", *options]) == 0
+        return capsys.readouterr().out
+
+    whole, plain = printed(), printed("--no-charts")
+    for words in ("how busy each lane is", "launches, by duration", "The same as boxes", "FLOP/byte →"):
+        assert words in whole
+        assert words not in plain
+    assert "```" not in plain
+    assert whole.count("```") % 2 == 0
+    kept = iter(whole.splitlines())
+    assert all(line in kept for line in plain.splitlines() if not line.startswith("  Step ")), "charts add lines only"

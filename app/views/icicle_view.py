@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.app import formats
+from tracetui.app.commands import key
 from tracetui.app.icicle_tree import IcicleTree
 from tracetui.app.views.launch_picture import PicturedView
 from tracetui.app.widgets.icicle import Icicle
@@ -57,7 +58,7 @@ class IcicleView(PicturedView):
             super().action_picture()
             return
         if not self._as_icicle and getattr(self, "per", "total") == "call":
-            self.tui.say("Times per call don't add up to an icicle: u goes back to totals")
+            self.tui.say(f"Times per call don't add up to an icicle: {key('table.units')} goes back to totals")
             return
         table = self.table
         if self._as_icicle:
@@ -145,9 +146,9 @@ class IcicleView(PicturedView):
         if inside and not box.hidden:
             parts.append(f"{formats.format_ns(max(node.value - inside, 0), ascii=ascii)} its own")
         if box.hidden:
-            parts.append("too small here: Enter zooms in")
+            parts.append(f"too small here: {key('go.in')} zooms in")
         elif node.group and len(node.group) > 1:
-            parts.append("Space: " + ("together" if node.group[0] in icicle.source.apart else "apart"))
+            parts.append(f"{key('tree.toggle')}: " + ("together" if node.group[0] in icicle.source.apart else "apart"))
         name = node.name if box.hidden or len(node.rows) > 1 else str(page.frame["path"][node.rows[0]])
         room = max(self.size.width - 4 - sum(len(part) + 3 for part in parts), 12)
         name = formats.fit(formats.printable(name, ascii=ascii), room, ascii=ascii, keep_end=True)
@@ -161,7 +162,10 @@ class IcicleView(PicturedView):
     def on_icicle_refused(self, event: Icicle.Refused) -> None:
         """Says what there is instead."""
         event.stop()
-        self.tui.say("The largest is first here: Enter zooms in, Space shows instances apart, i: back to the table")
+        apart, back = key("tree.toggle"), key("table.picture")
+        self.tui.say(
+            f"The largest is first here: {key('go.in')} zooms in, {apart} shows instances apart, {back}: table"
+        )
 
     def action_drill(self) -> None:
         """Zooms into the box; in a table, opens what is inside the row, or those that it stands for."""
@@ -169,7 +173,7 @@ class IcicleView(PicturedView):
             box = self.icicle.current
             if not self.icicle.zoom():
                 why = "Too many for this width" if box is not None and box.hidden else "Nothing is inside"
-                self.tui.say(f"{why}: i goes to this row of the table")
+                self.tui.say(f"{why}: {key('table.picture')} goes to this row of the table")
             self.tui.refresh_lines()
         elif self.table.on_rest:
             self.table.action_fold()

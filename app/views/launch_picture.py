@@ -9,6 +9,7 @@ from textual.widgets import Static
 
 from tracetui.analysis.distribution import distribution, p95_of
 from tracetui.app.charts.histogram import bins_for, histogram
+from tracetui.app.commands import key
 from tracetui.app.formats import format_count, format_ns
 from tracetui.app.views.table_view import TableView
 
@@ -63,7 +64,9 @@ class PicturedView(TableView):
     def action_picture(self) -> None:
         """Shows or hides the picture of launches."""
         if not self._of_launches:
-            self.tui.say("i shows how long a kernel's launches take: Enter on a kernel opens them")
+            self.tui.say(
+                f"{key('table.picture')} shows how long a kernel's launches take: {key('go.in')} on a kernel opens them"
+            )
             return
         self._wants_picture = not self.query_one("#picture", Static).display
         self._draw_launches()
@@ -81,9 +84,9 @@ class PicturedView(TableView):
     def _launch_lines(self, width: int, height: int) -> list[str]:
         table = self.table
         count = table.height_of_view
-        key = (self.state, count, width, self.state and self.state.filter)
-        if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, distribution(table.values("duration_ns"), bins_for(width - 2, count))
+        made_from = (self.state, count, width, self.state and self.state.filter)
+        if self._drawn is None or self._drawn[0] != made_from:
+            self._drawn = made_from, distribution(table.values("duration_ns"), bins_for(width - 2, count))
         found, ascii = self._drawn[1], self.session.ascii
         here = cast("int | None", (table.current or {}).get("duration_ns"))
         if found is None:
@@ -97,7 +100,9 @@ class PicturedView(TableView):
     def action_launch_mark(self) -> None:
         """Goes to the longest launch in view; again, to that at the 95th percentile, and to the median."""
         if not self._of_launches or not self.table.height_of_view:
-            self.tui.say("L goes to a kernel's longest launch: Enter on a kernel opens them")
+            self.tui.say(
+                f"{key('launch.mark')} goes to a kernel's longest launch: {key('go.in')} on a kernel opens them"
+            )
             return
         durations = self.table.values("duration_ns").fill_null(-1).to_numpy()
         mark = MARKS[self._next_mark % len(MARKS)]
@@ -106,9 +111,8 @@ class PicturedView(TableView):
         self.table.move_to(position)
         lasting = format_ns(int(durations[position]), ascii=self.session.ascii)
         following = MARKS[self._next_mark % len(MARKS)]
-        self.tui.say(
-            f"The {mark} of {durations.size:,} launches: {lasting}; t shows it in the timeline, L: {following}"
-        )
+        leads = f"{key('go.timeline')} shows it in the timeline, {key('launch.mark')}: {following}"
+        self.tui.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
 
     def footer_labels(self) -> dict[str, str]:
         """The picture's keys, where there are launches."""

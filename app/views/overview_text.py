@@ -380,7 +380,8 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
         for one in picture.lanes
     ]
     what = f"Step {picture.step}" if picture.step is not None else "The whole file"
-    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}", "how busy each lane is; T has the events")]
+    remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
+    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}", remark)]
     width = writer.width - 2
     for line in _styled(writer, gantt_runs(lanes, width, picture.lasting, ascii=writer.ascii)):
         lines.append(Text("  ").append_text(line))
