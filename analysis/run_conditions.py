@@ -24,6 +24,8 @@ SOFTWARE = (
 """Versions whose change may be what the comparison is about."""
 SERIALISING = frozenset({"CUDA_LAUNCH_BLOCKING"})
 """Variables under which times mean something else."""
+OF_A_TYPE = ("autocast", "tf32_matmul", "tf32_cudnn")
+"""Settings by which a type is chosen: where the type differs, they are no change of their own."""
 OF_ITS_OWN = frozenset({"batch", "dtype", "device", "workers", "seed", "data", "train", "compile"})
 """Options that `Workload` has a field for."""
 
@@ -164,7 +166,8 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         "model", "dtype", "autocast", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "train",
         "grad_enabled", "data", "workers", "seed",
     ):  # fmt: skip
-        yield from _pair(field, getattr(ours, field), getattr(theirs, field), intended=True)
+        implied = field in OF_A_TYPE and None not in (ours.dtype, theirs.dtype) and ours.dtype != theirs.dtype
+        yield from _pair(field, getattr(ours, field), getattr(theirs, field), intended=not implied)
     if (ours.compile or None) != (theirs.compile or None):
         yield Difference("compile", ours.compile, theirs.compile, intended=True)
     yield from _pair("batch", _batch(a), _batch(b), intended=True)

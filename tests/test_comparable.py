@@ -210,3 +210,10 @@ def test_one_manifest_alone_says_nothing(bare: Trace) -> None:
     assert comparable(bare, bare, manifests=(sides()[0], None)) == {"verdict": "comparable", "differences": []}
     empty = parse({"schema": "tracetui.run/1"})
     assert comparable(bare, bare, manifests=(sides()[0], empty)) == {"verdict": "comparable", "differences": []}
+
+
+def test_what_a_type_implies_is_no_change_of_its_own(bare: Trace) -> None:
+    changes = (("workload.dtype", "fp16"), ("workload.autocast", True), ("workload.tf32_cudnn", True))
+    found = comparable(bare, bare, manifests=sides(*changes))
+    assert found["verdict"] == "explained"
+    assert fields(found, key="intended") == ["dtype"]
