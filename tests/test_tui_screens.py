@@ -64,6 +64,12 @@ async def test_screen(name, pressed, options):
         compare(SCREENS / f"{name}.txt", text)
 
 
+async def test_the_list_of_runs():
+    async with opened(VIM, VIM_FP16, SWEEP) as (app, pilot):
+        await press(pilot, "A")
+        compare(SCREENS / "runs.txt", screen_text(app) + "\n")
+
+
 async def test_ranks(shared_data):
     async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks") as (app, _):
         text = screen_text(app) + "\n"
