@@ -5,6 +5,7 @@ Nothing here imports Polars before the first paint; views and readers do, and ar
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -93,8 +94,11 @@ class Shell(Preferences):
         self.set_class(ascii, "-ascii")
         preferred, settings = preferred_tab(settings or Settings())
         self.prefer(settings, color=color, low_bandwidth=low_bandwidth)
-        if preferred is not None and self._default_tab:
-            self.tab, self._default_tab = preferred, False
+        self._preferred_tab = preferred
+        self.usual_tab = preferred or "overview"
+        """The tab that a run begins with, where nobody asks for another."""
+        if self._default_tab:
+            self.tab = self.usual_tab
 
     # --- the shell
 
@@ -204,6 +208,8 @@ class Shell(Preferences):
             if self.made(tab) is None:
                 self.screen_stack[0].query_one("#body").mount(view_class(tab)())
                 self.call_after_refresh(self._focus_view)
+                # else the collector looks through a recording and all widgets every few pages, for 50 ms
+                self.call_after_refresh(gc.freeze)
             elif self.view is not None:
                 if tab in self._stale:
                     self._stale.discard(tab)
