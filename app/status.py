@@ -59,7 +59,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
         if len(session.kinds) > 1:
             parts.append(f"{KIND_NAMES[session.trace().info.kind]} (S)")
         if session.range_words:
-            parts.append(f"{session.range_words} (Esc)")
+            parts.append(f"{session.range_words} ({commands.key('timeline.back')})")
         if session.partial:
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)

@@ -152,10 +152,10 @@ class CountedView(TableView):
             self.tui.say("The rows of this tab are not grouped: b works in Kernels and Operators")
             return
         if len(self._stack) > 1:
-            self.tui.say("Esc goes back to the table that b groups")
+            self.tui.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
             return
         if self.TABLES and self.kind != self.TABLES[0]:
-            self.tui.say(f"Only the {self.TABLES[0]} can be grouped: v goes back to them")
+            self.tui.say(f"Only the {self.TABLES[0]} can be grouped: {commands.key('table.next')} goes back to them")
             return
 
         def work() -> Page:

@@ -308,9 +308,9 @@ def _nothing_in_both(what: str, kind: str) -> str:
     if what == "step":
         return "Without steps or GPU work in both runs, the step can't be split."
     if what == "waterfall":
-        return "Neither run has GPU work to compare: v shows other tables."
+        return f"Neither run has GPU work to compare: {commands.key('table.next')} shows other tables."
     if what == "modules":
-        return "Neither run has nn.Modules to compare: v shows the ranges."
+        return f"Neither run has nn.Modules to compare: {commands.key('table.next')} shows the ranges."
     return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
 
 

@@ -308,7 +308,9 @@ class TableView(SavingView):
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
             self.tui.show_in_timeline("host", int(called.arg_true()[0]))
         else:
-            self.tui.say("t shows a launch in the timeline: Enter on a kernel opens its launches, v in Host has all")
+            here, inside, other = (commands.key(id) for id in ("go.timeline", "go.in", "table.next"))
+            leads = f"{inside} on a kernel opens its launches, {other} in Host has all"
+            self.tui.say(f"{here} shows a launch in the timeline: {leads}")
 
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
