@@ -208,8 +208,9 @@ class Shell(Preferences):
             if self.made(tab) is None:
                 self.screen_stack[0].query_one("#body").mount(view_class(tab)())
                 self.call_after_refresh(self._focus_view)
-                # else the collector looks through a recording and all widgets every few pages, for 50 ms
-                self.call_after_refresh(gc.freeze)
+                if not self.is_headless:
+                    # else the collector looks through a recording and all widgets every few pages, for 50 ms
+                    self.call_after_refresh(gc.freeze)
             elif self.view is not None:
                 if tab in self._stale:
                     self._stale.discard(tab)
