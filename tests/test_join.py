@@ -352,7 +352,7 @@ def test_types_alone_make_no_other_kernel(recording: Recording) -> None:
     found = diff(select(recording(VIM)), select(recording(VIM_HALF))).kernels
     other_types = found.filter(pl.col("paired_by") == "types")
     assert set(other_types["short_name"]) == {
-        "selective_scan_fwd_kernel", "causal_conv1d_fwd_kernel", "softmax_warp_forward",
+        "selective_scan_fwd_kernel", "causal_conv1d_fwd_kernel", "softmax_warp_forward", "elementwise: add",
     }  # fmt: skip
     assert set(other_types["status"]) == {"changed"}
     assert all("Half" in name and "Half" not in ours for ours, name in other_types.select("name", "b_name").rows())

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from sample_runs import CLEAN, SWEEP, TRAIN
+from sample_runs import VIM as VIM_RUN
 
-from tests.sample_runs import CLEAN, SWEEP, TRAIN
-from tests.sample_runs import VIM as VIM_RUN
 from tracetui.analysis.kernel_groups import (
     GROUPINGS,
     NOT_RECORDED,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from nvtx_trace import nvtx_trace
+from test_range_tree import two_steps
+from tui_pilot import opened, press, screen_text
 
-from tests.test_range_tree import two_steps
-from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.capture_ranges import phases
 from tracetui.analysis.meanwhile import in_ranges, launched_meanwhile
 from tracetui.analysis.operator_tree import device_work

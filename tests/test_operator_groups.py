@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 from sample_runs import FP32
+from tui_pilot import opened, press, screen_text
 
-from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_groups import (

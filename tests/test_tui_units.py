@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 from sample_runs import FP16, FP32
+from tui_pilot import opened, press, screen_text, settle, write
 
-from tests.tui_pilot import opened, press, screen_text, settle, write
 from tracetui.analysis.diff import diff
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, in_steps, select
