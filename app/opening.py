@@ -142,8 +142,10 @@ class Opening(Shell):
             self.say(run.warnings[0] + more)
         if side == "a":
             self._settle(run)
+            if first and self._preferred_tab is None:
+                self.usual_tab = "sweep" if _is_sweep(folder) else FIRST_TABS.get(run.main.info.kind, "overview")
             if first and self._default_tab:
-                self.tab = "sweep" if _is_sweep(folder) else FIRST_TABS.get(run.main.info.kind, self.tab)
+                self.tab = self.usual_tab
         if cancelled and any(trace.source.partial for trace in run.traces):
             self.say("Stopped: what was read so far is shown")
         self.was_opened(entry)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app import commands, left, recent
 from tracetui.app.formats import fit, printable
 from tracetui.app.left import Left
-from tracetui.app.shell import FIRST_TABS
 from tracetui.app.visits import Visits
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class Restoring(Visits):
         if known is None or entry.letter != self.wanted.get("a"):
             self._left = known
             return
-        again = [commands.TITLES[self.tab]] if self.tab != FIRST_TABS.get(run.main.info.kind, "overview") else []
+        again = [commands.TITLES[self.tab]] if self.tab != self.usual_tab else []
         if self.session.filter and self.session.filter == known.filter:
             again.append(f"/ {printable(known.filter)}")
         if known.sorts:
@@ -198,7 +197,7 @@ class Restoring(Visits):
         for view in self._views():
             view.forget_pages()
         self.reload_views()
-        self.show_tab(FIRST_TABS.get(session.runs["a"].main.info.kind, "overview"))
+        self.show_tab(self.usual_tab)
         self.say("Afresh: no filter, no marked range, every table in its own order")
 
     async def action_quit(self) -> None:
