@@ -9,7 +9,7 @@ import pytest
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 from sample_runs import FP32 as VIM
-from sample_runs import GPT
+from sample_runs import GPT as GPT_FILE
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
@@ -274,7 +274,7 @@ async def test_no_tab_of_an_nsys_export_asks_for_the_profiler_of_pytorch(shared_
 
 
 def test_the_text_report_shows_the_tree_where_there_are_no_modules(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["report", str(GPT), "--section", "modules", "range_tree"])
+    cli.main(["report", str(GPT_FILE), "--section", "modules", "range_tree"])
     out = capsys.readouterr().out
     assert "Ranges as a tree" in out
     assert "    scaled dot product attention" in out
