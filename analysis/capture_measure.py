@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis import intervals, names
-from tracetui.analysis.calltree import NONE, add_up, count, dense, row_ids, stable_order
+from tracetui.analysis.calltree import NONE, add_up, codes_of, count, dense, row_ids, stable_order
 from tracetui.analysis.operator_tree import device_work
 from tracetui.analysis.projection import EVER, NEVER, over_slices
 from tracetui.parsers import kernel_names
+from tracetui.parsers.categories import texts
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
@@ -50,9 +51,13 @@ class Sums:
 
 def category_of(device: pl.DataFrame) -> pl.Series:
     """Each device row's kernel category, or its kind where it is no kernel."""
-    by_name = names.mapped(device["name"], kernel_names.category, "other").alias("category")
+    return _category_of(device, pl.String())
+
+
+def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
+    by_name = names.mapped(device["name"], kernel_names.category, "other", dtype).alias("category")
     is_kernel = device["kind"].is_in(["kernel", "graph"])
-    return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String))
+    return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String).cast(dtype))
 
 
 class Measure:
@@ -207,22 +212,26 @@ def _launches(sel: Selection) -> pl.DataFrame:
         pl.col("duration").fill_null(0),
         time=pl.Series(host["start"].to_numpy()[launch]),
         process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
-        category=category_of(device),
+        category=_category_of(device, pl.Categorical()),
     )
 
 
 def _by_process(work: pl.DataFrame) -> dict[int, Launched]:
-    found: dict[int, Launched] = {}
-    for (process,), rows in work.group_by("process", maintain_order=True):
-        time = rows["time"].to_numpy()
-        if bool((time[1:] < time[:-1]).any()):
-            rows = rows[np.argsort(time, kind="stable")]
-        start = rows["start"].to_numpy()
-        by_category = {
-            str(category): (part["time"].to_numpy(), np.concatenate(([0], np.cumsum(part["duration"].to_numpy()))))
-            for (category,), part in rows.group_by("category", maintain_order=True)
-        }
-        found[int(str(process))] = Launched(
-            rows["time"].to_numpy(), start, start + rows["duration"].to_numpy(), by_category
-        )
-    return found
+    processes = work["process"].unique(maintain_order=True).to_list()
+    if len(processes) == 1:
+        return {processes[0]: _launched_of(work)}
+    return {process: _launched_of(work.filter(pl.col("process") == process)) for process in processes}
+
+
+def _launched_of(rows: pl.DataFrame) -> Launched:
+    """The work of one process, in the order of its launches."""
+    time, start, spent = (rows[name].to_numpy() for name in ("time", "start", "duration"))
+    code = codes_of(rows["category"])
+    if bool((time[1:] < time[:-1]).any()):
+        order = np.argsort(time, kind="stable")
+        time, start, spent, code = time[order], start[order], spent[order], code[order]
+    by_category: dict[str, tuple[Ints, Ints]] = {}
+    for number, text in texts(dense(code)[1].astype(np.uint32)).items():
+        mine = np.flatnonzero(code == number)
+        by_category[text] = time[mine], np.concatenate(([0], np.cumsum(spent[mine])))
+    return Launched(time, start, start + spent, by_category)

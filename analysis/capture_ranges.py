@@ -119,10 +119,12 @@ def phases(sel: Selection) -> Phases:
     steps = {label.get(text, text) for text in step_names}
     operators = _operators(sel, host)
     roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
-    role = names.mapped(host["name"], lambda text: roles[label[text]] or "", roles.get("") or "").replace({"": None})
+    codes = pl.Categorical()
+    role = names.mapped(host["name"], lambda text: roles[label[text]], roles.get(""), codes)
     host = host.select(
         "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
-        label=names.mapped(host["name"], label.__getitem__, ""), domain=names.mapped(host["domain"], str, ""),
+        label=names.mapped(host["name"], label.__getitem__, "", codes),
+        domain=names.mapped(host["domain"], str, "", codes),
     ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
     host = host.with_columns(role=role)
     measure = Measure(sel, host)
@@ -166,7 +168,9 @@ def _sorted(found: list[Phase]) -> tuple[Phase, ...]:
 def _measured(measure: Measure, keys: tuple[str, ...]) -> list[Phase]:
     """One phase for every combination of values in these columns, those with a null left out."""
     ranges = measure.ranges.drop_nulls(keys)
-    sets = ranges.group_by(keys, maintain_order=True).agg(names=pl.col("label").unique().sort(), of=pl.first("role"))
+    sets = ranges.group_by(keys, maintain_order=True).agg(
+        names=pl.col("label").unique().cast(pl.String).sort(), of=pl.first("role")
+    )
     found = measure.sums(
         ranges.join(sets.select(*keys, number=pl.int_range(pl.len())), on=list(keys)), size=sets.height
     )

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def mapped(names: pl.Series, word: Callable[[str], str], default: str) -> pl.Series:
+def mapped(
+    names: pl.Series, word: Callable[[str], str | None], default: str | None, dtype: pl.DataType | None = None
+) -> pl.Series:
     """A text for each row's name; `default` for null."""
     codes = names.cast(pl.Categorical).to_physical()
     distinct = names.unique().drop_nulls().cast(pl.Categorical)
     found = pl.Series([*(word(name) for name in distinct.cast(pl.String)), default], dtype=pl.String)
+    found = found if dtype is None else found.cast(dtype)
     known = distinct.to_physical().to_numpy()
     limit = int(known.max()) + 1 if known.size else 0
     place = np.full(limit + 1, known.size, np.int64)
