@@ -10,6 +10,7 @@ from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.diff import diff
+from tracetui.analysis.findings.finding import Query
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app import export
@@ -275,3 +276,14 @@ async def test_columns_that_no_row_fills_are_left_out(recording):
         await press(pilot, "v", "v", "v")
         assert title(app).startswith(" Ranges")
         assert "Domain" not in [column.title for column in app.view.table.columns]
+
+
+async def test_a_finding_leads_to_the_numbers_it_speaks_of():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, "u", "b")
+        assert "by category, per step" in title(app)
+        app.show_rows(Query("kernels", filter=">1ms"))
+        await settle(pilot)
+        assert title(app).startswith(" Kernels  steps")
+        table = kernels(app.session.selection())
+        assert app.view.table.height_of_view == table.filter(pl.col("total_ns") > 1_000_000).height > 0

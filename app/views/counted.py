@@ -62,6 +62,8 @@ class CountedView(TableView):
     BINDINGS = commands.bindings("counted")
     GROUPS: ClassVar[bool] = False
     """Whether its first table can be grouped."""
+    USUAL_PER: ClassVar[Per] = "total"
+    """What its totals are of unless asked for otherwise."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,8 +178,12 @@ class CountedView(TableView):
             super().go_to(name)
 
     def open_at(self, table: str, name: str) -> None:
-        """One of the tables, its rows by name."""
-        if self._was_grouped():
+        """One of the tables, its rows by name; for a finding in the numbers that its filter speaks of."""
+        anew = self._was_grouped()
+        if self.tui.came_from_finding and self.per != self.USUAL_PER:
+            self.per = self.USUAL_PER
+            anew = anew or bool(self._stack)
+        if anew:
             self._wanted = name or None
             kind = table or next(iter(self.TABLES), "")
             self.kind = kind if kind in self.TABLES else self.kind

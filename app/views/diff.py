@@ -83,6 +83,7 @@ class DiffView(CountedView):
 
     TAB = "diff"
     COMPARES = True
+    USUAL_PER = "step"
     _verdict: Json | None = None
     _steps: tuple[int, int] = (1, 1)
     BINDINGS = commands.bindings("diff")
