@@ -177,7 +177,7 @@ def test_the_icicle_of_the_modules() -> None:
             assert "i icicle" in table
             await press(pilot, "i")
             text = screen_text(app)
-            assert "i table" in text
+            assert "Esc table" in text
             assert "VisionMamba_0 98.1 % ──" in text
             assert "Block ×24" in text
             await press(pilot, "j")
@@ -256,8 +256,8 @@ def test_what_is_asked_for_is_found_in_the_icicle() -> None:
             await settle(pilot)
             assert "Mamba ×48 · " in screen_text(app)
             await press(pilot, "v", "v")
-            assert "i table" in screen_text(app)
-            await press(pilot, "i")
+            assert "Esc table" in screen_text(app)
+            await press(pilot, "escape")
             # the tree is as it was before, but for what leads to the row
             assert screen_text(app).count("Block_") >= 24
 

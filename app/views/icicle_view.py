@@ -181,11 +181,15 @@ class IcicleView(PicturedView):
             super().action_drill()
 
     def action_back(self) -> None:
-        """Zooms out, as far as there was zoomed in; then as in a table."""
-        if self.shows_icicle and not self.detail.display and self.icicle.out():
-            self.tui.refresh_lines()
-        else:
+        """Zooms out, as far as there was zoomed in; then goes back to the table, and there as in a table."""
+        if not self.shows_icicle or self.detail.display:
             super().action_back()
+        elif self.icicle.out():
+            self.tui.refresh_lines()
+        elif (self.state is not None and self.state.filter) or self.tui.came_from_finding:
+            super().action_back()
+        else:
+            self.action_picture()
 
     def focus_content(self) -> None:
         """The icicle takes the keys where it is shown."""
@@ -204,6 +208,8 @@ class IcicleView(PicturedView):
             labels |= {"go.in": "zoom", "tree.toggle": "instances", "sort.next": "", "table.names": ""}
             if self.icicle.way:
                 labels["go.back"] = "zoom out"
+            elif "go.back" not in labels and self.state is not None and not self.state.filter:
+                labels |= {"go.back": "table", "table.picture": ""}
         return labels
 
 

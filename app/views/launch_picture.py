@@ -111,7 +111,9 @@ class PicturedView(TableView):
         self.table.move_to(position)
         lasting = format_ns(int(durations[position]), ascii=self.session.ascii)
         following = MARKS[self._next_mark % len(MARKS)]
-        leads = f"{key('go.timeline')} shows it in the timeline, {key('launch.mark')}: {following}"
+        leads = f"{key('launch.mark')}: {following}"
+        if not self.table.frame["at_ns"].is_null().all():  # Nsight Compute knows durations only
+            leads = f"{key('go.timeline')} shows it in the timeline, {leads}"
         self.tui.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
 
     def footer_labels(self) -> dict[str, str]:
