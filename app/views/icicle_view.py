@@ -208,7 +208,7 @@ class IcicleView(PicturedView):
             labels |= {"go.in": "zoom", "tree.toggle": "instances", "sort.next": "", "table.names": ""}
             if self.icicle.way:
                 labels["go.back"] = "zoom out"
-            elif "go.back" not in labels and self.state is not None and not self.state.filter:
+            elif "go.back" not in labels and not self.state.filter:
                 labels |= {"go.back": "table", "table.picture": ""}
         return labels
 
