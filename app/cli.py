@@ -57,7 +57,7 @@ def _settled(arguments: argparse.Namespace) -> Settings:
     """Gives the command's options what files and environment say where the command line says nothing."""
     from tracetui.app.settings import fill
 
-    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) or () for name in ("path", "a"))]
+    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) for name in ("path", "a", "b"))]
     folders = [path for path in given if isinstance(path, Path)]
     return fill(arguments, [*folders, Path.cwd()])
 

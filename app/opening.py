@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -360,7 +361,9 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
     from tracetui.analysis.findings import config
 
     found = config.load(run.path, Path.cwd())
-    said = tuple(dict.fromkeys((*problems, *found.problems)))
+    home = os.environ.get("HOME", "").rstrip("/")
+    lines = (line.replace(f"{home}/", "~/") if home else line for line in (*problems, *found.problems))
+    said = tuple(dict.fromkeys(lines))
     return (replace(run, warnings=(*run.warnings, *said)) if said else run), found
 
 

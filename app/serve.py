@@ -61,7 +61,8 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
 
         async def on_startup(self, app: Any) -> None:
             """Says where it is."""
-            print(f"http://{host}:{port} shows it in a browser; Ctrl+C ends it", flush=True)
+            name = f"[{host}]" if ":" in host else host
+            print(f"http://{name}:{port} shows it in a browser; Ctrl+C ends it", flush=True)
 
         async def _make_app(self) -> Any:
             app = await super()._make_app()

@@ -235,3 +235,12 @@ async def test_the_palette_finds_what_other_tabs_do_and_recordings_opened_before
         await press(pilot, "enter")
         await settle(pilot)
         assert app.session.runs["a"].path == FP16
+
+
+async def test_a_line_about_a_file_at_home_is_short_enough_to_be_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path / ".config" / "tracetui"))
+    (tmp_path / ".config" / "tracetui").mkdir(parents=True)
+    (tmp_path / ".config" / "tracetui" / "config.toml").write_text("ascii = 3\n")
+    async with opened(FP32, tab="kernels", settings=resolve({}, [], {})) as (app, _):
+        assert "~/.config/tracetui/config.toml: ascii = 3: allowed is true, false" in screen_text(app)
