@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.exit_codes import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
     from tracetui.parsers import Run
@@ -75,15 +76,16 @@ class OpenRun:
 
     def is_of(self, paths: tuple[Path, ...]) -> bool:
         """Whether opening these paths would open this run."""
-        if set(paths) == set(self.paths):
+        asked, own = ({os.path.abspath(path) for path in of} for of in (paths, self.paths))  # noqa: PTH100
+        if asked == own:
             return True
-        if len(paths) != 1:
+        if len(asked) != 1:
             return False
-        path = paths[0]
-        if self.run is not None and path == self.run.path:
+        path = Path(*asked)
+        if self.run is not None and path == self.run.path.absolute():
             return True
         # a run that was found in a folder of runs may have a folder of its own
-        return path != self.origin and bool(self.paths) and all(file.parent == path for file in self.paths)
+        return path != self.origin.absolute() and all(file.absolute().parent == path for file in self.paths)
 
 
 def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:

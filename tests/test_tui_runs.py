@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from sample_runs import FP16, FP32
@@ -12,9 +12,6 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.app.open_runs import find_run, letter_of
 from tracetui.app.runs_screen import RunsScreen
 from tracetui.app.screens import RunPicker
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def lines(app) -> list[str]:
@@ -187,7 +184,7 @@ async def test_a_run_is_closed_and_its_letter_given_again(folder):
         assert "B(b) b_full" in lines(app)[0]
 
 
-async def test_another_path_is_opened_from_the_list(folder):
+async def test_another_path_is_opened_from_the_list(folder, monkeypatch):
     first, second, third = below(folder)
     async with opened(first) as (app, pilot):
         assert "(a)" not in lines(app)[0]
@@ -205,9 +202,10 @@ async def test_another_path_is_opened_from_the_list(folder):
         assert lines(app)[2].startswith(" a  a_half")
         await press(pilot, "enter")
         assert "A(b) c_again   B(a) a_half" in lines(app)[0]
-        # a path that is open is not read again
+        # a path that is open is not read again, however it is written
         number = app.session.open["b"].number
-        app.open_run("a", (third,))
+        monkeypatch.chdir(folder)
+        app.open_run("a", (Path(third.name),))
         await settle(pilot)
         assert app.session.open["b"].number == number
         assert len(app.session.open) == 2
