@@ -91,11 +91,18 @@ class Preferences(App[None]):
         if self.keeps_state:
             settings.keep(self.settings, key, value)
 
-    def keep_columns(self, page: str) -> None:
-        """Keeps the columns of a page as they are."""
+    def keep_columns(self, page: str, columns: Sequence[Column]) -> None:
+        """Keeps which columns of a page are shown.
+
+        Args:
+            page: id of the page.
+            columns: those it has.
+        """
         if self.keeps_state and page in self.session.hidden:
-            hidden, pinned = self.session.hidden[page], self.session.pinned.get(page, frozenset())
-            settings.keep_columns(self.settings, page, hidden, pinned)
+            choice = self.session.hidden[page], self.session.pinned.get(page, frozenset())
+            usual = frozenset(column.name for column in columns if column.hidden), frozenset[str]()
+            as_it_is = choice == usual and page not in self.settings.columns
+            settings.keep_columns(self.settings, page, None if as_it_is else choice)
 
     def configure_columns(self, page: str, columns: Sequence[Column]) -> None:
         """Takes over which columns of a page the settings show and hide, unless others were chosen on the screen.

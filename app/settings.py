@@ -348,13 +348,23 @@ def keep(settings: Settings, key: str, value: object) -> bool:
     return _rewrite(put)
 
 
-def keep_columns(settings: Settings, page: str, hidden: frozenset[str], pinned: frozenset[str]) -> bool:
-    """Keeps the columns chosen for a page."""
-    choice = {"hidden": sorted(hidden), "pinned": sorted(pinned), "over": settings.configured.get(f"columns.{page}")}
+def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], frozenset[str]] | None) -> bool:
+    """Keeps the columns chosen for a page; whether that worked.
+
+    Args:
+        settings: what holds.
+        page: id of the page.
+        choice: columns hidden, and those asked for; null where it is as it would be anyway.
+    """
+    below = settings.configured.get(f"columns.{page}")
 
     def put(kept: dict[str, Any]) -> None:
-        pages = kept.get("columns")
-        kept["columns"] = (pages if isinstance(pages, dict) else {}) | {page: choice}
+        found = kept.get("columns")
+        pages = dict(found) if isinstance(found, dict) else {}
+        pages.pop(page, None)
+        if choice is not None:
+            pages[page] = {"hidden": sorted(choice[0]), "pinned": sorted(choice[1]), "over": below}
+        kept["columns"] = pages
 
     return _rewrite(put)
 

@@ -197,6 +197,19 @@ async def test_columns_of_a_file_and_of_the_screen(tmp_path, monkeypatch) -> Non
         assert app.view.table.hidden == chosen[0]
 
 
+async def test_columns_that_were_only_looked_at_are_not_kept(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
+    async with opened(FP32, tab="kernels", cache=False) as (app, pilot):
+        app.keeps_state = True
+        await press(pilot, "c", "escape")
+        assert not resolve({}, [], {}).chosen_columns
+        await press(pilot, "c", "end", "space", "escape")
+        assert set(resolve({}, [], {}).chosen_columns) == {"kernels"}
+        await press(pilot, "c", "r", "escape")
+        assert not resolve({}, [], {}).chosen_columns
+
+
 async def test_low_bandwidth_can_be_switched_while_one_looks() -> None:
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "ctrl+p")

@@ -157,14 +157,16 @@ def test_a_choice_holds_until_the_file_says_something_else(places) -> None:
 
 
 def test_chosen_columns_go_before_those_of_the_file(places) -> None:
-    settings.keep_columns(held(places), "kernels", frozenset({"calls"}), frozenset({"max_ns"}))
-    settings.keep_columns(held(places), "host", frozenset(), frozenset())
+    settings.keep_columns(held(places), "kernels", (frozenset({"calls"}), frozenset({"max_ns"})))
+    settings.keep_columns(held(places), "host", (frozenset(), frozenset()))
     found = held(places).chosen_columns
     assert found == {
         "kernels": (frozenset({"calls"}), frozenset({"max_ns"})), "host": (frozenset(), frozenset()),
     }  # fmt: skip
     places.user.write_text('[columns.kernels]\nshow = ["min"]\n')
     assert set(held(places).chosen_columns) == {"host"}
+    settings.keep_columns(held(places), "host", None)
+    assert not held(places).chosen_columns
 
 
 @pytest.mark.parametrize(

@@ -473,12 +473,13 @@ class TableView(SavingView):
             return
 
         def done(choice: tuple[frozenset[str], frozenset[str]] | None) -> None:
-            if choice is not None:
+            if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
-                self.tui.keep_columns(state.page.id)
+                self.tui.keep_columns(state.page.id, table.columns)
 
         table = self.table
+        before = (table.hidden, table.pinned)
         chooser = ColumnChooser(
             table.columns,
             hidden=table.hidden,
