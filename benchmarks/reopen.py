@@ -76,7 +76,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TRACETUI_CACHE_DIR": folder, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        shown = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment = {**os.environ, **shown, "TRACETUI_CACHE_DIR": folder, "TRACETUI_NO_STATE": "1"}
         python = [sys.executable, "-m", "tracetui.app"]
         overview = [*python, "report", str(options.trace), "--section", "overview"]
         first = report(overview, environment)
