@@ -93,6 +93,7 @@ class FrameTable(Widget, can_focus=True):
         self._cut: dict[str, dict[str, str]] = {}
         """Names cut to the room there is so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
+        self._own_style: Style | None = None
 
     # --- what is shown
 
@@ -307,14 +308,26 @@ class FrameTable(Widget, can_focus=True):
         position = self.top + y - 1
         if position >= self.height_of_view:
             if y == 1 and self.frame.height and self.empty_text:
-                return Strip([Segment(f" {self.empty_text}", self.rich_style)]).adjust_cell_length(width)
-            return Strip.blank(width, self.rich_style)
+                return Strip([Segment(f" {self.empty_text}", self._plain)]).adjust_cell_length(width)
+            return Strip.blank(width, self._plain)
         cursor = position == self.cursor
-        base = self.get_component_rich_style("table--cursor") if cursor else self.rich_style
+        base = self.get_component_rich_style("table--cursor") if cursor else self._plain
         segments = [Segment(self._gutter(cursor), base)]
         for text, key in self._cells(position):
             segments.append(Segment(text, base if cursor else self._style(key, base)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    @property
+    def _plain(self) -> Style:
+        """The table's own style, worked out once: it is asked for in every row."""
+        if self._own_style is None:
+            self._own_style = self.rich_style
+        return self._own_style
+
+    def notify_style_update(self) -> None:
+        """Colours have changed."""
+        self._own_style = None
+        super().notify_style_update()
 
     def _gutter(self, cursor: bool) -> str:
         return ">" if cursor else " "
