@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 TRACE = "trace.pt.trace.json.gz"
 STEP = "step {}"
-"""The range around each profiled step where the tool has no steps of its own."""
+"""The range around each profiled step where the tool has no steps of its own; numbered as torch.profiler does."""
 
 
 class Refused(Exception):  # noqa: N818  no error of the program
@@ -82,7 +82,7 @@ def record_capture_range(
         raise Refused(f"cudaProfilerStart failed with code {int(started)}, so the capture would be empty")
     try:
         for number in range(spec["steps"]):
-            torch.cuda.nvtx.range_push(STEP.format(number))
+            torch.cuda.nvtx.range_push(STEP.format(spec["profiler_warmup"] + number))
             run_step()
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
