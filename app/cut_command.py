@@ -165,7 +165,7 @@ def cut_lines(found: Cut, words: str, *, ascii: bool) -> list[str]:
 def said(found: Cut) -> str:
     """The same in one line, for the screen."""
     size = format_bytes(found.target_bytes)
-    return f"wrote {found.target.resolve()} ({size}, {found.kept:,} of {found.events:,} events)"
+    return f"wrote {found.target}: {size}, {found.kept:,} of {found.events:,} events"
 
 
 def save_range(trace: Trace, window: tuple[int, int]) -> Cut:
