@@ -224,7 +224,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.show", "X", "X", "Bring hidden lanes back", "Timeline", "show_all", "lanes", _TIMELINE),
     Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
     Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace, in the working directory",
-            "Timeline", "app.save_range", "timeline", _TIMELINE, rank=10, palette=False),
+            "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
     Command("range.save", "", "", "Save the marked range as a smaller Chrome trace, in the working directory",
             "Timeline", "save_range", "app"),
     Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
