@@ -81,6 +81,7 @@ class Line:
             if self._rate:
                 time.sleep(max(len(piece) / self._rate - (time.perf_counter() - began), 0))
             self.bytes += len(piece)
+            self.took(piece)
             self.last = time.perf_counter()
             self.first = self.first or self.last
             tail = self._tail + piece
@@ -89,6 +90,9 @@ class Line:
                 self._owed.append((self.last + self._round_trip, QUESTIONS[question[0]]))
                 end = question.end()
             self._tail = tail[max(end, len(tail) - LONGEST + 1) :]
+
+    def took(self, piece: bytes) -> None:
+        """Something has come."""
 
     def settle(self, quiet: float = QUIET_SECONDS, limit: float = 120) -> None:
         """Waits until nothing has come for a while."""
@@ -149,7 +153,9 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     row("switch tab", b"2", b"3", b"2")
     line.press(b"\x1b[B")
     row("cursor down", *[b"\x1b[B"] * 5)
-    row("page down", b"\x1b[6~")
+    line.press(b"4")  # has rows for many pages
+    row("page down", *[b"\x1b[6~"] * 3)
+    line.press(b"2")
     row("palette open", b"\x10")
     found["palette open and idle, per second"] = f"{line.idle():,.0f} B"
     line.press(b"\x1b")
