@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from sample_runs import FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.kernels import kernels
@@ -14,9 +13,6 @@ from tracetui.app.views.kernels import KernelsView
 from tracetui.app.views.timeline import TimelineView
 from tracetui.app.widgets.prompt import PromptInput
 from tracetui.app.widgets.timeline import TimelineWidget
-
-SAMPLES = Path(__file__).resolve().parents[1] / "samples"
-FP32 = SAMPLES / "vim_tiny_fp32_bs4.pt.trace.json.gz"
 
 
 def picture(app):
