@@ -292,7 +292,7 @@ def test_the_cache_can_be_seen_and_emptied(
     cli.main(["report", "--sample", "--section", "overview"])
     first = capsys.readouterr().out
     cli.main(["cache", "info"])
-    assert "1 parsed trace," in capsys.readouterr().out
+    assert "5 parsed traces," in capsys.readouterr().out
     cli.main(["report", "--sample", "--section", "overview"])
     assert capsys.readouterr().out == first
     assert cli.main(["cache", "clear"]) == DONE
