@@ -296,7 +296,7 @@ def test_the_cache_can_be_seen_and_emptied(
     cli.main(["report", "--sample", "--section", "overview"])
     assert capsys.readouterr().out == first
     assert cli.main(["cache", "clear"]) == DONE
-    assert "removed 1 parsed trace," in capsys.readouterr().out
+    assert "removed 5 parsed traces," in capsys.readouterr().out
     cli.main(["report", "--sample", "--section", "overview", "--no-cache"])
     cli.main(["cache"])
     assert "0 parsed traces" in capsys.readouterr().out
