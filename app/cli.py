@@ -317,9 +317,9 @@ def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:
 
 
 def _sample(name: str) -> Path:
-    from importlib.resources import files
+    from tracetui import samples
 
-    return Path(str(files("tracetui.samples") / SAMPLES[name]))
+    return Path(samples.__path__[0], SAMPLES[name])
 
 
 def _is_utf8() -> bool:

@@ -6,6 +6,7 @@ Nothing here imports Polars before the first paint; views and readers do, and ar
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -22,7 +23,6 @@ from tracetui.app.widgets.lines import Footer, Line, TabBar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from textual.app import ComposeResult, SystemCommand
     from textual.command import Provider
@@ -111,11 +111,16 @@ class Shell(Preferences):
         yield Footer(id="footer")
 
     def on_mount(self) -> None:
-        """Paints the shell, and only then begins to read."""
+        """Paints the shell, and only then gets ready for more."""
         self.query_one("#header", Line).ascii = self.session.ascii
         self.query_one(TabBar).show(self.tab)
         self.refresh_lines()
-        self.call_after_refresh(self.start)
+        self.call_after_refresh(self.painted)
+
+    def painted(self) -> None:
+        """The shell is there: reads how all else looks, and begins with the work."""
+        self.stylesheet.read(Path(__file__).with_name("views.tcss"))
+        self.start()
 
     def start(self) -> None:
         """Begins with the work, once the shell is painted."""
