@@ -268,12 +268,12 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
     copy = document(value, redactor)
     if isinstance(copy, dict):
         _forget_sizes(copy)
-        if command := _own_command(host):
+        if command := _own_command(host, redactor):
             copy["identity"]["command"] = command
     target.write_text(manifest_text(copy) if isinstance(copy, dict) else json.dumps(copy), encoding="utf-8")
 
 
-def _own_command(identity: Any) -> list[str]:
+def _own_command(identity: Any, redactor: Redactor) -> list[str]:
     """The command of a run of a built-in model, from which a rerun is made, without the options that name a place."""
     from tracetui.models import registry
 
@@ -286,8 +286,9 @@ def _own_command(identity: Any) -> list[str]:
     places = False
     for word in map(str, words):
         if word.startswith("--"):
-            places = word.partition("=")[0] in _PLACES
-        if not places and _PLAIN_WORD.fullmatch(word):
+            option = word.partition("=")[0]
+            places = any(place.startswith(option) for place in _PLACES)  # options may be cut short
+        if not places and _PLAIN_WORD.fullmatch(word) and redactor.words(word) == word:
             kept.append(word)
     return kept
 

@@ -700,6 +700,11 @@ def test_the_command_of_a_run_stays_without_its_places(tmp_path):
     copy = json.loads((tmp_path / "copy.json").read_text())
     assert copy["identity"]["command"] == ["tracetui", "profile", "vim_tiny", "--batch", "4"]
     assert copy["outcome"]["files"] == [{"name": "a"}]
+    run["identity"]["command"] = [*words[:3], "--out", "lovelace", "--python=x", "--batch", "4", "--note", "ada"]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(("ada",)), force=True)
+    command = json.loads((tmp_path / "copy.json").read_text())["identity"]["command"]
+    assert command == ["tracetui", "profile", "vim_tiny", "--batch", "4", "--note"]
     run["identity"]["command"] = ["tracetui", "profile", "--", "python", "secret.py"]
     (tmp_path / "run.json").write_text(json.dumps(run))
     scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(), force=True)
