@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.exit_codes import DONE, UsageError
 from tracetui.app.formats import format_bytes, printable
+from tracetui.app.paths import is_there
 from tracetui.app.times import file_stretch, parse_time, zero_of
 from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.chrome.cut import Cut
+    from tracetui.parsers.progress import Watch
 
 CHROME = ("chrome", "jax")
 """Kinds of recordings that are Chrome traces."""
@@ -58,7 +60,7 @@ def free_name(path: Path) -> Path:
     """The path, or the first numbered one beside it that is not there."""
     stem, _, rest = path.name.partition(".trace.json")
     number, free = 1, path
-    while free.exists():
+    while is_there(free):
         number += 1
         free = path.with_name(f"{stem}-{number}.trace.json{rest}")
     return free
@@ -168,10 +170,11 @@ def said(found: Cut) -> str:
     return f"wrote {found.target}: {size}, {found.kept:,} of {found.events:,} events"
 
 
-def save_range(trace: Trace, window: tuple[int, int]) -> Cut:
+def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
     """Writes the range that is in force on the screen, beside no file that is there."""
     from tracetui.parsers.chrome.cut import cut
 
     zero = zero_of(trace)
     source = trace.source.path
-    return cut(source, free_name(cut_name(source, file_stretch(window[0] - zero, window[1] - zero))), window)
+    target = free_name(cut_name(source, file_stretch(window[0] - zero, window[1] - zero)))
+    return cut(source, target, window, watch=watch)

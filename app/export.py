@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.app.columns import Column, cell_text
+from tracetui.app.paths import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +83,7 @@ def tsv(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
 def free_path(path: Path) -> Path:
     """The path, or the first numbered one beside it that does not exist."""
     number, free = 1, path
-    while free.exists():
+    while is_there(free):
         number += 1
         free = path.with_stem(f"{path.stem}-{number}")
     return free

@@ -53,6 +53,16 @@ def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
     thread.start()
 
 
-def busy() -> bool:
-    """Whether any job is under way."""
-    return bool(_running)
+def busy(key: str = "") -> bool:
+    """Whether any job is under way, or any of this key."""
+    return bool(_of(key))
+
+
+def wait(key: str, seconds: float) -> None:
+    """Waits until the jobs of a key have ended, each at most so long."""
+    for thread in _of(key):
+        thread.join(seconds)
+
+
+def _of(key: str) -> list[threading.Thread]:
+    return [thread for thread in tuple(_running) if not key or thread.name == f"tracetui-{key}"]

@@ -77,7 +77,7 @@ def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None 
         "window": left.window,
         "words": left.words,
         "run": left.run,
-        "other": None if left.other is None else str(left.other),
+        "other": None if left.other is None else _key(left.other),
     }
     newest = sorted(entries, key=lambda key: -_number(entries[key].get("saved")))[:KEPT]
     state.write(FILE, {"version": 1, "runs": {key: entries[key] for key in newest}})

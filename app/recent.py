@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app import state
+from tracetui.app.paths import is_there
 from tracetui.app.words import KIND_NAMES
 
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ class Recent:
     @property
     def is_there(self) -> bool:
         """Whether the path still leads to something."""
-        try:
-            return self.path.exists()
-        except OSError:
-            return False
+        return is_there(self.path)
 
 
 def recents() -> list[Recent]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app import commands, left, recent
+from tracetui.app import commands, left
 from tracetui.app.formats import fit, printable
 from tracetui.app.left import Left
+from tracetui.app.paths import is_there
 from tracetui.app.visits import Visits
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Restoring(Visits):
         self._samples = samples
         self._saving: Timer | None = None
         self._left: Left | None = None
+        self._asked_for = self.tab, self._default_tab, self.session.filter, self._run_left
+        """What the command line says, without what is remembered of a run."""
         if len(paths) == 1:
             self._recall(paths[0], tab=not tab, filter=filter is None)
 
@@ -76,6 +79,8 @@ class Restoring(Visits):
         if self._asked and "a" not in self.session.runs:
             self.exit_code = 0
             self.session.close(letter)
+            self.tab, self._default_tab, self.session.filter, self._run_left = self._asked_for
+            self.session.sorts, self._left = {}, None
             self._ask_what(self.loader.failures.pop(letter, f"{origin}: could not be opened"))
 
     @property
@@ -103,6 +108,8 @@ class Restoring(Visits):
         run = entry.run
         assert run is not None
         if self.keeps_state:
+            from tracetui.app import recent
+
             kinds = [trace.info.kind for trace in run.traces]
             recent.remember(entry.origin, kinds, sum(trace.source.bytes for trace in run.traces))
         known, self._left = self._left, None
@@ -125,10 +132,7 @@ class Restoring(Visits):
 
     def _offer(self, path: Path | None) -> str:
         """Puts the run that this one was compared with into the list, unread; the words that say so."""
-        try:
-            if path is None or not path.exists():
-                return ""
-        except OSError:
+        if path is None or not is_there(path):
             return ""
         entry = next((entry for entry in self.session.open.values() if entry.is_of((path,))), None)
         entry = entry or self.session.add((path,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
@@ -14,9 +13,11 @@ from textual.widgets.option_list import Option
 
 from tracetui.app import commands
 from tracetui.app.formats import fit, format_bytes, pad, printable, to_ascii, wrapped
+from tracetui.app.paths import is_folder, is_there, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from textual.app import ComposeResult
 
@@ -148,9 +149,9 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
 
     def _label(self, name: str, files: tuple[Path, ...]) -> Text:
         shown = pad(fit(printable(name, ascii=self._ascii), 56, ascii=self._ascii), 56)
-        if any(file.is_dir() for file in files):
+        if any(map(is_folder, files)):
             return Text(f"{shown}     folder")
-        size = sum(file.stat().st_size for file in files if file.exists())
+        size = sum(file.stat().st_size for file in files if is_there(file))
         many = f"  {len(files)} files" if len(files) > 1 else ""
         return Text(f"{shown} {format_bytes(size):>10}{many}")
 
@@ -164,8 +165,8 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         event.stop()
         if not event.value.strip():
             return
-        path = Path(event.value.strip()).expanduser()
-        if path.exists():
+        path = typed(event.value)
+        if is_there(path):
             self.dismiss((path,))
         else:
             foot = fit(f"No such file or folder: {printable(str(path), ascii=self._ascii)}", self.size.width - 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.formats import format_bytes, printable
+from tracetui.app.paths import is_file, is_folder
 from tracetui.app.recent import age, recents
 from tracetui.app.words import SHORT_KINDS
 
@@ -61,7 +62,7 @@ def entries(
     if here:
         found.append(Entry("In this folder"))
     for path in here:
-        name = path.name + ("/" if path.is_dir() else "")
+        name = path.name + ("/" if is_folder(path) else "")
         found.append(Entry(name, path, size=_size(path), when=age(_changed(path), now)))
     lately = recents()
     if lately:
@@ -110,7 +111,8 @@ def recordings_in(folder: Path) -> list[Path]:
         return []
     found = []
     for entry in there:
-        below = islice(files_below(entry), LOOKED_AT_BELOW) if entry.is_dir() else (entry,)
+        # a pipe would be waited for
+        below = islice(files_below(entry), LOOKED_AT_BELOW) if is_folder(entry) else (entry,) if is_file(entry) else ()
         if any(map(looks_like_trace, below)):
             found.append(entry)
     return sorted(found, key=lambda path: -_changed(path))[:HERE_SHOWN]
@@ -127,9 +129,9 @@ def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
     for entry in entries:
         if entry == path.absolute() or entry.name.startswith("."):
             continue
-        if entry.is_file() and _is_called_like_one(entry):
+        if is_file(entry) and _is_called_like_one(entry):
             found.append((entry.name, (entry,)))
-        elif entry.is_dir() and _holds_traces(entry):
+        elif is_folder(entry) and _holds_traces(entry):
             found.append((f"{entry.name}/", (entry,)))
         if len(found) >= SHOWN_FILES:
             break

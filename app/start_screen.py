@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -14,11 +13,13 @@ from textual.widgets.option_list import Option
 
 from tracetui.app import jobs
 from tracetui.app.formats import cell_width, fit, pad, printable, to_ascii
+from tracetui.app.paths import is_there, typed
 from tracetui.app.screens import MOVES
 from tracetui.app.start_list import NOTHING, entries, recordings_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from textual.app import ComposeResult
     from textual.events import Resize
@@ -139,7 +140,7 @@ class StartScreen(ModalScreen["Path | None"]):
         """One was chosen."""
         event.stop()
         entry = self._entries[event.option_index]
-        if entry.path is not None and not entry.path.exists():
+        if entry.path is not None and not is_there(entry.path):
             self._remark("No longer there: ", entry.path)
         else:
             self.dismiss(entry.path)
@@ -147,11 +148,10 @@ class StartScreen(ModalScreen["Path | None"]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """A path was typed."""
         event.stop()
-        typed = event.value.strip()
-        if not typed:
+        if not event.value.strip():
             return
-        path = Path(typed).expanduser()
-        if path.exists():
+        path = typed(event.value)
+        if is_there(path):
             self.dismiss(path)
         else:
             self._remark("No such file or folder: ", path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,24 @@ if TYPE_CHECKING:
 REMOTE_ESCAPE_SECONDS = 0.4
 CUT = "cut"
 """The job that writes a range."""
+STOP_SECONDS = 2.0
+"""How long quitting waits for it at most."""
 RUNS = "runs"
 """Stands for a tab, where the palette names a run."""
 
 
 class TracetuiApp(Restoring):
     """Header, tabs, the view, footer, and all that can be done there."""
+
+    def __init__(self, paths: Sequence[Path], **more: Any) -> None:
+        super().__init__(paths, **more)
+        self._ends = threading.Event()
+        """Set when the program ends: what is half written is taken away."""
+
+    def stop_writing(self) -> None:
+        """Stops what writes a file, and gives it the time to take away what is half written."""
+        self._ends.set()
+        jobs.wait(CUT, STOP_SECONDS)
 
     def do(self, command: commands.Command) -> None:
         """Runs a command of the palette where it belongs."""
@@ -127,15 +140,18 @@ class TracetuiApp(Restoring):
         if "a" not in self.session.runs:
             return
         from tracetui.app import cut_command
+        from tracetui.parsers.progress import Watch
 
         trace, window = self.session.trace(), self.session.scope.window
         if no := cut_command.refused(trace.info.kind):
             self.say(no[0].upper() + no[1:])
         elif window is None:
             self.say("No range is marked: [ and ] in Timeline mark one")
+        elif jobs.busy(CUT):
+            self.say("A range is being written already")
         else:
             self.say("Writing the range ...")
-            jobs.start(self, CUT, lambda: cut_command.save_range(trace, window))
+            jobs.start(self, CUT, lambda: cut_command.save_range(trace, window, Watch(cancel=self._ends)))
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """A range is written, or could not be; Textual calls the handlers of the other classes next."""
@@ -272,6 +288,7 @@ def run_tui(
         settings=settings,
     )
     app.run(mouse=not remote if mouse is None else mouse)
+    app.stop_writing()
     if app.usage:
         raise UsageError(app.usage)
     return app.exit_code or app.return_code or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -143,10 +144,11 @@ def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
+        # Path.is_dir raises for a link to a name that is too long, or behind a folder that can't be entered
+        if os.path.isdir(entry):  # noqa: PTH112
             if depth > 1:
                 yield from files_below(entry, depth - 1)
-        elif entry.is_file():
+        elif os.path.isfile(entry):  # noqa: PTH113
             yield entry
 
 

@@ -15,6 +15,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.timeline import timeline
+from tracetui.app import cut_command
 from tracetui.app.cli import main
 from tracetui.app.cut_command import between, file_stretch, of_steps, zero_of
 from tracetui.parsers import open_path
@@ -263,6 +264,43 @@ def test_nothing_is_left_behind_where_it_is_stopped(shared_data, tmp_path):
 # --- the command
 
 
+def test_two_cuts_to_one_name_do_not_disturb_each_other(shared_data, tmp_path):
+    source = shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+    whole = between(read_chrome(source, Watch()), None, None)
+    target = tmp_path / "part.json"
+    left_by_another = tmp_path / "part.json.part"
+    left_by_another.write_text("of somebody else")
+    ends, both = [], threading.Barrier(2)
+
+    def work():
+        both.wait()
+        try:
+            ends.append(cut(source, target, whole).kept)
+        except TraceError as error:
+            ends.append(error.problem)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert any(isinstance(end, int) for end in ends), ends
+    assert all(end == "is there already" for end in ends if not isinstance(end, int))
+    assert len(document(target)["traceEvents"]) in ends
+    assert left_by_another.read_text() == "of somebody else"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_name_that_can_not_be_is_said_in_a_line(shared_data, tmp_path, capsys):
+    source = shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+    for target, line in ((tmp_path / ("x" * 300), "file name too long"), (tmp_path / "no" / "x", "no such file")):
+        assert main(["cut", str(source), "--steps", "2", "--output", str(target)]) != 0
+        error = capsys.readouterr().err
+        assert line in error
+        assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_command_says_what_it_kept_and_replaces_nothing(shared_data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = str(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
@@ -347,3 +385,26 @@ async def test_what_can_not_be_cut_is_said(shared_data):
     async with opened(shared_data / "nsys/graph_node.sqlite.gz") as (app, pilot):
         await press(pilot, "T", "E")
         assert "Only Chrome traces can be cut" in screen_text(app)
+
+
+async def test_quitting_leaves_nothing_half_written(shared_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    began = threading.Event()
+
+    def slow(trace, window, watch):
+        (tmp_path / "half").write_text("")
+        began.set()
+        assert watch.cancel.wait(30)
+        (tmp_path / "half").unlink()
+        raise Cancelled
+
+    monkeypatch.setattr(cut_command, "save_range", slow)
+    async with opened(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz") as (app, pilot):
+        await press(pilot, "T", "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket")
+        app.action_save_range()
+        assert began.wait(30)
+        app.action_save_range()
+        await pilot.pause()
+        assert "A range is being written already" in screen_text(app)
+        app.stop_writing()
+        assert not list(tmp_path.iterdir())

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from sample_runs import FP16, FP32
+from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import left, recent, state
 from tracetui.app.left import Left
-from tracetui.app.start_list import entries, plain, recordings_in, short_path
+from tracetui.app.start_list import entries, plain, recordings_in, short_path, traces_beside
 from tracetui.app.start_screen import StartScreen
 
 NOW = 1_700_000_000.0
@@ -213,6 +214,60 @@ async def test_a_path_is_typed_there(tmp_path, monkeypatch, trace):
         await press(pilot, "enter")
         await settle(pilot)
         assert trace.name.partition(".")[0] in lines(app)[0]
+
+
+@pytest.mark.parametrize("typed", ["~no_such_user_here/x.json", "x" * 300])
+async def test_a_path_that_can_not_be_is_said(tmp_path, monkeypatch, trace, typed):
+    monkeypatch.chdir(tmp_path)
+    async with opened() as (app, pilot):
+        await press(pilot, "o")
+        await write(pilot, typed)
+        await press(pilot, "enter")
+        assert "No such file or folder: " in lines(app)[-1]
+    async with opened(trace) as (app, pilot):
+        app.action_open_other()
+        await settle(pilot)
+        app.screen.query_one(Input).focus()
+        await write(pilot, typed)
+        await press(pilot, "enter")
+        assert "No such file or folder: " in lines(app)[-1]
+
+
+def test_a_link_that_leads_nowhere_hides_nothing(tmp_path, trace):
+    (tmp_path / "long.json").symlink_to("y" * 300)
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "long.json").symlink_to("y" * 300)
+    assert recordings_in(tmp_path) == [trace]
+    assert [name for name, _ in traces_beside(tmp_path / "other.json")] == [trace.name + "/" * trace.is_dir(), "runs/"]
+
+
+async def test_a_run_that_could_not_be_opened_leaves_nothing_to_the_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bad, good = tmp_path / "bad.trace.json", copied(FP32, tmp_path / "good.pt.trace.json.gz")
+    bad.write_text("hello")
+    left.store(bad, Left(tab="memory", filter="gemm", sorts={"kernels": ("calls", True)}, run="x"), [bad])
+    async with opened() as (app, pilot):
+        await press(pilot, "o")
+        await write(pilot, str(bad))
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, StartScreen)
+        await press(pilot, "o")
+        await write(pilot, str(good))
+        await press(pilot, "enter")
+        await settle(pilot)
+        assert "a" in app.session.runs
+        assert (app.tab, app.session.filter, app.session.sorts, app._run_left) == ("overview", "", {}, "")
+
+
+def test_what_a_run_was_compared_with_is_found_from_everywhere(tmp_path, monkeypatch, trace):
+    files = files_of(trace)
+    monkeypatch.chdir(tmp_path)
+    left.store(trace, Left(other=Path("two.json")), files)
+    (tmp_path / "deeper").mkdir()
+    monkeypatch.chdir(tmp_path / "deeper")
+    assert left.load(trace).other == tmp_path / "two.json"
 
 
 async def test_what_cannot_be_opened_leads_back_to_the_list(tmp_path, monkeypatch):

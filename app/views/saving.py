@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app import export, formats
 from tracetui.app.columns import cell_text
+from tracetui.app.paths import is_there, typed
 from tracetui.app.views.base import View
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
@@ -84,7 +85,7 @@ class SavingView(View):
         state = self.state
         if state is None or not name.strip():
             return
-        path = Path(name.strip()).expanduser()
+        path = typed(name)
         if path.suffix.lower() == ".svg":
             svg = self.app.export_screenshot(title="tracetui")
             self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
@@ -95,7 +96,7 @@ class SavingView(View):
             self._write(path, lambda: export.write(frame, columns, path), "wrote ")
 
     def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
-        if path.exists():
+        if is_there(path):
             self.tui.say(f"{path} exists already; nothing was written")
             return
         try:

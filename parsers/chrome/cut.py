@@ -7,7 +7,11 @@ copy them.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +28,6 @@ from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -83,29 +86,33 @@ def cut(
         Cancelled: stopped; nothing was written.
     """
     watch = watch or Watch()
-    if target.exists():
-        raise TraceError(target, "is there already", "give another name")
+    _refuse_existing(target)
     allocator.keep_chunks_in_heap()
     tally = Tally()
     events, reader = _outlined(source, tally, watch)
     choice = choose(events, window, tally, steps)
     if not choice.in_range:
         raise TraceError(source, "no event lies in this stretch of time", "give another one")
-    part = target.with_name(f"{target.name}.part")
+    folder: Path | None = None
     try:
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # nobody else writes there
+        part = folder / "cut"
         with part.open("xb") as file:
             _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
-        if target.exists():
-            raise TraceError(target, "is there already", "give another name")
+        _refuse_existing(target)
         part.rename(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TraceError(target, (error.strerror or str(error)).lower()) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
     sizes = source.stat().st_size, target.stat().st_size
     return Cut(source, target, events.phase.size, int(choice.kept.sum()), choice, *sizes, tally.notes())
+
+
+def _refuse_existing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise TraceError(target, "is there already", "give another name")
 
 
 def _outlined(path: Path, tally: Tally, watch: Watch) -> tuple[Outline, ChunkReader]:
