@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app import commands, state
+from tracetui.app.times import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +24,6 @@ KEPT = 100
 MOST_NAMES = 200
 LONGEST = 1000
 """Characters of a filter, a path or a name; what is longer was not written here."""
-LATEST = 2**62
-"""ns; no clock of a recording goes further."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _window(value: object) -> tuple[int, int] | None:
     if not isinstance(value, list) or len(value) != 2 or not all(type(end) is int for end in value):
         return None
     start, end = value
-    return (start, end) if -LATEST < start < end < LATEST else None
+    return (start, end) if -LATEST <= start < end <= LATEST else None
 
 
 def _sorts(value: object) -> dict[str, tuple[str, bool]]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
-_TIME = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
+_TIME = re.compile(r"([+-]?)\s*([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
+LATEST = 2**62 - 1
+"""ns; no clock of a recording goes further, and 64 bits hold how far two such times are apart."""
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 
 
@@ -21,7 +23,8 @@ def parse_time(text: str, here: int, zero: int) -> int | None:
     whole, _, rest = number.partition(".")
     factor = _UNITS[(unit or "ms").lower()]
     span = int(whole or 0) * factor + int(int(rest or 0) * factor // 10 ** len(rest))
-    return here + span if sign == "+" else here - span if sign == "-" else zero + span
+    time = here + span if sign == "+" else here - span if sign == "-" else zero + span
+    return max(-LATEST, min(time, LATEST))
 
 
 def zero_of(trace: Trace) -> int:
