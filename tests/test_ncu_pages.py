@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from sample_runs import VIM
 
 from tracetui.parsers import open_path
+from tracetui.parsers.ncu.pages import join_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,15 @@ def test_a_run_s_pages_are_one_recording(tmp_path: Path) -> None:
     assert both.counters.height == raw.counters.height + rules.height
     assert both.device.equals(raw.device)
     assert both.counters["device_row"].is_sorted()
+
+
+def test_rules_of_a_copy_do_not_count_twice() -> None:
+    raw, details = (open_path(VIM / name, cache=False).main for name in ("ncu.csv", "ncu.details.csv"))
+    (once,) = join_pages([raw, details])
+    both, copy = join_pages([raw, details, replace(details)])
+    assert both.counters.equals(once.counters)
+    assert copy.counters.equals(details.counters)
+    assert len(join_pages([raw, details, replace(raw), replace(details)])) == 2
 
 
 @pytest.mark.parametrize("change", ["duration", "launch"])

@@ -17,12 +17,17 @@ ROUNDING = 0.02
 
 
 def join_pages(traces: Sequence[Trace]) -> list[Trace]:
-    """The traces, each details page put into the raw page of the same report; one without a raw page stays."""
+    """The traces, each details page put into the raw page of the same report; one without a raw page stays.
+
+    So does the copy of one that was put in.
+    """
     joined = list(traces)
+    whole: set[int] = set()
     for details in [trace for trace in traces if _page(trace) == "details"]:
         for place, raw in enumerate(joined):
-            if _page(raw) == "raw" and is_same_report(raw, details):
+            if _page(raw) == "raw" and id(raw) not in whole and is_same_report(raw, details):
                 joined[place] = with_rules(raw, details)
+                whole.add(id(joined[place]))
                 joined = [trace for trace in joined if trace is not details]
                 break
     return joined
