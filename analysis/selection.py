@@ -77,6 +77,17 @@ class Selection:
             frame = frame.filter(pl.col("time").is_between(*self.scope.window, closed="left"))
         return frame
 
+    def describe_totals(self) -> str:
+        """`describe`, and that totals count more where GPU work lies outside the steps: "steps 1-2 and outside"."""
+        text = self.describe()
+        if self.by_steps or not self.steps.height:
+            return text
+        work = self.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+        if not work["step"].null_count():
+            return text
+        steps, comma, rest = text.partition(",")
+        return f"{steps} and outside{comma}{rest}"
+
     def describe(self) -> str:
         """The base of the numbers, in words: "steps 1-3", "whole file (no steps)", "steps 2-3, GPU 0"."""
         if self.steps.height:

@@ -12,7 +12,7 @@ from tracetui.analysis.idle import gaps, idle
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks import rank_table
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import select
+from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import Trace, open_path
 
 Handmade: TypeAlias = Callable[..., Trace]
@@ -120,6 +120,11 @@ def test_work_launched_before_the_first_step_is_not_its_own(handmade: Handmade) 
     )
     step = overview(select(trace)).per_step.row(0, named=True)
     assert (step["start"], step["duration_ns"]) == (120_000, 110_000)
+    every = select(trace)
+    assert every.device["duration"].sum() == 100_000  # totals count it all the same, and say so
+    assert (every.describe(), every.describe_totals()) == ("step 1", "step 1 and outside")
+    assert select(trace, Scope(devices=frozenset({0}))).describe_totals() == "step 1 and outside, GPU 0"
+    assert in_steps(every).describe_totals() == "step 1"
 
 
 def test_scope_of_steps(two_steps: Trace) -> None:

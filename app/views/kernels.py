@@ -113,7 +113,7 @@ def kernel_page(
     session: Session, frame: pl.DataFrame, *, title: str, empty: str = "", within: tuple[str, str] | None = None
 ) -> Page:
     """A table of kernels, with what ncu measured of them where the run holds that."""
-    base = session.counted().describe()
+    base = session.counted().describe_totals()
     total = int(frame["total_ns"].sum()) if frame.height else 0
     frame, columns, coverage = beside(session, frame, COLUMNS)
     remarks = (base, f"{format_ns(total)} of kernel time", *coverage)
@@ -155,7 +155,7 @@ def group_page(session: Session, by: str) -> Page:
         frame=with_full_names(frame),
         columns=known_columns((group, *rest[:3], count, top, *rest[3:]), frame),
         noun="groups",
-        note=f"{session.counted().describe()} · {format_ns(int(frame['total_ns'].sum() or 0))} of kernel time",
+        note=f"{session.counted().describe_totals()} · {format_ns(int(frame['total_ns'].sum() or 0))} of kernel time",
         empty=nothing("kernels", session.trace().info.kind),
         sort=("total_ns", True),
         inside="kernels",

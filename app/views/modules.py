@@ -80,7 +80,7 @@ class ModulesView(CountedView, IcicleView):
             frame=frame.with_columns(share.alias("percent")),
             columns=(TRAINING_COLUMNS if trains else INFERENCE_COLUMNS) if total else HOST_COLUMNS,
             noun="modules",
-            note=f"{selection.describe()} · {base if total else 'no GPU work in this trace'}",
+            note=f"{selection.describe_totals()} · {base if total else 'no GPU work in this trace'}",
             empty=nothing("modules", selection.trace.info.kind),
             inside="kernels",
             key="path",

@@ -94,7 +94,8 @@ def group_page(session: Session, by: str) -> Page:
         frame=frame,
         columns=_told((group, *GROUP_COLUMNS[1:]), on_gpu=on_gpu),
         noun="groups",
-        note=f"{session.counted().describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}",
+        note=f"{session.counted().describe_totals()} · "
+        + ("% of all GPU time" if on_gpu else "no GPU work in this trace"),
         empty=nothing("operators", session.trace().info.kind),
         sort=("device_self_ns" if on_gpu else "host_self_ns", True),
         inside="operators",
@@ -199,7 +200,7 @@ class OperatorsView(CountedView, PicturedView):
             frame=frame,
             columns=columns,
             noun="operators",
-            note=f"{selection.describe()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}"
+            note=f"{selection.describe_totals()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}"
             if frame.height
             else "",
             empty=nothing("operators", selection.trace.info.kind),

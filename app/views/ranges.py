@@ -91,7 +91,7 @@ def tree_page(session: Session, title: str) -> Page:
         frame=frame.with_columns(label.alias("label"), share.alias("percent")),
         columns=columns,
         noun="ranges",
-        note=f"{selection.describe()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
+        note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
         inside="kernels",
         key="path",
     )
