@@ -166,8 +166,16 @@ def _head(found: Json, page: Page) -> list[str]:
     axes = " x ".join(found["axes"]) or "one point"
     return page.paragraph(
         f"{SOURCES[found['source']].capitalize()}: {len(found['points'])} points over {axes}, {runs} runs; "
-        f"a step is {found['base']}."
+        f"a step is {found['base']}{busy_base(found)}."
     )
+
+
+def busy_base(found: Json) -> str:
+    """What `busy` is a share of, where that is not the step beside it: ``, busy of the profiled steps``, else empty."""
+    from tracetui.analysis.sweep_folder import CLEAN
+
+    known = any(row["busy_percent"] is not None for row in found["points"])
+    return ", busy of the profiled steps" if known and found["base"] == CLEAN else ""
 
 
 def points_table(found: Json, page: Page) -> Table:

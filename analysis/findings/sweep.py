@@ -242,7 +242,8 @@ def account(row: Row) -> str:
     if base.kernels is not None and variant.kernels is not None:
         parts.append(f"{variant.kernels - base.kernels:+,.0f} kernels")
     if base.busy_percent is not None and variant.busy_percent is not None:
-        parts.append(f"GPU busy {words.percent(base.busy_percent)}, then {words.percent(variant.busy_percent)}")
+        busy = f"{words.percent(base.busy_percent)}, then {words.percent(variant.busy_percent)}"
+        parts.append(f"GPU busy under the profiler {busy}")
     return "; ".join(parts)
 
 

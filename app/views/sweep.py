@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,7 +18,7 @@ from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.columns import Column
 from tracetui.app.finding_words import headline
 from tracetui.app.formats import format_number, format_percent, format_us, printable
-from tracetui.app.sweep_report import deviation, label, spelled, verdict
+from tracetui.app.sweep_report import busy_base, deviation, label, spelled, verdict
 from tracetui.app.views.page import Page
 from tracetui.app.views.table_view import TableView
 from tracetui.parsers.errors import TraceError
@@ -138,7 +139,8 @@ class SweepView(TableView):
         width, height = self.size
         above.display = self._found is not None and width > 0 and not self.has_class("-blank")
         if self._found is not None and width:
-            lines = [f" {self.tui.own(printable(verdict(self._found)))}"]
+            said = self.tui.own(printable(verdict(self._found)))
+            lines = wrap(said, max(width - 2, 20), initial_indent=" ", subsequent_indent=" ")
             if height >= LEAST_ROWS:
                 lines += chart(self._found, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
             above.update("\n".join(lines))
@@ -195,6 +197,8 @@ def _drawable(found: Json) -> list[str]:
 def _page(kind: str, found: Json) -> Page:
     """One of the tables."""
     note = f"{len(found['points'])} points, a step is {found['base']}"
+    if kind == "points" and busy_base(found):
+        note = f"{len(found['points'])} points · step: median without a profiler, busy: under it"
     if kind == "variants":
         return Page(
             id="sweep_variants", title="Variants", frame=_variants(found), columns=COMPARED, noun="comparisons",
