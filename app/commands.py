@@ -264,7 +264,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),
-    Command("app.palette", "ctrl+p", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
+    Command("app.palette", "ctrl+p,colon", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
             "command_palette", "app", footer="find", rank=62, palette=False),
     Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
     Command("app.suspend", "ctrl+z", "Ctrl+Z", "Back to the shell for a while; fg returns here", "Program",

@@ -157,7 +157,7 @@ def fit(text: str, width: int, *, ascii: bool = False, keep_end: bool = False) -
     room = width - len(mark)
     if room <= 0:
         return mark[:width]
-    if keep_end:
+    if keep_end and not text.startswith("("):  # words in place of a path, "(no stack recorded)", read from their start
         return mark + _head(text[::-1], room)[::-1]
     return _head(text, room) + mark
 

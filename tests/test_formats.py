@@ -141,6 +141,7 @@ def test_fitting_never_exceeds_the_width_and_marks_the_cut() -> None:
     assert fit("abcdef", 4) == "abc…"
     assert fit("abcdef", 4, ascii=True) == "a..."
     assert fit("file.py(1): forward", 10, keep_end=True) == "…: forward"
+    assert fit("(no stack recorded)", 10, keep_end=True) == "(no stack…"  # words, no path
     for width in range(1, 14):
         assert cell_width(fit("日本語 kernel 名前", width, keep_end=True)) <= width
         assert cell_width(fit("日本語 kernel 名前", width)) <= width

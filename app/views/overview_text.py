@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
@@ -210,9 +211,8 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         line.append_text(writer.bar(percent, bar))
         lines.append(line)
     if absent:
-        line = Text().append(f"  no {', '.join(absent)}", writer.style("muted"))
-        line.truncate(width - 1, overflow="ellipsis")
-        lines.append(line)
+        said = wrap(f"no {', '.join(absent)}", width - 1, initial_indent="  ", subsequent_indent="  ")
+        lines += [Text().append(line, writer.style("muted")) for line in said]
     return lines
 
 

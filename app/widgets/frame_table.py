@@ -387,11 +387,8 @@ class FrameTable(Widget, can_focus=True):
         return tuple(cells)
 
     def _fit(self, text: str, placed: Placed) -> str:
-        if placed.column.tail and formats.cell_width(text) > placed.width:
-            mark = "..." if self.ascii else "…"
-            while text and formats.cell_width(text) > placed.width - len(mark):
-                text = text[max(formats.cell_width(text) - placed.width, 1) :]
-            return mark + text
+        if placed.column.tail:
+            return formats.fit(text, placed.width, ascii=self.ascii, keep_end=True)
         if placed.column.short and self.frame.height <= NAMES_LIMIT and formats.cell_width(text) > placed.width:
             return self._names(placed).get(text, text)
         return formats.fit(text, placed.width, ascii=self.ascii)
