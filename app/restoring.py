@@ -193,7 +193,8 @@ class Restoring(Visits):
         if "a" not in self.session.runs:
             return
         session = self.session
-        left.forget(session.open[session.sides["a"]].origin)
+        if self.keeps_state:
+            left.forget(session.open[session.sides["a"]].origin)
         session.filter, session.sorts, self._return = "", {}, None
         if session.range_words:
             self._forget_range()

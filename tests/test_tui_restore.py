@@ -369,7 +369,9 @@ async def test_without_the_cache_nothing_is_remembered(trace, data):
     before = (data / "left.json").read_text(), (data / "recent.json").read_text()
     async with opened(trace, cache=False) as (app, pilot):
         assert app.tab == "overview"
-        await press(pilot, "2", "q")
+        await press(pilot, "2")
+        app.action_afresh()
+        await press(pilot, "q")
     assert before == ((data / "left.json").read_text(), (data / "recent.json").read_text())
 
 
