@@ -114,7 +114,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    return float(value) if isinstance(value, (int, float)) and abs(value) < LATEST else 0.0
 
 
 def _window(value: object) -> tuple[int, int] | None:

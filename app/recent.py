@@ -86,5 +86,6 @@ def _read(entry: object) -> Recent | None:
         return None
     if not isinstance(opened, (int, float)) or not 0 <= opened < 1e11:
         return None
-    known = tuple(kind for kind in kinds if kind in KIND_NAMES) if isinstance(kinds, list) else ()
+    named = (kind for kind in kinds if isinstance(kind, str)) if isinstance(kinds, list) else ()
+    known = tuple(kind for kind in named if kind in KIND_NAMES)
     return Recent(Path(path), known, size if type(size) is int and size >= 0 else None, float(opened))

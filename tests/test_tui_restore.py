@@ -116,7 +116,7 @@ def test_a_damaged_list_is_as_good_as_none(data, content):
 
 
 def test_of_a_damaged_entry_what_is_intact_is_kept(data):
-    entry = {"path": "/x", "opened": NOW, "kinds": ["nsys", 4, None, "vtune"], "bytes": -3}
+    entry = {"path": "/x", "opened": NOW, "kinds": ["nsys", 4, None, [], {}, "vtune"], "bytes": -3}
     (data / "recent.json").write_text(
         json.dumps({"opened": [entry, {**entry, "path": "/y", "kinds": "nsys", "bytes": True}]})
     )
@@ -463,6 +463,12 @@ def test_a_place_without_files_or_with_odd_ones_is_not_trusted(trace, data):
     for files in ([], 3, [3], [["x"]], [["x", 1, 2]], [["a\0b", 1, 2]], [[3, 1, 2]]):
         state.write("left", {"runs": {str(trace): {"tab": "kernels", "files": files}}})
         assert left.load(trace) is None
+
+
+def test_a_time_that_no_clock_shows_is_the_oldest(trace):
+    state.write("left", {"runs": {"/x": {"saved": 10**400}}})
+    left.store(trace, Left(), [trace])
+    assert left.load(trace) == Left()
 
 
 def test_the_oldest_places_go_first(tmp_path):
