@@ -77,13 +77,22 @@ class Selection:
             frame = frame.filter(pl.col("time").is_between(*self.scope.window, closed="left"))
         return frame
 
-    def describe_totals(self) -> str:
-        """`describe`, and that totals count more where GPU work lies outside the steps: "steps 1-2 and outside"."""
+    def describe_totals(self, *, calls: bool = False) -> str:
+        """`describe`, and that totals count more where work lies outside the steps: "steps 1-2 and outside".
+
+        Args:
+            calls: of API calls; without it of GPU work.
+        """
         text = self.describe()
         if self.by_steps or not self.steps.height:
             return text
-        work = self.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
-        if not work["step"].null_count():
+        if calls:
+            api = pl.col("kind").is_in(["runtime", "driver"])
+            outside = self.host.filter(api).height > in_steps(self).host.filter(api).height
+        else:
+            work = self.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+            outside = work["step"].null_count() > 0
+        if not outside:
             return text
         steps, comma, rest = text.partition(",")
         return f"{steps} and outside{comma}{rest}"

@@ -125,6 +125,7 @@ def test_work_launched_before_the_first_step_is_not_its_own(handmade: Handmade) 
     assert (every.describe(), every.describe_totals()) == ("step 1", "step 1 and outside")
     assert select(trace, Scope(devices=frozenset({0}))).describe_totals() == "step 1 and outside, GPU 0"
     assert in_steps(every).describe_totals() == "step 1"
+    assert every.describe_totals(calls=True) == "step 1"  # its one call began inside
 
 
 def test_scope_of_steps(two_steps: Trace) -> None:

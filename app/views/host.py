@@ -140,7 +140,7 @@ class HostView(CountedView):
             frame=self.session.of_counted("api", api_calls),
             columns=API_CALLS,
             noun="functions",
-            note=f"{selection.describe()} · % of the time in all API calls",
+            note=f"{selection.describe_totals(calls=True)} · % of the time in all API calls",
             empty=nothing("api", selection.trace.info.kind),
             sort=("total_ns", True),
             key="name",
