@@ -106,7 +106,7 @@ def manifest_text(manifest: dict[str, Any]) -> str:
     """Indented for a person, but for the samples of the machine's state: a line each, without what is not known."""
     power = manifest.get("power")
     samples = power.get("during") if isinstance(power, dict) else None
-    if not samples:
+    if not isinstance(samples, list) or not samples:
         return json.dumps(manifest, indent=1) + "\n"
     whole = json.dumps({**manifest, "power": {**(power or {}), "during": _SAMPLES}}, indent=1)
     lines = ",\n   ".join(json.dumps(_known(sample), separators=(",", ":")) for sample in samples)

@@ -280,7 +280,7 @@ def _own_command(identity: Any, redactor: Redactor) -> list[str]:
     words = identity.get("command") if isinstance(identity, dict) else None
     if not isinstance(words, list) or words[:2] != ["tracetui", "profile"] or "--" in words:
         return []
-    if not {entry.name for entry in registry.entries()} & set(words[2:]):
+    if not {entry.name for entry in registry.entries()} & set(map(str, words[2:])):
         return []
     kept: list[str] = []
     places = False

@@ -705,6 +705,15 @@ def test_the_command_of_a_run_stays_without_its_places(tmp_path):
     scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(("ada",)), force=True)
     command = json.loads((tmp_path / "copy.json").read_text())["identity"]["command"]
     assert command == ["tracetui", "profile", "vim_tiny", "--batch", "4", "--note"]
+    run["identity"]["command"] = [*words[:3], {"a": 1}, None, ["ada"]]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(("ada",)), force=True)
+    command = json.loads((tmp_path / "copy.json").read_text())["identity"]["command"]
+    assert command == [*words[:3], "None"]
+    for odd in (True, 3, "text", {"a": 1}):
+        (tmp_path / "run.json").write_text(json.dumps({**run, "power": {"during": odd}}))
+        scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(), force=True)
+        assert json.loads((tmp_path / "copy.json").read_text())["power"]["during"] == odd
     run["identity"]["command"] = ["tracetui", "profile", "--", "python", "secret.py"]
     (tmp_path / "run.json").write_text(json.dumps(run))
     scrub([tmp_path / "run.json"], tmp_path / "copy.json", redactor=Redactor(), force=True)
