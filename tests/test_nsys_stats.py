@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
+from sample_runs import FP32, GPT
 
 from tracetui.analysis.nsys_stats import REPORTS, nsys_report
 from tracetui.analysis.nsys_values import rounded
@@ -392,10 +393,10 @@ def test_slices_and_parents_equal_a_search_over_all_pairs(seed: int) -> None:
 # --- the command
 
 
-@pytest.mark.parametrize("name", ["vim_tiny_fp32", "gpt_small"])
-def test_any_trace_has_these_reports(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("path", [FP32, GPT], ids=lambda path: path.name)
+def test_any_trace_has_these_reports(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [part for report in REPORTS for part in ("--nsys-report", report)]
-    assert cli.main(["report", "--sample", name, *arguments, "--format", "csv"]) == DONE
+    assert cli.main(["report", str(path), *arguments, "--format", "csv"]) == DONE
     out, err = capsys.readouterr()
     tables = out.split("\n\n")
     assert len(tables) == len(REPORTS)
@@ -406,7 +407,7 @@ def test_any_trace_has_these_reports(name: str, capsys: pytest.CaptureFixture[st
 
 
 def test_ranges_of_a_pytorch_trace_are_named_as_it_has_them(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["report", "--sample", "gpt_small", "--nsys-report", "nvtxsum", "--format", "csv"])
+    cli.main(["report", str(GPT), "--nsys-report", "nvtxsum", "--format", "csv"])
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert {"forward_pass", "backward_pass", "optimizer_step"} <= {row["Range"] for row in rows}
     assert {row["Style"] for row in rows} == {"PushPop"}

@@ -277,7 +277,7 @@ async def test_what_cannot_be_opened_leads_back_to_the_list(tmp_path, monkeypatc
         await press(pilot, "enter")
         await settle(pilot)
         assert isinstance(app.screen, StartScreen)
-        assert "bad.trace.json: not a trace" in " ".join(screen_text(app).split())
+        assert "bad.trace.json:notatrace" in "".join(screen_text(app).split())  # wherever a long path breaks the line
         await press(pilot, "escape")
         assert app.exit_code == 0
         assert not app.is_running or app._exit

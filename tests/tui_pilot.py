@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 PATIENCE_SECONDS = 60
+QUIET_LOOKS = 3
+"""How often in a row no job may be seen until none is believed to come."""
 
 
 def screen_text(app: App[Any]) -> str:
@@ -30,15 +32,15 @@ def screen_text(app: App[Any]) -> str:
 
 
 async def settle(pilot: Pilot[Any]) -> None:
-    """Waits until no job is under way and the screen has been drawn."""
+    """Waits until no job is under way and the screen has been drawn; the end of one job may begin the next."""
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    await pilot.pause()
-    while jobs.busy():
+    quiet = 0
+    while quiet < QUIET_LOOKS:
         if asyncio.get_running_loop().time() > deadline:
             raise TimeoutError("a job of the screen has not ended")
-        await asyncio.sleep(0.005)
         await pilot.pause()
-    await pilot.pause()
+        quiet = 0 if jobs.busy() else quiet + 1
+        await asyncio.sleep(0.005)
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:

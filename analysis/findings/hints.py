@@ -104,9 +104,12 @@ def _without_place(words: Iterable[str]) -> list[str]:
     kept: list[str] = []
     skip = False
     for word in words:
-        if not (skip or word == "--no-open" or word.startswith(_OF_THE_FOLDER)):
+        name, given, _ = word.partition("=")
+        # options may be typed short, as far as they are told apart: --out
+        placing = len(name) > len("--o") and any(option.startswith(name) for option in _OF_THE_FOLDER)
+        if not (skip or placing or word == "--no-open"):
             kept.append(word)
-        skip = word in _OF_THE_FOLDER
+        skip = placing and not given
     return kept
 
 
