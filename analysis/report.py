@@ -98,6 +98,7 @@ def trace_report(
         "source": report_sections.source(trace),
         "device": report_sections.devices(trace),
         "base": sel.describe() if trace.has_timeline or sel.by_steps else "whole recording",
+        "totals_base": sel.describe_totals() if trace.has_timeline or sel.by_steps else "whole recording",
     }
     counts: dict[str, int] = {}
     filled = report_sections.Sections(sel, limit, run, config, on_error)

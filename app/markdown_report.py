@@ -156,6 +156,7 @@ def _trace(trace: Json, page: Page, *, alone: bool) -> list[str]:
         f"- events: {format_count(source['events_parsed'])} of {format_count(source['events_total'])} read",
         f"- GPU: {devices}",
         f"- base: {plain(trace['base'])}",
+        *([f"- totals: of {plain(trace['totals_base'])} them"] if trace["totals_base"] != trace["base"] else []),
         "",
     ]
     if trace.get("overview"):

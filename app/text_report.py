@@ -141,6 +141,8 @@ def _head(trace: Json, page: Page) -> list[str]:
         lines += page.field("Rank", f"{source['rank']} of {source['world_size'] or 'an unknown number'}")
     lines += page.field("GPU", _devices(trace["device"]))
     lines += page.field("Base", trace["base"])
+    if trace["totals_base"] != trace["base"]:
+        lines += page.field("Totals", f"of {trace['totals_base']} them: work that no step launched")
     if source["partial"]:
         lines += page.field("Partial", "loading was stopped before the end of the file")
     return lines

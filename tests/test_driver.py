@@ -315,6 +315,8 @@ class Session:
         self.process = subprocess.Popen(
             [sys.executable, "-c", RECORDED, str(self.raw), "open", "--driver", "cells", *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            # a test run that was started by nohup would hand down that hang-ups are ignored
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             env={**clean, "TERM": "xterm-256color", **environment},
         )  # fmt: skip
         self.slave = slave

@@ -139,6 +139,7 @@ TRACE: dict[str, Any] = {
         }
     ],
     "base": TEXT,
+    "totals_base": TEXT,
     "counts": dict,
     "overview": {
         "steps": WHOLE,
@@ -553,10 +554,19 @@ def test_the_numbers_are_those_of_the_analysis(opened: Callable[[str], Run], rec
 
 def test_sections_choose_what_is_computed(opened: Callable[[str], Run]) -> None:
     (found,) = report(opened(VIM), sections=["kernels", "launches"])["run"]["traces"]
-    assert set(found) == {"source", "device", "base", "counts", "kernels", "launches"}
+    assert set(found) == {"source", "device", "base", "totals_base", "counts", "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(opened(VIM), sections=["kernel"])
-    beside = {"source", "device", "base", "counts", "counters_by_kernel", "counters_missing", "roofline_peaks"}
+    beside = {
+        "source",
+        "device",
+        "base",
+        "totals_base",
+        "counts",
+        "counters_by_kernel",
+        "counters_missing",
+        "roofline_peaks",
+    }
     beside |= set(FINDINGS) - {"findings"}
     assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 

@@ -166,7 +166,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
 def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     """Most launches are of kernels below 10 µs that follow one another: starting them costs more than their work.
 
-    Only rows of small kernels on one stream count. If they were fused, all but the first of a row could vanish, though
+    Only chains of small kernels on one stream count. If they were fused, all but the first of each could vanish, though
     not GEMMs, convolutions, attention and scans. What that would gain at most is replayed with their GPU time and their
     launches left out.
     """
@@ -187,7 +187,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         "S12",
         gain.severity(ceiling),
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
-        f" {words.things(facts.per_step(runs), 'row')} of {limits.run:g} or more {hints.per(facts)}",
+        f" {words.things(facts.per_step(runs), 'chain')} of {limits.run:g} or more {hints.per(facts)}",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
@@ -195,7 +195,9 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
             Evidence(f"launches {hints.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
         ),
         f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
-        + (f"with one of each row left, and the GEMMs: {bound.why}" if spare.any() else "none that fusing could spare"),
+        + (
+            f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
+        ),
         f"{words.percent(limits.launches_percent)} of launches and {words.percent(limits.time_percent)} of kernel time"
         f" below {limits.kernel_us:g} µs, {limits.run:g} or more in a row",
         _FEWER if hints.graph_percent(facts) <= 50 else _FEWER_IN_GRAPHS,
@@ -219,7 +221,7 @@ _FEWER_IN_GRAPHS = (
 
 
 def _rows_of_small(launched: pl.DataFrame, small: Bools, least: int) -> tuple[int, Bools]:
-    """How many rows of at least so many small kernels there are on a stream, and which kernels are not the first."""
+    """How many chains of at least so many small kernels there are on a stream, and which kernels are not the first."""
     lanes = (
         launched.select("device", "stream", small=pl.Series(small))
         .with_row_index("at")
