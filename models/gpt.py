@@ -78,7 +78,7 @@ class Gpt(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each after a norm and beside a residual."""
 
-    def __init__(self, shape: GptShape, *, fused: bool) -> None:
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
         self.ln1 = RmsNorm(shape.width)
         self.attn = CausalSelfAttention(shape, fused=fused)
@@ -94,7 +94,7 @@ class Block(nn.Module):
 class CausalSelfAttention(nn.Module):
     """Multi-head attention to what came before."""
 
-    def __init__(self, shape: GptShape, *, fused: bool) -> None:
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
         self.heads = shape.heads
         self.fused = fused

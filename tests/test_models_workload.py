@@ -182,6 +182,16 @@ def test_gpt_s_attention_is_torch_s() -> None:
     torch.testing.assert_close(layer._attend(query, key, value, future), expected)
 
 
+def test_fused_attention_computes_the_same() -> None:
+    steps, fused = (build("gpt_small", depth=2, attention=kind) for kind in ("steps", "fused"))
+    tokens = steps.make_batch()[0]
+    with torch.inference_mode():
+        torch.testing.assert_close(fused.model.eval()(tokens), steps.model.eval()(tokens), rtol=1e-4, atol=1e-4)
+    batch = fused.make_batch()
+    around = ranges_of(lambda: fused.step(batch))
+    assert [name for name, _ in around] == ["forward_pass", ATTENTION[0], ATTENTION[0]]
+
+
 def test_seeds_make_weights_and_data() -> None:
     one, same, other = build("mlp", seed=3), build("mlp", seed=3), build("mlp", seed=4)
     for left, right, equal in ((one, same, True), (one, other, False)):
