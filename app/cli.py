@@ -352,6 +352,8 @@ def _unreadable(error: Exception) -> str:
 
     if isinstance(error, TraceError):
         return str(error)
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        return "the working directory is gone; change to one that is there"
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
     if isinstance(error, MemoryError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.app.counter_text import caution_text, change_text, gaps_text, value_text
-from tracetui.app.formats import UNKNOWN, format_count
+from tracetui.app.formats import UNKNOWN, format_count, letter_of
 from tracetui.app.text_table import Column
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def compared_blocks(found: Json, page: Page, *, short: bool) -> Iterator[Block]:
         short: call files A, B, C, … and put few into one table.
     """
     files = found["files"]
-    letters = [_letter(number) for number in range(len(files))] if short else [file["label"] for file in files]
+    letters = (
+        [letter_of(number).upper() for number in range(len(files))] if short else [file["label"] for file in files]
+    )
     profiled = [(file["launches"], file["kernels"]) for file in files]
     rows = [
         [
@@ -266,13 +268,3 @@ def _coverage(row: Json, part: range, expected: Sequence[int]) -> str:
     if all(count in (0, expected[n]) for n, count in zip(part, counts, strict=True)):
         return ""
     return f" (of {', '.join(map(str, counts))} launches)"
-
-
-def _letter(number: int) -> str:
-    """A to Z, then AA, AB, …."""
-    letters = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters

@@ -231,3 +231,13 @@ def _digits(value: float) -> str:
     if size >= 9.9995:
         return f"{value:.2f}"
     return f"{value:.3f}"
+
+
+def letter_of(position: int) -> str:
+    """The letters of a position from 0: a to z, then aa, ab and so on."""
+    found = ""
+    position += 1
+    while position:
+        position, rest = divmod(position - 1, 26)
+        found = chr(ord("a") + rest) + found
+    return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.exit_codes import UsageError
+from tracetui.app.formats import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,16 +22,6 @@ LEAST_PART = 3
 """Characters of a part of a name that can mean a run; fewer are a letter."""
 LISTED = 20
 """Runs named in a line."""
-
-
-def letter_of(position: int) -> str:
-    """The letter of the run at a position from 0: a to z, then aa, ab and so on."""
-    letters = ""
-    position += 1
-    while position:
-        position, rest = divmod(position - 1, 26)
-        letters = chr(ord("a") + rest) + letters
-    return letters
 
 
 @dataclass(eq=False)

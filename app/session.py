@@ -8,7 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from tracetui.analysis.scope import Scope
-from tracetui.app.open_runs import OpenRun, letter_of
+from tracetui.app.formats import letter_of
+from tracetui.app.open_runs import OpenRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

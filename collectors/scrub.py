@@ -195,6 +195,8 @@ def _why_not(file: Path) -> str:
             return ""
     except TraceError as error:
         return error.problem
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
     return NO_RECORDING
 
 

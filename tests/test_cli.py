@@ -361,3 +361,15 @@ def test_reports_without_charts(capsys: pytest.CaptureFixture[str], format: str)
     assert whole.count("```") % 2 == 0
     kept = iter(whole.splitlines())
     assert all(line in kept for line in plain.splitlines() if not line.startswith("  Step ")), "charts add lines only"
+
+
+def test_a_working_directory_that_is_gone_is_said(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    inside = f"import os, sys; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from tracetui.app.cli import main"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{inside}; sys.exit(main(['report', 'x.json']))"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "tracetui: the working directory is gone; change to one that is there\n"

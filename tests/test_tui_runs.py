@@ -9,7 +9,8 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.open_runs import find_run, letter_of
+from tracetui.app.formats import letter_of
+from tracetui.app.open_runs import find_run
 from tracetui.app.runs_screen import RunsScreen
 from tracetui.app.screens import RunPicker
 

@@ -1,4 +1,4 @@
-"""A tab that is a table: drilling down and back, filter, columns, details, copy and export, once for all of them."""
+"""A tab that is a table: drilling down and back, columns, names and details, once for all of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import polars as pl
 from rich.text import Text
 
-from tracetui.app import commands, filters, formats, jobs
+from tracetui.app import commands, formats, jobs
+from tracetui.app.views.filtered import FilteredView
 from tracetui.app.views.page import Page, PageState
-from tracetui.app.views.saving import SavingView
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -23,31 +23,25 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import Names
-    from tracetui.app.visits import Visit
     from tracetui.app.widgets.frame_table import FrameTable
 
 
 WAITING = "Computing …"
 
 
-class TableView(SavingView):
+class TableView(FilteredView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
     TABLES: ClassVar[tuple[str, ...]] = ()
     """The tables of this tab, where it has several; `kind` is the one in view."""
-    SHARES_FILTER: ClassVar[bool] = True
-    """Whether the filter of its first page is that of all tabs."""
     KEEPS_DETAIL: ClassVar[bool] = False
     """Whether the details belong to the page, so that Esc leaves them open."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kind = self.TABLES[0] if self.TABLES else ""
-        self._stack: list[PageState] = []
         self._wanted: str | None = None
-        self._unfiltered: tuple[str, Visit | None] = ("", None)
-        """The filter before another one is typed, and the place that it makes."""
         self._making: Callable[[], Page] | None = None
         """What computes the page that is being gone into."""
 
@@ -85,11 +79,6 @@ class TableView(SavingView):
     def detail(self) -> DetailPane:
         """The detail pane."""
         return self.query_one(DetailPane)
-
-    @property
-    def state(self) -> PageState | None:
-        """The page in view."""
-        return self._stack[-1] if self._stack else None
 
     def analyse(self) -> Page:
         """The root page."""
@@ -368,101 +357,6 @@ class TableView(SavingView):
         self._stack = list(map(copy, states))
         self._show_page()
         self.call_after_refresh(self.take_focus)
-
-    # --- filter
-
-    def action_filter(self) -> None:
-        """Opens the filter line."""
-        if self.state is not None:
-            self._unfiltered = self.state.filter, self.tui.here()
-            self.prompt.open("filter", "/", self.state.filter)
-            self._remark()
-            self.tui.refresh_lines()
-
-    def apply_filter(self) -> None:
-        """Follows the session's filter on the root page."""
-        if self.SHARES_FILTER and self._stack and self._stack[0].filter != self.session.filter:
-            self._stack[0].filter = self.session.filter
-            try:
-                self._stack[0].parsed = filters.parse(self.session.filter)
-                if len(self._stack) == 1:
-                    self.table.set_filter(self._stack[0].parsed)
-            except filters.FilterError as error:
-                self._stack[0].parsed = filters.Filter()
-                if len(self._stack) == 1:
-                    self.table.set_filter(filters.Filter())
-                    self.tui.say(f"filter: {error}")
-            self._show_title()
-
-    def _set_filter(self, text: str) -> bool:
-        """Filters the page in view; on the root page, all tabs."""
-        state = self.state
-        if state is None:
-            return False
-        try:
-            parsed = filters.parse(text)
-            self.table.set_filter(parsed)
-        except filters.FilterError as error:
-            self.prompt.remark(f"{error}")
-            return False
-        state.filter, state.parsed = text.strip(), parsed
-        if len(self._stack) == 1 and self.SHARES_FILTER:
-            self.session.filter = state.filter
-        self._remark()
-        self._show_title()
-        self.tui.refresh_lines()
-        return True
-
-    def _remark(self) -> None:
-        state = self.state
-        if state is not None:
-            self.prompt.remark(f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}")
-
-    @property
-    def filter_line(self) -> str:
-        """The filter of the page in view and what it keeps."""
-        state = self.state
-        if state is None or not state.filter or self.prompt.purpose:
-            return ""
-        count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
-        leads = "Esc goes back to the finding" if self.tui.came_from_finding and not self.own_filter else "Esc clears"
-        return f"/ {formats.printable(state.filter)}   {count}   {leads}"
-
-    @property
-    def own_filter(self) -> bool:
-        """A page inside has a filter of its own."""
-        return len(self._stack) > 1 or not self.SHARES_FILTER
-
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        """Filters as one types."""
-        event.stop()
-        if self.prompt.purpose == "filter":
-            self._set_filter(event.text)
-
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
-        """Keeps the filter, or writes the file."""
-        event.stop()
-        if self.prompt.purpose == "export":
-            self._close_prompt()
-            # a picture must not show the line that asked for its name
-            self.call_after_refresh(self._export, event.text)
-        elif self._set_filter(event.text):
-            before, place = self._unfiltered
-            if before != event.text.strip():
-                self.tui.leave(place)
-            self._close_prompt()
-
-    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
-        """Clears the filter and goes back to the table."""
-        event.stop()
-        if self.prompt.purpose == "filter":
-            self._set_filter("")
-        self._close_prompt()
-
-    def _close_prompt(self) -> None:
-        self.prompt.close()
-        self.focus_content()
-        self.tui.refresh_lines()
 
     # --- columns and names
 
