@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.activities import activities, last_step_start
-from tracetui.analysis.conventions import TRACETUI, Conventions
-from tracetui.analysis.statistics import timings
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.statistics import timings
+from tracetui.analysis.gpu.activities import activities, last_step_start
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection

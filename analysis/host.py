@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import names
-from tracetui.analysis.calltree import NONE, add_up, call_tree, codes_of, count, dense
-from tracetui.analysis.operator_tree import begun_in_steps, scope_mask
-from tracetui.analysis.steps import step_slots
+from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
+from tracetui.analysis.attribution.operator_tree import begun_in_steps, scope_mask
+from tracetui.analysis.base import names
+from tracetui.analysis.gpu.steps import step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
-    from tracetui.analysis.calltree import Bools
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.gpu.steps import StepSlots
     from tracetui.analysis.selection import Selection
-    from tracetui.analysis.steps import StepSlots
 
 CALLS = ("operator", "module", "python", "runtime", "driver", "overhead", "os")
 """Host events that are calls. Annotations and waits for the data loader stand beside them, not among them."""

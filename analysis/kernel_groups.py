@@ -22,7 +22,7 @@ from tracetui.analysis.kernels import (
     sums,
 )
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
-from tracetui.parsers import kernel_names
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection

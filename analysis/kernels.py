@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import names
-from tracetui.analysis.calltree import NONE, row_ids
-from tracetui.analysis.conventions import TRACETUI, Conventions
-from tracetui.analysis.module_tree import module_tree
-from tracetui.analysis.occupancy import estimated_occupancy
-from tracetui.analysis.scope_tree import scope_tree
-from tracetui.parsers import kernel_names
+from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.attribution.scope_tree import scope_tree
+from tracetui.analysis.base import names
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 NOT_ATTRIBUTED = "(not attributed)"
@@ -127,7 +127,7 @@ def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -
 
     ``tensor_core_eligible`` says whether the operator is known to be able to use tensor cores.
     """
-    from tracetui.analysis.operator_tree import operator_tree
+    from tracetui.analysis.attribution.operator_tree import operator_tree
 
     nodes = operator_tree(sel, conventions)
     node = pl.Series(nodes.device_node)
@@ -233,7 +233,7 @@ def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     host, around = sel.trace.host, rows["range"]
     loose = np.flatnonzero((host["style"] == "start_end").fill_null(value=False).to_numpy())
     if loose.size:
-        from tracetui.analysis.projection import innermost
+        from tracetui.analysis.attribution.projection import innermost
 
         # the frame's own column knows ranges that overlap only roughly; this is what the table of ranges counts by
         around = or_null(pl.Series(innermost(host, loose, rows)))

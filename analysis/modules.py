@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, add_up, count, row_ids
-from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
+from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
+from tracetui.analysis.attribution.scope_tree import scope_modules
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
-from tracetui.analysis.module_tree import ModuleTree, module_tree
-from tracetui.analysis.operator_tree import device_work, operator_tree, scope_mask
-from tracetui.analysis.scope_tree import scope_modules
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, row_ids
-from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.attribution.operator_tree import operator_tree
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names, or_null, path_numbers, summarize
-from tracetui.analysis.module_tree import module_tree
-from tracetui.analysis.operator_tree import operator_tree
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Ints
-    from tracetui.analysis.operator_tree import OperatorTree
+    from tracetui.analysis.attribution.operator_tree import OperatorTree
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 GROUPINGS = ("name", "input_shapes", "class", "module")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, add_up, count, row_ids
-from tracetui.analysis.conventions import TRACETUI, Conventions
-from tracetui.analysis.operator_tree import operator_tree
+from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.attribution.operator_tree import operator_tree
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:

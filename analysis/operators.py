@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import add_up, codes_of, count, dense
-from tracetui.analysis.conventions import TRACETUI, Conventions
+from tracetui.analysis.attribution.calltree import add_up, codes_of, count, dense
+from tracetui.analysis.attribution.operator_tree import OperatorTree, operator_tree
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
-from tracetui.analysis.operator_tree import OperatorTree, operator_tree
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
 
 if TYPE_CHECKING:
-    from tracetui.analysis.calltree import Bools
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import intervals
-from tracetui.analysis.activities import activities
-from tracetui.analysis.bound import Bound, find_bound
-from tracetui.analysis.conventions import CATEGORIES, TRACETUI, Conventions
-from tracetui.analysis.gpu_metrics import gpu_metrics
-from tracetui.analysis.host_time import host_ranges
-from tracetui.analysis.idle import gaps_of, shares
-from tracetui.analysis.steps import StepSlots, step_slots
+from tracetui.analysis.base import intervals
+from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.bottleneck import Bound, find_bound
+from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
+from tracetui.analysis.gpu.host_time import host_ranges
+from tracetui.analysis.gpu.idle import gaps_of, shares
+from tracetui.analysis.gpu.steps import StepSlots, step_slots
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Intervals, Ints
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.selection import Selection
 
 __all__ = ["CATEGORIES", "Bound", "Overview", "overview"]

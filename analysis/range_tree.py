@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis import names
-from tracetui.analysis.calltree import NONE, add_up, count
+from tracetui.analysis.attribution.calltree import NONE, add_up, count
+from tracetui.analysis.attribution.concurrent_launches import in_ranges, launched_meanwhile
+from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
+from tracetui.analysis.attribution.projection import enclosing, innermost, lanes_of, project, projected_ns, walk
+from tracetui.analysis.base import names
 from tracetui.analysis.kernels import kernel_rows, summarize
-from tracetui.analysis.meanwhile import in_ranges, launched_meanwhile
-from tracetui.analysis.operator_tree import device_work, scope_mask
-from tracetui.analysis.projection import enclosing, innermost, lanes_of, project, projected_ns, walk
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE, containing_rows, label_ranges
 from tracetui.parsers.links import lookup
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.calltree import NONE, add_up, codes_of, count, dense
-from tracetui.analysis.operator_tree import device_work, scope_mask
-from tracetui.analysis.projection import Projection, innermost, project, projected_ns
-from tracetui.parsers import kernel_names, schema
+from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
+from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
+from tracetui.analysis.attribution.projection import Projection, innermost, project, projected_ns
+from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Ints
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 NOT_IN_ANY_RANGE = "(not in any range)"

@@ -1,6 +1,6 @@
 """`python -m tracetui.app`."""
 
-from tracetui.app.cli import script
+from tracetui.app.cli.main import script
 
 if __name__ == "__main__":
     script()

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from tracetui.analysis.findings import engine
-from tracetui.analysis.findings.facts import Facts
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.of_run import findings_of
-from tracetui.parsers.run import open_path
+from tracetui.parsers.runs.opening import open_path
 
 
 def main() -> None:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.timeline import Timeline, timeline
-from tracetui.analysis.timeline_rows import NONE
+from tracetui.analysis.timeline.rows import NONE
+from tracetui.analysis.timeline.timeline import Timeline, timeline
 from tracetui.app.charts.lanes import row_runs
 from tracetui.app.widgets.timeline_lanes import LaneList
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.run import open_path
+from tracetui.parsers.runs.opening import open_path
 from tracetui.parsers.trace import Source, TraceInfo
 
 if TYPE_CHECKING:

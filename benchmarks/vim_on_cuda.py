@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from tracetui.models import selective_scan
-from tracetui.models.shapes import VimShape
-from tracetui.models.vim import VisionMamba
+from tracetui.models.networks import selective_scan
+from tracetui.models.networks.vim import VisionMamba
+from tracetui.models.sizes.shapes import VimShape
 
 CASES = (
     VimShape(32, depth=2, img_size=48, patch=16, classes=10),

@@ -13,12 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import machine as machines
-from tracetui.collectors import machine_host, machine_jetson, machine_smi
 from tracetui.collectors.checks import permissions, software, state, target_python, terminal
 from tracetui.collectors.checks.check import SKIPPED, STATUSES, Check, Machine, Terminal
-from tracetui.collectors.probe import ROOT, Probe, Runner, run_command
-from tracetui.parsers.run_manifest import Device, PowerState, parse
+from tracetui.collectors.machine import host as machine_host
+from tracetui.collectors.machine import jetson as machine_jetson
+from tracetui.collectors.machine import recording as machines
+from tracetui.collectors.machine import smi as machine_smi
+from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
+from tracetui.parsers.runs.manifest import Device, PowerState, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ from typing import Any
 
 from tracetui.collectors import plan
 from tracetui.collectors.request import ProfileError
-from tracetui.parsers.run_manifest import FILE as MANIFEST
-from tracetui.parsers.run_manifest import LOG
+from tracetui.parsers.runs.manifest import FILE as MANIFEST
+from tracetui.parsers.runs.manifest import LOG
 
 PARTIAL = ".partial"
 KINDS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.collectors.plan import KernelChoice
-from tracetui.parsers.kernel_key import function_name
+from tracetui.parsers.names.kernel_key import function_name
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

@@ -10,13 +10,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import machine, plan, process, reasons
+from tracetui.collectors import plan, process, reasons
 from tracetui.collectors.folder import RunFolder
-from tracetui.collectors.masking import masked
-from tracetui.collectors.nvidia_tools import find_tool
-from tracetui.collectors.probe import Probe
+from tracetui.collectors.machine import recording as machine
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.nvidia_tools import find_tool
+from tracetui.collectors.machine.probe import Probe
 from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.parsers.run_manifest import SCHEMA
+from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,9 +19,9 @@ import numpy as np
 
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
-from tracetui.parsers import detect
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.runs import detect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import options as known_options
 from .errors import MissingRequirement, ModelError, UnknownModel, UserModelError, WrongOption
-from .flops import Cost, deit_cost, gpt_cost, mlp_cost, vim_cost
 from .needs import MAMBA, PILLOW, TIMM, TORCH, Need, require
-from .shapes import (
-    DEIT_SIZES,
-    GPT_SIZES,
-    REDUCTION_LOC,
-    VIM_WIDTHS,
-    DeitShape,
-    GptShape,
-    MlpShape,
-    VimShape,
-)
+from .sizes.flops import Cost, deit_cost, gpt_cost, mlp_cost, vim_cost
+from .sizes.shapes import DEIT_SIZES, GPT_SIZES, REDUCTION_LOC, VIM_WIDTHS, DeitShape, GptShape, MlpShape, VimShape
 
 if TYPE_CHECKING:
     from .workload import Workload

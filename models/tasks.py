@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch.nn import functional
 
 from .data import ImageFolder, RandomImages
-from .shapes import CLASSES
+from .sizes.shapes import CLASSES
 from .workload import Parts
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .flops import Cost
+    from .sizes.flops import Cost
 
 
 def labelled(

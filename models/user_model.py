@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .counted import counted_cost
 from .data import RandomImages, samples, shapes, stacked, tensors
 from .errors import ModelError, UserModelError
+from .sizes.counted import counted_cost
 from .workload import Parts, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .flops import Cost
+    from .sizes.flops import Cost
 
 STAND_IN = "the model's output is no loss, so the mean of its squares stands in for one"
 NO_BATCH = (

@@ -12,7 +12,7 @@ from .ranges import SILENT, Ranges
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .flops import Cost
+    from .sizes.flops import Cost
 
 FORWARD, BACKWARD, OPTIMIZER, COPY = "forward_pass", "backward_pass", "optimizer_step", "copy_to_device"
 LEARNING_RATE = 1e-4

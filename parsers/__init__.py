@@ -2,7 +2,7 @@
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress
-from tracetui.parsers.run import open_path
+from tracetui.parsers.runs.opening import open_path
 from tracetui.parsers.trace import DeviceInfo, Note, Run, Source, Trace, TraceInfo
 
 __all__ = [

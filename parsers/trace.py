@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from tracetui.parsers.run_manifest import RunManifest
+    from tracetui.parsers.runs.manifest import RunManifest
 
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 """What a trace can come from, the tool that sees the most of the program first."""

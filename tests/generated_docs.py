@@ -10,9 +10,9 @@ import sys
 from html import unescape
 from pathlib import Path
 
-from tracetui.app.cli import main as tracetui
-from tracetui.app.rules_list import rules_page
-from tracetui.app.settings_page import settings_page
+from tracetui.app.cli.main import main as tracetui
+from tracetui.app.cli.rules_list import rules_page
+from tracetui.app.cli.settings_page import settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings import engine
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.facts import Facts
-from tracetui.analysis.findings.finding import Abstention, Finding, Findings
 from tracetui.parsers import Run, open_path
-from tracetui.parsers.run_manifest import SCHEMA, RunManifest, parse
+from tracetui.parsers.runs.manifest import SCHEMA, RunManifest, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.facts import Subject
-    from tracetui.analysis.findings.rule import Rule
+    from tracetui.analysis.findings.core.facts import Subject
+    from tracetui.analysis.findings.core.rule import Rule
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Trace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.probe import Ran
+from tracetui.collectors.machine.probe import Ran
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from judged import find
 
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.facts import Facts
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.analysis.findings.finding import Abstention, Finding, Findings
+    from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Trace
-    from tracetui.parsers.run_manifest import RunManifest
+    from tracetui.parsers.runs.manifest import RunManifest
 
 H200 = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132, "warpSize": 32}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80, "warpSize": 32}

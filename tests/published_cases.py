@@ -14,7 +14,7 @@ from chrome_file import ChromeFile
 from ncu_file import SOL, long_table
 from nsys_file import NsysFile
 
-from tracetui.parsers.run_manifest import SCHEMA
+from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -55,8 +55,8 @@ def test_opening_a_trace_and_reporting_it_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
         "from tracetui.parsers import open_path\n"
-        "from tracetui.analysis.report import report\n"
-        "from tracetui.app.text_report import report_text\n"
+        "from tracetui.analysis.report.report import report\n"
+        "from tracetui.app.reports.text_report import report_text\n"
         "print(len(report_text(report(open_path(sys.argv[1], cache=False)))) > 1000)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
@@ -78,7 +78,7 @@ def test_the_lower_floors_need_no_screen(floor: str) -> None:
 def test_one_section_imports_only_its_own_analysis() -> None:
     script = (
         "import sys\n"
-        "from tracetui.app.cli import main\n"
+        "from tracetui.app.cli.main import main\n"
         "main(['report', sys.argv[1], '--section', 'overview', '--no-cache', '--output', '/dev/null'])\n"
         "others = ['kernels', 'operators', 'modules', 'host', 'api', 'ranges', 'memops', 'diff', 'ranks']\n"
         "print([name for name in others if 'tracetui.analysis.' + name in sys.modules])"
@@ -89,7 +89,7 @@ def test_one_section_imports_only_its_own_analysis() -> None:
 def test_the_shell_is_painted_before_polars_is_imported() -> None:
     script = (
         "import pathlib, sys\n"
-        "from tracetui.app.tui import TracetuiApp\n"
+        "from tracetui.app.screen.tui import TracetuiApp\n"
         # what is called after the first paint, to load the trace
         "TracetuiApp.start = lambda app: app.exit()\n"
         "TracetuiApp([pathlib.Path(sys.argv[1])]).run(headless=True)\n"

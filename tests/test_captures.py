@@ -11,18 +11,18 @@ import ncu_file
 import pytest
 from nsys_file import NsysFile
 
-from tracetui.analysis.capture_names import axes_of, names_of
-from tracetui.analysis.capture_ranges import role_of
-from tracetui.analysis.captures import captures
-from tracetui.analysis.report import report
-from tracetui.analysis.report_captures import capture_rows
+from tracetui.analysis.captures.captures import captures
+from tracetui.analysis.captures.names import axes_of, names_of
+from tracetui.analysis.captures.roles import role_of
+from tracetui.analysis.report.captures import capture_rows
+from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope
-from tracetui.app import cli
-from tracetui.app.captures_tables import grid_of
-from tracetui.app.csv_report import report_csv
-from tracetui.app.formats import cell_width
-from tracetui.app.markdown_report import report_markdown
-from tracetui.app.text_report import report_text
+from tracetui.app.cli import main as cli
+from tracetui.app.reports.captures_tables import grid_of
+from tracetui.app.reports.csv_report import report_csv
+from tracetui.app.reports.markdown_report import report_markdown
+from tracetui.app.reports.text_report import report_text
+from tracetui.app.text.formats import cell_width
 from tracetui.parsers import open_path
 
 GEMM, SOFTMAX, ADD, ADAM = (
@@ -259,7 +259,7 @@ def test_a_scope_of_steps(folder):
 def test_the_gpt_recording_as_nvidia_prints_it(shared_data, tmp_path):
     """Sums of nvtx_sum and nvtx_gpu_proj_sum; the backward pass, launched by another thread, has more than theirs."""
     run = open_path(shared_data / "nsys" / "gpt_small_ctx256.sqlite.gz", cache=False)
-    from tracetui.analysis.captures import capture
+    from tracetui.analysis.captures.captures import capture
 
     row = capture(run.main, "gpt", {})
     by_name = {phase.name: phase for phase in row.phases.by_name}

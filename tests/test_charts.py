@@ -7,16 +7,16 @@ import random
 import polars as pl
 import pytest
 
-from tracetui.analysis.distribution import distribution, p95_of
+from tracetui.analysis.base.distribution import distribution, p95_of
 from tracetui.app.charts import icicle as icicles
 from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
+from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
 from tracetui.app.charts.steps import GROUPS, Step, marked, share_out, step_bars, step_runs
-from tracetui.app.formats import cell_width
-from tracetui.app.icicle_tree import IcicleTree
-from tracetui.app.report_charts import levels
+from tracetui.app.reports.charts import levels
+from tracetui.app.text.formats import cell_width
 
 SPREADS = {
     "normal": [round(random.Random(n).gauss(16_000, 150)) for n in range(500)],

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracetui.app import cli
-from tracetui.app.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
+from tracetui.app.cli import main as cli
+from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
 
 def test_version_and_help_need_nothing_heavy() -> None:
     script = (
-        "import sys; from tracetui.app.cli import main\n"
+        "import sys; from tracetui.app.cli.main import main\n"
         "codes = [main(['--version']), main(['--help']), main(['report', '--help'])]\n"
         "heavy = {'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)\n"
         "print(codes, sorted(heavy))"
@@ -305,7 +305,7 @@ def test_the_cache_can_be_seen_and_emptied(
 def test_progress_shows_on_a_terminal_only_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tracetui.app import headless
+    from tracetui.app.cli import headless
     from tracetui.parsers import Progress
 
     monkeypatch.setattr(headless._ProgressLine, "PATIENCE_S", 3600)

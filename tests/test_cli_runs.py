@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from sample_runs import FP16, FP32
 
-from tracetui.app import cli, recent
-from tracetui.app.exit_codes import DONE, USAGE
+from tracetui.app.cli import main as cli
+from tracetui.app.settings import recent
+from tracetui.app.text.exit_codes import DONE, USAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +97,7 @@ def test_tab_filter_and_run_go_together(
         return DONE
 
     monkeypatch.setattr(cli, "_has_terminal", lambda: True)
-    monkeypatch.setattr("tracetui.app.tui.run_tui", run_tui)
+    monkeypatch.setattr("tracetui.app.screen.tui.run_tui", run_tui)
     words = ["open", str(folder), str(folder), str(folder), "--tab", "kern", "--filter", "gemm", "--run", "b"]
     assert cli.main(words) == DONE, capsys.readouterr().err
     assert [asked[name] for name in ("tab", "filter", "run")] == ["kern", "gemm", "b"]

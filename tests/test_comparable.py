@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sweep_maker import manifest
 
-from tracetui.analysis.comparable import comparable
-from tracetui.analysis.element_types import element_type
+from tracetui.analysis.compare.comparable import comparable
+from tracetui.analysis.compare.element_types import element_type
 from tracetui.parsers import Source, Trace, TraceInfo
-from tracetui.parsers.run_manifest import RunManifest, parse
+from tracetui.parsers.runs.manifest import RunManifest, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from tracetui.app.cli import main
-from tracetui.app.completion import known_commands, script
+from tracetui.app.cli.completion import known_commands, script
+from tracetui.app.cli.main import main
 
 COMPLETE = """
 {script}

@@ -9,7 +9,7 @@ import ncu_file
 import polars as pl
 import pytest
 
-from tracetui.analysis.counters import (
+from tracetui.analysis.counters.counters import (
     BOUND,
     by_kernel,
     kernel_counters,
@@ -18,7 +18,7 @@ from tracetui.analysis.counters import (
     launch_metrics,
     metric_table,
 )
-from tracetui.analysis.counters_missing import not_collected
+from tracetui.analysis.counters.missing import not_collected
 from tracetui.parsers.ncu.reader import read_ncu
 
 if TYPE_CHECKING:

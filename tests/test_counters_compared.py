@@ -12,9 +12,9 @@ import ncu_file
 import pytest
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.counters_compared import compare
-from tracetui.analysis.report import report
-from tracetui.app.cli import main
+from tracetui.analysis.counters.compared import compare
+from tracetui.analysis.report.report import report
+from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.ncu.reader import read_ncu
 

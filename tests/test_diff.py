@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.diff import NOISE_FACTOR, diff, kernels_inside
-from tracetui.analysis.kernel_pairs import pairs
+from tracetui.analysis.compare.diff import NOISE_FACTOR, diff, kernels_inside
+from tracetui.analysis.compare.step_split import PARTS
+from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.step_split import PARTS
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tracetui.analysis.report import SECTIONS, report
-from tracetui.app.arguments import SAMPLES, build_parser
+from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.app.cli.arguments import SAMPLES, build_parser
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,17 +9,17 @@ import pytest
 from judged import find
 from sweep_maker import write_run
 
-from tracetui.analysis.findings import comparison
+from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.findings.core.rule import REGISTRY
 from tracetui.analysis.findings.engine import limits_of
-from tracetui.analysis.findings.facts import Facts, Pair
-from tracetui.analysis.findings.rule import REGISTRY
+from tracetui.analysis.findings.pairs import comparison
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tracetui.analysis.findings.finding import Finding, Findings
+    from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.parsers import Trace
 
     Recording = Callable[[str], Trace]
@@ -188,9 +188,9 @@ def test_thresholds_are_the_users(recording: Recording) -> None:
 
 
 def test_the_diff_carries_findings_and_the_split(recording: Recording) -> None:
-    from tracetui.analysis.report import diff_report
+    from tracetui.analysis.report.report import diff_report
     from tracetui.analysis.selection import select
-    from tracetui.app.json_report import to_json
+    from tracetui.app.reports.json_report import to_json
 
     found = diff_report(select(recording(WORKERS)), select(recording(NO_WORKERS)))
     assert "D1" in {row["id"] for row in found["findings"]}

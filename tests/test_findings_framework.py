@@ -26,11 +26,11 @@ from made_run import (
 )  # fmt: skip
 from nsys_file import NsysFile
 
-from tracetui.analysis.findings import kernel_sorts
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.facts import Facts
+from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers import open_path
-from tracetui.parsers.run_manifest import Measurement, RunManifest
+from tracetui.parsers.runs.manifest import Measurement, RunManifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

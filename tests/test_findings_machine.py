@@ -11,8 +11,8 @@ import pytest
 from judged import abstains, facts, fires, manifest, silent
 from machine_trees import AGX_ORIN_30W, H200, MHZ, ORIN_NANO_25W, ORIN_NX_10W, Board, jetson, smi, x86
 
-from tracetui.analysis.findings.facts import Facts
-from tracetui.collectors import machine
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.collectors.machine import recording as machine
 from tracetui.parsers import Run
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from made_run import facts_of
 
 from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.host import host_functions
-from tracetui.app import filters
+from tracetui.app.tables import filters
 from tracetui.app.views import host, kernels, operators
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.analysis.findings.facts import Facts
-    from tracetui.app.columns import Column
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.app.tables.columns import Column
     from tracetui.parsers import Trace
 
 RULES = (

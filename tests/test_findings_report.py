@@ -14,13 +14,13 @@ import sample_runs
 
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.app.cli import main
-from tracetui.app.exit_codes import DONE, USAGE
-from tracetui.app.finding_words import cost, evidence_text
-from tracetui.app.formats import cell_width
-from tracetui.app.rules_list import as_json, explanation, rules_page
-from tracetui.app.text_findings import finding_lines
-from tracetui.app.text_table import Page
+from tracetui.app.cli.main import main
+from tracetui.app.cli.rules_list import as_json, explanation, rules_page
+from tracetui.app.reports.finding_words import cost, evidence_text
+from tracetui.app.reports.text_findings import finding_lines
+from tracetui.app.reports.text_table import Page
+from tracetui.app.text.exit_codes import DONE, USAGE
+from tracetui.app.text.formats import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from judged import find
 from sweep_maker import write_sweep
 
-from tracetui.analysis.findings import sweep as rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.rule import REGISTRY
-from tracetui.analysis.sweep import read_sweep
-from tracetui.app.cli import main
+from tracetui.analysis.findings.core.rule import REGISTRY
+from tracetui.analysis.findings.pairs import sweep as rules
+from tracetui.analysis.sweeps.reading import read_sweep
+from tracetui.app.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from tracetui.analysis.findings.finding import Finding, Findings
+    from tracetui.analysis.findings.core.finding import Finding, Findings
 
 RULES = {id: REGISTRY[id] for id in ("S4", "D6", "D7", "D8", "D9")}
 

@@ -10,12 +10,12 @@ from judged import find
 from made_run import ADD, H200, HGEMM, ORIN, SGEMM, Made, facts_of, finding, look, missing, silent
 from nsys_file import NsysFile
 
-from tracetui.analysis.findings import hints
 from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.finding import Query
 from tracetui.parsers import open_path
-from tracetui.parsers.run_manifest import Device, Identity, RunManifest, Workload
+from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable

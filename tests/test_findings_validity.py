@@ -14,8 +14,8 @@ from ncu_file import SOL, long_table
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 
+from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.analysis.findings.facts import Facts, Pair
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 from tracetui.parsers.trace import KINDS, Note
@@ -550,7 +550,7 @@ def test_no_rule_cries_wolf(recording: Recording, name: str):
 
 def test_notes_that_mean_an_early_end():
     """What readers say of files that end early is what V16 looks for."""
-    from tracetui.analysis.findings.validity_file import CUT_SHORT
+    from tracetui.analysis.findings.validity.file import CUT_SHORT
 
     sources = "".join(path.read_text() for path in (Path(__file__).parents[1] / "parsers").rglob("*.py"))
     assert not [words for words in CUT_SHORT if words not in sources]

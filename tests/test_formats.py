@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tracetui.app.formats import (
+from tracetui.app.text.formats import (
     bar,
     cell_width,
     fit,

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tracetui.analysis.activities import activities, last_step_start
 from tracetui.analysis.api import launches
-from tracetui.analysis.conventions import HTA, TORCH_TB
-from tracetui.analysis.gpu_metrics import utilization_timeline
-from tracetui.analysis.gpu_time import SORTS, concurrency, gpu_time, overlap_percent, stretches
-from tracetui.analysis.idle import gaps
-from tracetui.analysis.memory import memory
+from tracetui.analysis.base.conventions import HTA, TORCH_TB
+from tracetui.analysis.base.statistics import by_name
+from tracetui.analysis.gpu.activities import activities, last_step_start
+from tracetui.analysis.gpu.gpu_metrics import utilization_timeline
+from tracetui.analysis.gpu.gpu_time import SORTS, concurrency, gpu_time, overlap_percent, stretches
+from tracetui.analysis.gpu.idle import gaps
+from tracetui.analysis.gpu.queue import queue_depth
+from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.overview import overview
-from tracetui.analysis.queue import queue_depth
 from tracetui.analysis.selection import Selection, select
-from tracetui.analysis.statistics import by_name
 from tracetui.parsers import Trace, open_path
 
 if TYPE_CHECKING:

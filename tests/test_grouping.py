@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from nsys_file import NsysFile
 
 from tracetui.parsers import open_path
-from tracetui.parsers.detect import Candidate
-from tracetui.parsers.grouping import group
-from tracetui.parsers.kernel_peek import nsys_kernel_keys
+from tracetui.parsers.runs.detect import Candidate
+from tracetui.parsers.runs.grouping import group
+from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.host import CALLS, host_functions
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.steps import step_slots
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:

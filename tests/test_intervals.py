@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tracetui.analysis import intervals
-from tracetui.analysis.intervals import covered, intersect, length, subtract, union
+from tracetui.analysis.base import intervals
+from tracetui.analysis.base.intervals import covered, intersect, length, subtract, union
 
 if TYPE_CHECKING:
-    from tracetui.analysis.intervals import Intervals
+    from tracetui.analysis.base.intervals import Intervals
 
 
 def pair(*spans: tuple[int, int]) -> Intervals:

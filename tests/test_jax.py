@@ -10,6 +10,7 @@ import json_reader
 import polars as pl
 import pytest
 
+from tracetui.analysis.attribution.scope_tree import split_scope
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops
@@ -17,7 +18,6 @@ from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
-from tracetui.analysis.scope_tree import split_scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome import reader, xla

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tracetui.analysis.comparable import comparable
-from tracetui.analysis.diff import diff
-from tracetui.analysis.join import join_kernels
-from tracetui.analysis.kernel_pairs import pairs
+from tracetui.analysis.compare.comparable import comparable
+from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.kernels import kernels
-from tracetui.analysis.report import report
-from tracetui.analysis.run_join import kernel_counters_of, with_counters
+from tracetui.analysis.matching.join import join_kernels
+from tracetui.analysis.matching.kernel_pairs import pairs
+from tracetui.analysis.matching.run_join import kernel_counters_of, with_counters
+from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
-from tracetui.app.cli import main
-from tracetui.app.markdown_report import report_markdown
-from tracetui.app.text_report import report_text
+from tracetui.app.cli.main import main
+from tracetui.app.reports.markdown_report import report_markdown
+from tracetui.app.reports.text_report import report_text
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_what_the_recording_lacks_is_named(recording: Recording) -> None:
 
 def test_base_names_join_by_the_order_of_the_launches(recording: Recording) -> None:
     """As ``ncu --kernel-name-base function`` prints them; several functions have one base name."""
-    from tracetui.parsers.kernel_key import function_name
+    from tracetui.parsers.names.kernel_key import function_name
 
     ours, theirs = recording(OPS["kineto_name"]), recording(OPS["ncu_name"])
     bases = [function_name(name).base for name in theirs.device["name"].cast(str)]

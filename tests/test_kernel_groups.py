@@ -22,8 +22,9 @@ from tracetui.analysis.kernel_groups import (
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, kernels
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.selection import Scope, select
-from tracetui.app import arguments
-from tracetui.parsers import Trace, kernel_names, open_path
+from tracetui.app.cli import arguments
+from tracetui.parsers import Trace, open_path
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracetui.parsers.itanium import demangle
-from tracetui.parsers.kernel_key import function_name, key, scoped_words
-from tracetui.parsers.kernel_names import category, short_name, uses_tensor_cores
-from tracetui.parsers.kernel_peek import nsys_kernel_keys, trace_kernel_keys
+from tracetui.parsers.names.itanium import demangle
+from tracetui.parsers.names.kernel_key import function_name, key, scoped_words
+from tracetui.parsers.names.kernel_names import category, short_name, uses_tensor_cores
+from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys, trace_kernel_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

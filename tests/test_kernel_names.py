@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.parsers import kernel_names
-from tracetui.parsers.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

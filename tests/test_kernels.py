@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.conventions import TORCH_TB
+from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     kernel_configurations,

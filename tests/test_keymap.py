@@ -6,9 +6,9 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app import commands
-from tracetui.app.keymap import WrongKeyError, key_name, remap, shown_key
-from tracetui.app.settings import ColumnChoice, Settings, resolve
+from tracetui.app.keys import commands
+from tracetui.app.keys.keymap import WrongKeyError, key_name, remap, shown_key
+from tracetui.app.settings.schema import ColumnChoice, Settings, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +231,7 @@ async def test_low_bandwidth_can_be_switched_while_one_looks() -> None:
 
 
 async def test_the_palette_finds_what_other_tabs_do_and_recordings_opened_before(tmp_path, monkeypatch) -> None:
-    from tracetui.app import recent
+    from tracetui.app.settings import recent
 
     monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))

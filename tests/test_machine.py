@@ -29,13 +29,15 @@ from machine_trees import (
     x86,
 )
 
-from tracetui.collectors import machine, machine_jetson, machine_smi
-from tracetui.collectors.machine_nvml import Nvml
-from tracetui.collectors.masking import masked
-from tracetui.collectors.nvidia_tools import find_tool, tool_version, version_numbers
-from tracetui.collectors.probe import Probe, Ran, run_command
-from tracetui.collectors.sampler import Lines, Sampler
-from tracetui.parsers.run_manifest import SCHEMA, parse
+from tracetui.collectors.machine import jetson as machine_jetson
+from tracetui.collectors.machine import recording as machine
+from tracetui.collectors.machine import smi as machine_smi
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version, version_numbers
+from tracetui.collectors.machine.nvml import Nvml
+from tracetui.collectors.machine.probe import Probe, Ran, run_command
+from tracetui.collectors.machine.sampler import Lines, Sampler
+from tracetui.parsers.runs.manifest import SCHEMA, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -504,7 +506,7 @@ def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> No
     note = tmp_path / "pid"
     script = (
         "import os, pathlib, signal, sys, time\n"
-        "from tracetui.collectors.sampler import Lines\n"
+        "from tracetui.collectors.machine.sampler import Lines\n"
         "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(60)'])\n"
         "while not lines.last(9): time.sleep(0.01)\n"
         "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"

@@ -10,9 +10,9 @@ import pytest
 from sample_runs import FP32
 from tui_pilot import opened, press
 
-from tracetui.analysis import names
-from tracetui.analysis.capture_measure import _in_order, _outermost, _union
-from tracetui.analysis.whatif import _since_the_one_before
+from tracetui.analysis.base import names
+from tracetui.analysis.captures.measure import _in_order, _outermost, _union
+from tracetui.analysis.findings.core.whatif import _since_the_one_before
 
 KEYS = ["process", "thread", "number"]
 

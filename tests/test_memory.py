@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, write
 
-from tracetui.analysis.memory import memory
-from tracetui.analysis.memory_curve import columns, curve, curve_points
-from tracetui.analysis.memory_lifetime import growth, long_lived, outliving
-from tracetui.analysis.memory_owners import EARLIER, NO_STACK, compiled, own_and_library
-from tracetui.analysis.memory_peak import holders, holding, peak
-from tracetui.analysis.memory_segments import blocks, end_state, ooms, segments
+from tracetui.analysis.memory.curve import columns, curve, curve_points
+from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
+from tracetui.analysis.memory.owners import EARLIER, NO_STACK, compiled, own_and_library
+from tracetui.analysis.memory.peak import holders, holding, peak
+from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
+from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import open_path
 

@@ -18,12 +18,12 @@ import polars as pl
 import pytest
 from snapshot_file import START, Allocator, churn, snapshot, write
 
-from tracetui.analysis.report import report
-from tracetui.app.text_report import report_text
+from tracetui.analysis.report.report import report
+from tracetui.app.reports.text_report import report_text
 from tracetui.parsers import schema
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.memory_snapshot import read_memory_snapshot
-from tracetui.parsers.pickle_scan import Refused, load_plain
+from tracetui.parsers.memory.pickle_scan import Refused, load_plain
+from tracetui.parsers.memory.snapshot import read_memory_snapshot
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.trace import Run
 

@@ -11,13 +11,13 @@ import pytest
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
 
-from tracetui.analysis.report import report
+from tracetui.analysis.report.report import report
 from tracetui.app.charts.area import area_chart, plot_width
-from tracetui.app.csv_report import report_csv
-from tracetui.app.formats import format_bytes
-from tracetui.app.markdown_report import report_markdown
-from tracetui.app.text_report import report_text
-from tracetui.app.views.memory_text import memory_text
+from tracetui.app.reports.csv_report import report_csv
+from tracetui.app.reports.markdown_report import report_markdown
+from tracetui.app.reports.text_report import report_text
+from tracetui.app.text.formats import format_bytes
+from tracetui.app.views.memory.text import memory_text
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -220,11 +220,11 @@ async def test_a_snapshot_beside_a_trace(shared_data):
 
 
 def test_lines_above_the_table_fit_any_width(recording):
-    from tracetui.analysis.memory_curve import curve
-    from tracetui.analysis.memory_peak import peak
-    from tracetui.analysis.memory_segments import end_state
+    from tracetui.analysis.memory.curve import curve
+    from tracetui.analysis.memory.peak import peak
+    from tracetui.analysis.memory.segments import end_state
     from tracetui.analysis.selection import select
-    from tracetui.app.views.memory_text import Picture
+    from tracetui.app.views.memory.text import Picture
 
     sel = select(recording(GPT))
     picture = Picture(peak(sel), end_state(sel), curve(sel), sel.trace.info.window)

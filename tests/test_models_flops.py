@@ -8,12 +8,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 counter = pytest.importorskip("torch.utils.flop_counter", reason="this torch has no FlopCounterMode")
 
-from tracetui.models.flops import deit_cost, gpt_cost, mlp_cost, vim_cost
-from tracetui.models.gpt import Gpt
-from tracetui.models.mlp import Mlp
-from tracetui.models.shapes import DeitShape, GptShape, MlpShape, VimShape
-from tracetui.models.topk_deit import TopkDeit
-from tracetui.models.vim import VisionMamba
+from tracetui.models.networks.gpt import Gpt
+from tracetui.models.networks.mlp import Mlp
+from tracetui.models.networks.topk_deit import TopkDeit
+from tracetui.models.networks.vim import VisionMamba
+from tracetui.models.sizes.flops import deit_cost, gpt_cost, mlp_cost, vim_cost
+from tracetui.models.sizes.shapes import DeitShape, GptShape, MlpShape, VimShape
 
 
 def counted(model, inputs, *, train: bool) -> int:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracetui.app import cli, models_list
-from tracetui.app.exit_codes import DONE, USAGE
+from tracetui.app.cli import main as cli
+from tracetui.app.cli import models_list
+from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.models.registry import entries
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def test_a_python_that_cannot_be_asked(
 
 def test_nothing_heavy_is_imported() -> None:
     script = (
-        "import sys; from tracetui.app.cli import main\n"
+        "import sys; from tracetui.app.cli.main import main\n"
         "main(['models'])\n"
         "print(sorted({'torch', 'timm', 'PIL', 'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)))"
     )

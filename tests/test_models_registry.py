@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.models.flops import Cost, compulsory_bytes, deit_cost, gpt_cost, mlp_cost, vim_cost
 from tracetui.models.options import WORDS
 from tracetui.models.registry import ModelError, UnknownModel, WrongOption, entries, find
-from tracetui.models.shapes import DeitShape, GptShape, MlpShape, VimShape, kept
+from tracetui.models.sizes.flops import Cost, compulsory_bytes, deit_cost, gpt_cost, mlp_cost, vim_cost
+from tracetui.models.sizes.shapes import DeitShape, GptShape, MlpShape, VimShape, kept
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ROOT / "models"

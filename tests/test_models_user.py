@@ -14,8 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from tracetui.models import timm_models
 from tracetui.models.errors import MissingRequirement, ModelError, UnknownModel, UserModelError, WrongOption
+from tracetui.models.networks import timm_models
 from tracetui.models.registry import find
 
 if TYPE_CHECKING:
@@ -315,8 +315,8 @@ def test_real_timm_has_the_same_deit() -> None:
     pytest.importorskip("timm", reason="timm is not installed", exc_type=(ImportError, RuntimeError))
     import timm
 
-    from tracetui.models.shapes import DeitShape
-    from tracetui.models.topk_deit import TopkDeit
+    from tracetui.models.networks.topk_deit import TopkDeit
+    from tracetui.models.sizes.shapes import DeitShape
 
     theirs = timm.create_model("deit_tiny_patch16_224").eval()
     ours = TopkDeit(DeitShape(192, 3)).eval()

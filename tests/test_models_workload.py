@@ -71,7 +71,7 @@ def test_a_step_and_its_account(name: str, train: bool) -> None:
 
 
 def test_run_json_has_a_place_for_what_is_said() -> None:
-    from tracetui.parsers.run_manifest import parse
+    from tracetui.parsers.runs.manifest import parse
 
     work = build("vim_tiny", train=True, dtype="bf16", workers=0)
     work.step(work.make_batch())
@@ -135,7 +135,7 @@ def test_ranges_reach_nvtx_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reduction_keeps_the_tokens_the_class_token_looks_at() -> None:
-    from tracetui.models.topk_deit import TokenReduction
+    from tracetui.models.networks.topk_deit import TokenReduction
 
     tokens = torch.arange(2 * 6 * 3, dtype=torch.float32).view(2, 6, 3)
     weights = torch.zeros(2, 4, 6, 6)
@@ -171,8 +171,8 @@ def test_gpt_sees_nothing_of_what_comes() -> None:
 
 
 def test_gpt_s_attention_is_torch_s() -> None:
-    from tracetui.models.gpt import CausalSelfAttention
-    from tracetui.models.shapes import GptShape
+    from tracetui.models.networks.gpt import CausalSelfAttention
+    from tracetui.models.sizes.shapes import GptShape
 
     torch.manual_seed(0)
     layer = CausalSelfAttention(GptShape(32, 64, 1, 4))

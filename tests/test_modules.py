@@ -11,7 +11,8 @@ import pytest
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import module_kernels, module_paths, modules
 from tracetui.analysis.selection import Scope, select
-from tracetui.parsers import Source, Trace, TraceInfo, kernel_names, open_path
+from tracetui.parsers import Source, Trace, TraceInfo, open_path
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

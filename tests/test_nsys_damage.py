@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 from nsys_file import NsysFile, global_tid
 
-from tracetui.parsers import cache
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.nsys import scan
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.runs import cache
 from tracetui.parsers.trace import FRAMES
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 from sample_runs import FP32, GPT
 
-from tracetui.analysis.nsys_stats import REPORTS, nsys_report
-from tracetui.analysis.nsys_values import rounded
-from tracetui.analysis.projection import enclosing, project
+from tracetui.analysis.attribution.projection import enclosing, project
+from tracetui.analysis.nsys.stats import REPORTS, nsys_report
+from tracetui.analysis.nsys.values import rounded
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.selection import Selection, select
-from tracetui.app import cli
-from tracetui.app.exit_codes import DONE, USAGE
-from tracetui.app.nsys_report import render
+from tracetui.app.cli import main as cli
+from tracetui.app.reports.nsys_report import render
+from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers import Source, Trace, TraceInfo, open_path
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetui.analysis.calltree import CallTree, add_up, call_tree
-from tracetui.analysis.conventions import TORCH_TB, TRACETUI
+from tracetui.analysis.attribution.calltree import CallTree, add_up, call_tree
+from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
 from tracetui.analysis.operators import NOT_ATTRIBUTED, operators
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Source, Trace, TraceInfo, schema

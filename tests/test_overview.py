@@ -6,11 +6,11 @@ from typing import TypeAlias
 import polars as pl
 import pytest
 
-from tracetui.analysis.bound import find_bound
-from tracetui.analysis.conventions import CATEGORIES
-from tracetui.analysis.idle import gaps, idle
+from tracetui.analysis.base.conventions import CATEGORIES
+from tracetui.analysis.compare.ranks import rank_table
+from tracetui.analysis.gpu.bottleneck import find_bound
+from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
-from tracetui.analysis.ranks import rank_table
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import Trace, open_path

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tracetui.analysis import peaks_measured
-from tracetui.analysis.counters import launch_counters
-from tracetui.analysis.occupancy import occupancy, tail_loss, waves
-from tracetui.analysis.peaks import Peaks, SmLimits, peaks_of, sm_limits, table
-from tracetui.analysis.roofline_words import PRECISIONS
-from tracetui.app.cli import main
-from tracetui.collectors.measure import MeasureError, measure_peaks
-from tracetui.collectors.probe import Ran
-from tracetui.parsers.run_manifest import parse
+from tracetui.analysis.counters.counters import launch_counters
+from tracetui.analysis.gpu.occupancy import occupancy, tail_loss, waves
+from tracetui.analysis.roofline import peaks_measured
+from tracetui.analysis.roofline.peaks import Peaks, SmLimits, peaks_of, sm_limits, table
+from tracetui.analysis.roofline.words import PRECISIONS
+from tracetui.app.cli.main import main
+from tracetui.collectors.machine.measure import MeasureError, measure_peaks
+from tracetui.collectors.machine.probe import Ran
+from tracetui.parsers.runs.manifest import parse
 from tracetui.parsers.trace import DeviceInfo, Run, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.analysis.findings import hints
-from tracetui.app.cli import main
-from tracetui.app.profile_options import split_command
+from tracetui.analysis.findings.core import hints
+from tracetui.app.cli.main import main
+from tracetui.app.cli.profile_options import split_command
 from tracetui.collectors import plan
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
 from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.parsers import open_path, run_manifest
-from tracetui.parsers.detect import looks_like_trace
+from tracetui.parsers import open_path
+from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.detect import looks_like_trace
 
 NSYS = """
 case "$1" in
@@ -106,7 +107,7 @@ def test_what_one_tool_finished_stays_when_the_next_fails(nsys, tool, tmp_path):
 
 def test_a_missing_program_is_said_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("tracetui.collectors.nvidia_tools.PLACES", {})
+    monkeypatch.setattr("tracetui.collectors.machine.nvidia_tools.PLACES", {})
     with pytest.raises(ProfileError, match="nsys is not on PATH"):
         profiled(tmp_path, "true")
     assert list(tmp_path.iterdir()) == []
@@ -158,7 +159,7 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path
         [
             sys.executable,
             "-c",
-            "from tracetui.app.cli import script; script()",
+            "from tracetui.app.cli.main import script; script()",
             *("profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", *command),
         ],
         stderr=subprocess.PIPE,

@@ -15,9 +15,9 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
 from tracetui.analysis.selection import Scope, select
-from tracetui.app import cli
-from tracetui.app.range_tree import largest, merged_ranges
-from tracetui.app.words import nothing
+from tracetui.app.cli import main as cli
+from tracetui.app.tables.range_tree import largest, merged_ranges
+from tracetui.app.text.words import nothing
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from sample_runs import CLEAN, SWEEP, TRAIN, VIM, VIM_FP16
 
-from tracetui.analysis.findings.facts import Facts, Pair
-from tracetui.analysis.memory_owners import EARLIER, owners
+from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.memory.owners import EARLIER, owners
 from tracetui.analysis.modules import modules
-from tracetui.analysis.sweep import read_sweep
+from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.parsers import open_path
 
 

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.operator_work import Work, work
-from tracetui.analysis.peaks import Peak, Peaks
-from tracetui.analysis.report import report
-from tracetui.analysis.roofline import Roofline, roofline
+from tracetui.analysis.report.report import report
+from tracetui.analysis.roofline.operator_work import Work, work
+from tracetui.analysis.roofline.peaks import Peak, Peaks
+from tracetui.analysis.roofline.roofline import Roofline, roofline
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
-from tracetui.app.cli import main
+from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.trace import Run, Trace
 

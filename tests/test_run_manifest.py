@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from run_json_page import PAGE, classes, page
 
-from tracetui.parsers import run_manifest
-from tracetui.parsers.json_records import record
-from tracetui.parsers.run_manifest import SCHEMA, PowerState, RunManifest, load, parse
+from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.json_records import record
+from tracetui.parsers.runs.manifest import SCHEMA, PowerState, RunManifest, load, parse
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 from sample_runs import VIM_FP16
 
-from tracetui.parsers import TraceError, cache, open_path
+from tracetui.parsers import TraceError, open_path
+from tracetui.parsers.runs import cache
 from tracetui.parsers.trace import FRAMES
 
 

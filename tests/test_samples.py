@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.analysis.run_join import run_joins
-from tracetui.app.arguments import SAMPLES
+from tracetui.analysis.matching.run_join import run_joins
+from tracetui.app.cli.arguments import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]

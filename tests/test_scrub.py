@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tracetui.app.cli import main
+from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.json_text import JsonScrubber
 from tracetui.collectors.scrubbing.keys import document
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path
-from tracetui.parsers.run_manifest import load
+from tracetui.parsers.runs.manifest import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

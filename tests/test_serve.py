@@ -16,8 +16,8 @@ from importlib.util import find_spec
 import pytest
 from sample_runs import FP32
 
-from tracetui.app import serve
-from tracetui.app.cli import main
+from tracetui.app.cli import serve
+from tracetui.app.cli.main import main
 
 needs_server = pytest.mark.skipif(find_spec("textual_serve") is None, reason="tracetui[web] is not installed")
 

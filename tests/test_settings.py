@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from tracetui.analysis.findings import config
-from tracetui.app import settings, state
-from tracetui.app.cli import main
-from tracetui.app.settings import CHOSEN, SCHEMA, ColumnChoice, resolve
+from tracetui.app.cli.main import main
+from tracetui.app.settings import schema as settings
+from tracetui.app.settings import state
+from tracetui.app.settings.schema import CHOSEN, SCHEMA, ColumnChoice, resolve
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_nothing_is_imported_to_read_toml_where_there_is_no_file(places) -> None
     import sys
 
     script = (
-        "import sys\nfrom tracetui.app.settings import resolve\nresolve({}, [])\n"
+        "import sys\nfrom tracetui.app.settings.schema import resolve\nresolve({}, [])\n"
         "print([name for name in ('tomllib', 'tomli', 'textual', 'polars') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

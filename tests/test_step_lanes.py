@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from tests.sample_runs import FP32, GPT
-from tracetui.analysis import intervals
+from tracetui.analysis.base import intervals
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import select
-from tracetui.analysis.step_lanes import step_lanes, typical_step
+from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

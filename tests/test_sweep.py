@@ -11,17 +11,17 @@ import pytest
 from sweep_maker import write_run, write_sweep, write_trace
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.report_sweep import sweep_report
-from tracetui.analysis.sweep import read_sweep
-from tracetui.analysis.sweep_compare import baseline, comparisons
+from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.sweeps.compare import baseline, comparisons
+from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.charts.lines import Line, line_chart
-from tracetui.app.cli import main
+from tracetui.app.cli.main import main
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.analysis.sweep import Sweep
+    from tracetui.analysis.sweeps.reading import Sweep
 
 Points = list[tuple[dict[str, Any], list[float], float, int]]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import ncu_file
 import pytest
 
-from tracetui.analysis.report import diff_report, report
+from tracetui.analysis.report.report import diff_report, report
 from tracetui.analysis.selection import select
-from tracetui.app.csv_report import diff_csv, report_csv
-from tracetui.app.formats import cell_width
-from tracetui.app.markdown_report import code, diff_markdown, plain, report_markdown
-from tracetui.app.module_tree import merged_tree
-from tracetui.app.text_diff import diff_text
-from tracetui.app.text_report import report_text
-from tracetui.app.text_table import Column, Page
+from tracetui.app.reports.csv_report import diff_csv, report_csv
+from tracetui.app.reports.markdown_report import code, diff_markdown, plain, report_markdown
+from tracetui.app.reports.text_diff import diff_text
+from tracetui.app.reports.text_report import report_text
+from tracetui.app.reports.text_table import Column, Page
+from tracetui.app.tables.module_tree import merged_tree
+from tracetui.app.text.formats import cell_width
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

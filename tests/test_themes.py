@@ -11,8 +11,9 @@ from textual.color import Color
 from textual.filter import ANSIToTruecolor
 from tui_pilot import opened, press, screen_text, write
 
-from tracetui.app import settings, theme
-from tracetui.app.theme import theme_name
+from tracetui.app.settings import schema as settings
+from tracetui.app.settings import theme
+from tracetui.app.settings.theme import theme_name
 
 # what terminals make of the sixteen colours
 XTERM = [

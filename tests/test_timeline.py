@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from sample_runs import FP32 as SAMPLE
 
-from tracetui.analysis.timeline import Place, Timeline, timeline
-from tracetui.analysis.timeline_facts import UNRECORDED, delay, facts, host_during, module
-from tracetui.analysis.timeline_rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
+from tracetui.analysis.timeline.facts import UNRECORDED, delay, facts, host_during, module
+from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
+from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, time_label
 from tracetui.parsers import Trace, schema
-from tracetui.parsers.run import open_path
+from tracetui.parsers.runs.opening import open_path
 from tracetui.parsers.trace import Source, TraceInfo
 
 

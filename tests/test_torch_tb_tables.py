@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from tracetui.analysis.conventions import TORCH_TB
+from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_configurations, kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_memory import operator_memory

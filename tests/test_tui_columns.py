@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.app.columns import Column, cell_text, place
+from tracetui.app.tables.columns import Column, cell_text, place
 
 COLUMNS = (
     Column("name", "Kernel", width=20, priority=0, flex=True),

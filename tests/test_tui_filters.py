@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tracetui.app import filters
-from tracetui.app.columns import Column
+from tracetui.app.tables import filters
+from tracetui.app.tables.columns import Column
 
 COLUMNS = (
     Column("name", "Name"),

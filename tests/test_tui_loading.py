@@ -13,8 +13,8 @@ from sample_runs import FP32
 from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
-from tracetui.app import jobs
-from tracetui.app.tui import TracetuiApp
+from tracetui.app.screen.tui import TracetuiApp
+from tracetui.app.session import jobs
 from tracetui.parsers import Cancelled, Progress, open_path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetui.app.names import differences, tell_apart
+from tracetui.app.text.names import differences, tell_apart
 
 SCAN = "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 8, 1, {}, float> >(SSMParamsBase)"
 

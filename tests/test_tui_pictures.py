@@ -10,8 +10,8 @@ import pytest
 from sample_runs import FP32
 
 from tests.tui_pilot import opened, press, screen_text, settle
-from tracetui.app import tree_rests
-from tracetui.app.columns import Column
+from tracetui.app.tables import tree_rests
+from tracetui.app.tables.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

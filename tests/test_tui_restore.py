@@ -13,10 +13,11 @@ from sample_runs import FP16, FP32
 from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app import left, recent, state
-from tracetui.app.left import Left
-from tracetui.app.start_list import entries, plain, recordings_in, short_path, traces_beside
-from tracetui.app.start_screen import StartScreen
+from tracetui.app.screen.start_list import entries, plain, recordings_in, short_path, traces_beside
+from tracetui.app.screen.start_screen import StartScreen
+from tracetui.app.settings import last_position as left
+from tracetui.app.settings import recent, state
+from tracetui.app.settings.last_position import Left
 
 NOW = 1_700_000_000.0
 
@@ -412,7 +413,7 @@ async def test_of_a_folder_the_run_that_was_in_view_comes_back(tmp_path):
 
 
 async def test_what_a_tab_was_is_noted_before_quitting(trace, monkeypatch):
-    monkeypatch.setattr("tracetui.app.restoring.SAVED_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr("tracetui.app.screen.restoring.SAVED_AFTER_SECONDS", 0.01)
     async with opened(trace) as (_, pilot):
         await press(pilot, "3")
         await pilot.pause(0.1)

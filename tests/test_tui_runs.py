@@ -9,10 +9,10 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.formats import letter_of
-from tracetui.app.open_runs import find_run
-from tracetui.app.runs_screen import RunsScreen
-from tracetui.app.screens import RunPicker
+from tracetui.app.screen.dialogs import RunPicker
+from tracetui.app.screen.runs_screen import RunsScreen
+from tracetui.app.session.open_runs import find_run
+from tracetui.app.text.formats import letter_of
 
 
 def lines(app) -> list[str]:
@@ -344,7 +344,7 @@ async def test_the_timeline_of_another_run_is_where_it_was(folder):
 
 
 async def test_old_places_keep_no_large_tables(monkeypatch):
-    monkeypatch.setattr("tracetui.app.visits.ROWS_KEPT", 300)
+    monkeypatch.setattr("tracetui.app.screen.history.ROWS_KEPT", 300)
     async with opened(FP32, tab="kernels") as (app, pilot):
         for _ in range(3):  # 144 launches each
             await press(pilot, "2", "enter", "3", "2", "escape", "down")
@@ -355,7 +355,7 @@ async def test_old_places_keep_no_large_tables(monkeypatch):
 
 
 async def test_what_was_not_looked_at_for_long_is_read_again(folder, monkeypatch):
-    monkeypatch.setattr("tracetui.app.session.KEPT", 0)
+    monkeypatch.setattr("tracetui.app.session.session.KEPT", 0)
     async with opened(*below(folder), tab="kernels") as (app, pilot):
         app.look_at("c")
         await settle(pilot)

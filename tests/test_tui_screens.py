@@ -9,7 +9,8 @@ import pytest
 from sample_runs import SWEEP, VIM, VIM_FP16
 from tui_pilot import opened, press, screen_text
 
-from tracetui.app import commands, keys
+from tracetui.app.keys import commands
+from tracetui.app.keys import page as keys
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ROOT / "tests" / "screens"

@@ -9,8 +9,8 @@ import pytest
 from textual.app import App
 from tui_pilot import screen_text
 
-from tracetui.app import filters
-from tracetui.app.columns import Column
+from tracetui.app.tables import filters
+from tracetui.app.tables.columns import Column
 from tracetui.app.widgets.tree_table import TreeTable
 
 ROWS = 1_000_000

@@ -9,15 +9,15 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.analysis.diff import diff
-from tracetui.analysis.findings.finding import Query
+from tracetui.analysis.compare.diff import diff
+from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, in_steps, select
-from tracetui.app import export
+from tracetui.app.tables import export
 from tracetui.app.views.diff import compared
 
 if TYPE_CHECKING:
-    from tracetui.app.tui import TracetuiApp
+    from tracetui.app.screen.tui import TracetuiApp
 
 
 def title(app: TracetuiApp) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tui_pilot import opened, press, screen_text
 
-from tracetui.app import commands
-from tracetui.app.columns import Column
-from tracetui.app.screens import help_text
+from tracetui.app.keys import commands
+from tracetui.app.screen.dialogs import help_text
+from tracetui.app.tables.columns import Column
 from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
 

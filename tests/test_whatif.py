@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tracetui.analysis.whatif import Replay
+    from tracetui.analysis.findings.core.whatif import Replay
     from tracetui.parsers import Trace
 
 RECORDINGS = (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from textual import events
 
-from tracetui.app import jobs
-from tracetui.app.tui import TracetuiApp
+from tracetui.app.screen.tui import TracetuiApp
+from tracetui.app.session import jobs
 from tracetui.app.widgets.prompt import DEBOUNCE_SECONDS
 
 if TYPE_CHECKING:

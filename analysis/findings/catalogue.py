@@ -5,34 +5,34 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.rule import REGISTRY
+from tracetui.analysis.findings.core.rule import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracetui.analysis.findings.rule import Rule
+    from tracetui.analysis.findings.core.rule import Rule
 
 MODULES = (
-    "validity",
-    "validity_file",
-    "validity_ranges",
-    "validity_times",
-    "validity_counters",
-    "validity_run",
-    "validity_physics",
-    "system",
-    "launching",
-    "synchronisation",
-    "transfers",
-    "machine",
-    "framework",
-    "precision",
-    "kernels",
-    "kernel_traffic",
-    "kernel_sums",
-    "comparison",
-    "sweep",
-    "memory",
+    "validity.recorded",
+    "validity.file",
+    "validity.ranges",
+    "validity.times",
+    "validity.counters",
+    "validity.run",
+    "validity.physics",
+    "host.system",
+    "host.launching",
+    "host.synchronisation",
+    "host.transfers",
+    "validity.machine",
+    "gpu.framework",
+    "gpu.precision",
+    "gpu.kernels",
+    "gpu.kernel_traffic",
+    "gpu.kernel_sums",
+    "pairs.comparison",
+    "pairs.sweep",
+    "gpu.memory",
 )
 """Modules of rules in this folder, in the order in which their rules are listed."""
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.findings.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
-from tracetui.analysis.findings.rule import Limits, Rule
+from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.analysis.findings.core.rule import Limits, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.facts import Subject
+    from tracetui.analysis.findings.core.facts import Subject
 
 LEAST_GAIN_PERCENT = 2.0
 """Advice that could not gain more of the step is left out (rule K14)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import all_rules, find
-from tracetui.analysis.findings.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.finding import Findings
+    from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app import formats
 from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, ruler
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from tracetui.app.charts.lanes import EIGHTHS, round_step, time_label
-from tracetui.app.formats import format_ns
+from tracetui.app.text.formats import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.distribution import Distribution
+    from tracetui.analysis.base.distribution import Distribution
 
 MARKS = (("m", "median"), ("p", "p95"), ("x", "max"))
 """On the axis, and what they mean."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app import formats
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

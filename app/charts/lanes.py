@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.timeline_rows import NONE
-from tracetui.app import formats
-from tracetui.app.formats import to_ascii
-from tracetui.parsers.kernel_names import short_name
+from tracetui.analysis.timeline.rows import NONE
+from tracetui.app.text import formats
+from tracetui.app.text.formats import to_ascii
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.timeline import Timeline
+    from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app import formats
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

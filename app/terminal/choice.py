@@ -26,6 +26,6 @@ def driver_class(asked: str) -> type[Driver] | None:
     # TEXTUAL_DRIVER is how a browser is served; on Windows there is no terminal as this driver knows them
     if asked == "stock" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
         return None
-    from tracetui.app.driver import CellDriver
+    from tracetui.app.terminal.driver import CellDriver
 
     return CellDriver

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracetui.app.views.base import View
+    from tracetui.app.views.common.base import View
 
 
 def view_class(tab: str) -> type[View]:
@@ -35,11 +35,11 @@ def view_class(tab: str) -> type[View]:
 
         return ModulesView
     if tab == "counters":
-        from tracetui.app.views.counters import CountersView
+        from tracetui.app.views.counters.counters import CountersView
 
         return CountersView
     if tab == "memory":
-        from tracetui.app.views.memory import MemoryView
+        from tracetui.app.views.memory.memory import MemoryView
 
         return MemoryView
     if tab == "findings":

@@ -8,27 +8,28 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.comparable import comparable
-from tracetui.analysis.diff import diff, kernels_inside
+from tracetui.analysis.compare.comparable import comparable
+from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
-from tracetui.app import commands, units
-from tracetui.app.columns import Column
-from tracetui.app.formats import format_ns, format_percent, printable
-from tracetui.app.names import tell_apart
-from tracetui.app.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
-from tracetui.app.views.counted import CountedView, filled
-from tracetui.app.views.page import Page
-from tracetui.app.words import nothing
+from tracetui.app.keys import commands
+from tracetui.app.reports.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.tables import units
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import format_ns, format_percent, printable
+from tracetui.app.text.names import tell_apart
+from tracetui.app.text.words import nothing
+from tracetui.app.views.common.counted import CountedView, filled
+from tracetui.app.views.common.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.diff import Diff
-    from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
-    from tracetui.app.session import Per
+    from tracetui.app.session.session import Per
 
 COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tracetui.analysis.findings.engine import all_rules
-from tracetui.app.finding_words import LABEL_WIDTH, headline, parts, whole_of
-from tracetui.app.formats import pad, printable, wrapped
+from tracetui.app.reports.finding_words import LABEL_WIDTH, headline, parts, whole_of
+from tracetui.app.text.formats import pad, printable, wrapped
 
 if TYPE_CHECKING:
-    from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.base.rows import Json
 
 
 def finding_text(row: Json, width: int, base: str, *, ascii: bool = False) -> Text:

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.text import Text
 
+from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, all_rules
-from tracetui.analysis.findings.finding import Query
-from tracetui.analysis.report_findings import finding_row
-from tracetui.app import commands
-from tracetui.app.columns import Column
-from tracetui.app.finding_words import evidence_text, looked
-from tracetui.app.session_facts import compared_findings, session_findings
+from tracetui.analysis.report.findings import finding_row
+from tracetui.app.keys import commands
+from tracetui.app.reports.finding_words import evidence_text, looked
+from tracetui.app.session.facts import compared_findings, session_findings
+from tracetui.app.tables.columns import Column
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.finding_text import abstention_text, finding_text
-from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.findings.finding import Finding, Findings
-    from tracetui.analysis.report_rows import Json
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.findings.core.finding import Finding, Findings
 
 SEVERITY = Column(
     "severity",

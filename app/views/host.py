@@ -7,12 +7,12 @@ import polars as pl
 from tracetui.analysis.api import api_calls, launches
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.ranges import ranges
-from tracetui.app.columns import Column
-from tracetui.app.formats import format_ns
-from tracetui.app.views.counted import CountedView, filled, in_units
-from tracetui.app.views.page import Page
-from tracetui.app.words import nothing
-from tracetui.parsers import kernel_names
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import format_ns
+from tracetui.app.text.words import nothing
+from tracetui.app.views.common.counted import CountedView, filled, in_units
+from tracetui.app.views.common.page import Page
+from tracetui.parsers.names import kernel_names
 
 COLUMNS = (
     Column("name", "Function", width=24, priority=0, flex=True, short="short_name", about="what the host called"),

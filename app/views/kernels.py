@@ -12,19 +12,19 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, kernels, 
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operator_groups import group_operator_rows
-from tracetui.app.columns import Column
-from tracetui.app.formats import format_ns
-from tracetui.app.names import tell_apart, with_full_names
-from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, filled, in_units
-from tracetui.app.views.launch_picture import PicturedView
-from tracetui.app.views.measured import beside
-from tracetui.app.views.page import Page
-from tracetui.app.words import group_words, nothing
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import format_ns
+from tracetui.app.text.names import tell_apart, with_full_names
+from tracetui.app.text.words import group_words, nothing
+from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, filled, in_units
+from tracetui.app.views.common.launch_picture import PicturedView
+from tracetui.app.views.common.measured import beside
+from tracetui.app.views.common.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.app.session import Session
+    from tracetui.app.session.session import Session
 
 COLUMNS = (
     Column(

@@ -10,13 +10,13 @@ import polars as pl
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
-from tracetui.app.columns import Column
-from tracetui.app.views.counted import CountedView, in_units
-from tracetui.app.views.icicle_view import IcicleView
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.words import nothing
+from tracetui.app.views.common.counted import CountedView, in_units
+from tracetui.app.views.common.icicle_view import IcicleView
+from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import inside_row, member_page
-from tracetui.app.views.page import Page
 from tracetui.app.views.ranges import tree_page
-from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,18 +14,18 @@ from tracetui.analysis.operator_groups import (
     operator_groups,
 )
 from tracetui.analysis.operators import operators
-from tracetui.app.columns import Column
-from tracetui.app.views.counted import GROUPED, OPERATOR_IN, CountedView, in_units
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.words import nothing
+from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
+from tracetui.app.views.common.launch_picture import PicturedView
+from tracetui.app.views.common.measured import conventions
+from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import inside_row, kernel_page, member_page
-from tracetui.app.views.launch_picture import PicturedView
-from tracetui.app.views.measured import conventions
-from tracetui.app.views.page import Page
-from tracetui.app.words import nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.app.session import Session
+    from tracetui.app.session.session import Session
 
 COLUMNS = (
     Column("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),

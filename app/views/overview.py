@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.compare.ranks import rank_table
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
-from tracetui.analysis.memory import memory
+from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.overview import overview
-from tracetui.analysis.ranks import rank_table
-from tracetui.analysis.step_lanes import step_lanes, typical_step
-from tracetui.app import commands
-from tracetui.app.session_facts import session_findings
-from tracetui.app.views.base import View
+from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
+from tracetui.app.keys import commands
+from tracetui.app.session.facts import session_findings
+from tracetui.app.views.common.base import View
+from tracetui.app.views.common.measured import conventions
 from tracetui.app.views.host import ranked
-from tracetui.app.views.measured import conventions
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
 
 if TYPE_CHECKING:

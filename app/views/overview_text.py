@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.app import commands, formats
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
+from tracetui.app.keys import commands
+from tracetui.app.text import formats
+from tracetui.app.text.words import CATEGORY_LABELS, SEVERITY_SIGNS
 from tracetui.app.widgets.timeline_lanes import lane_title
-from tracetui.app.words import CATEGORY_LABELS, SEVERITY_SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
 
-    from tracetui.analysis.findings.finding import Finding
+    from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.step_lanes import BusyLane
+    from tracetui.analysis.timeline.step_lanes import BusyLane
     from tracetui.parsers import Note
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3

@@ -15,16 +15,16 @@ from tracetui.analysis.range_tree import (
     range_launches,
     range_tree,
 )
-from tracetui.app.columns import Column
-from tracetui.app.formats import format_ns
-from tracetui.app.views.counted import in_units
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import format_ns
+from tracetui.app.views.common.counted import in_units
+from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import kernel_page, launch_page
-from tracetui.app.views.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.app.session import Session
+    from tracetui.app.session.session import Session
 
 COLUMNS = (
     Column("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range, with its domain"),

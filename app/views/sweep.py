@@ -11,26 +11,26 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.findings.config import load
-from tracetui.analysis.report_sweep import sweep_report
-from tracetui.analysis.sweep import read_sweep
-from tracetui.app import commands
+from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.charts.lines import Line, line_chart
-from tracetui.app.columns import Column
-from tracetui.app.finding_words import headline
-from tracetui.app.formats import format_number, format_percent, format_us, printable
-from tracetui.app.sweep_report import busy_base, deviation, label, spelled, verdict
-from tracetui.app.views.page import Page
-from tracetui.app.views.table_view import TableView
+from tracetui.app.keys import commands
+from tracetui.app.reports.finding_words import headline
+from tracetui.app.reports.sweep_report import busy_base, deviation, label, spelled, verdict
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import format_number, format_percent, format_us, printable
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.sweep_place import sweep_folder
+from tracetui.parsers.runs.sweep_place import sweep_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.app import ComposeResult
 
+    from tracetui.analysis.base.rows import Json
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.report_rows import Json
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "step": ("step time", "step_us", format_us),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tracetui.analysis.timeline_facts import delay, host_during, module, operator
-from tracetui.app import formats
+from tracetui.analysis.timeline.facts import delay, host_during, module, operator
 from tracetui.app.charts.lanes import shown_name, time_label
-from tracetui.app.formats import fit, format_bytes, format_ns, format_percent, printable
+from tracetui.app.text import formats
+from tracetui.app.text.formats import fit, format_bytes, format_ns, format_percent, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.timeline import Place, Timeline
-    from tracetui.analysis.timeline_facts import Fact
-    from tracetui.analysis.timeline_lanes import Lane
+    from tracetui.analysis.timeline.facts import Fact
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.analysis.timeline.timeline import Place, Timeline
 
 TITLE = 15
 CELL = 34

@@ -11,14 +11,14 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app import formats
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from textual.app import ComposeResult
 
-    from tracetui.app.columns import Column
+    from tracetui.app.tables.columns import Column
 
 
 WIDTH = 70

@@ -8,15 +8,15 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from tracetui.app import formats
-from tracetui.app.columns import cell_text
+from tracetui.app.tables.columns import cell_text
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from textual.app import ComposeResult
 
-    from tracetui.app.columns import Column
+    from tracetui.app.tables.columns import Column
 
 CELL = 25
 """Columns for a number and its title."""

@@ -13,11 +13,12 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.app import columns as column_specs
-from tracetui.app import commands, formats
-from tracetui.app.columns import Column, Placed, cell_text
-from tracetui.app.filters import Filter
-from tracetui.app.words import SEVERITY_SIGNS
+from tracetui.app.keys import commands
+from tracetui.app.tables import columns as column_specs
+from tracetui.app.tables.columns import Column, Placed, cell_text
+from tracetui.app.tables.filters import Filter
+from tracetui.app.text import formats
+from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
-    from tracetui.app.session import Names
+    from tracetui.app.session.session import Names
 
 Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""

@@ -9,9 +9,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.app import commands
 from tracetui.app.charts.icicle import Box, Node, box_runs, layout
-from tracetui.app.icicle_tree import IcicleTree
+from tracetui.app.charts.icicle_tree import IcicleTree
+from tracetui.app.keys import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable

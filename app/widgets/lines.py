@@ -8,7 +8,8 @@ from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
 
-from tracetui.app import commands, formats
+from tracetui.app.keys import commands
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

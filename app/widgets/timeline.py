@@ -11,17 +11,18 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.analysis.timeline import Place
-from tracetui.analysis.timeline_rows import NONE
-from tracetui.app import commands, formats
+from tracetui.analysis.timeline.rows import NONE
+from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts import lanes as drawing
+from tracetui.app.keys import commands
+from tracetui.app.text import formats
 from tracetui.app.widgets.timeline_lanes import LaneList, lane_title
 
 if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
-    from tracetui.analysis.timeline import Timeline
+    from tracetui.analysis.timeline.timeline import Timeline
 
 WIDE_MARGIN, MARGIN = 26, 15
 """Columns for the lanes' names, where there is room and where there is little."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.app import formats
+from tracetui.app.text import formats
 
 if TYPE_CHECKING:
-    from tracetui.analysis.timeline import Timeline
-    from tracetui.analysis.timeline_lanes import Lane
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.analysis.timeline.timeline import Timeline
 
 WHAT = {
     "steps": "steps",

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.app import commands, tree_rests
-from tracetui.app.columns import cell_text
+from tracetui.app.keys import commands
+from tracetui.app.tables import tree_rests
+from tracetui.app.tables.columns import cell_text
 from tracetui.app.widgets.frame_table import FrameTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.app.columns import Column, Placed
+    from tracetui.app.tables.columns import Column, Placed
 
 FIRST_ROWS = 40
 """How many rows the tree opens to at first, if whole levels fit into that; the roots always open."""

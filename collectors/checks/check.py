@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.nvidia_tools import version_numbers
+from tracetui.collectors.machine.nvidia_tools import version_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tracetui.collectors.probe import Probe
-    from tracetui.parsers.run_manifest import Device, PowerState
+    from tracetui.collectors.machine.probe import Probe
+    from tracetui.parsers.runs.manifest import Device, PowerState
 
 OK, WARN, FAIL, SKIPPED = "ok", "warn", "fail", "skipped"
 STATUSES = (OK, WARN, FAIL, SKIPPED)

@@ -7,13 +7,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
-from tracetui.collectors.machine_jetson import OTHERS
+from tracetui.collectors.machine.jetson import OTHERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.collectors.checks.check import Machine
-    from tracetui.parsers.run_manifest import GpuState
+    from tracetui.parsers.runs.manifest import GpuState
 
 ROOM, SPEED = "Room", "Speed"
 GIB = 1 << 30

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.collectors.checks.check import TargetPython
 
 if TYPE_CHECKING:
-    from tracetui.collectors.probe import Probe
+    from tracetui.collectors.machine.probe import Probe
 
 SECONDS = 180.0
 """Importing torch from a board's memory card takes its time."""

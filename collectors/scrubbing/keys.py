@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tracetui.collectors.masking import names_secret
+from tracetui.collectors.machine.masking import names_secret
 from tracetui.collectors.scrubbing.redactor import (
     COMMAND,
     ENVIRONMENT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from tracetui.collectors.masking import KNOWN_SECRETS, MASK, URL_LOGIN, masked
+from tracetui.collectors.machine.masking import KNOWN_SECRETS, MASK, URL_LOGIN, masked
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
 
 REDACTED = "redacted"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.memory_pieces import recovered
-from tracetui.parsers.pickle_scan import Refused, load_plain, no_collecting
+from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting
+from tracetui.parsers.memory.pieces import recovered
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,162 @@
+"""Ranges of the host projected on the GPU: which launches a range contains, and when their work ran.
+
+A range contains a launch if the launching API call lies wholly inside it, on the range's own thread (as
+`nvtx_gpu_proj_sum` of nsys has it). The launches of a thread stand in order, so a range contains a slice of them, and
+ranges that overlap without nesting are no special case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.parsers.nesting import LaneClock, nest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetui.analysis.base.intervals import Ints
+
+NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Ranges and what was launched inside them; one entry per range, in the order they were given."""
+
+    begin: Ints
+    """Where the range's slice of `work` begins."""
+    end: Ints
+    """Where it ends."""
+    launches: Ints
+    """How many launching calls it contains."""
+    start_ns: Ints
+    """Start of its first work on the device; meaningless where `launches` is 0."""
+    end_ns: Ints
+    """End of its last work on the device."""
+    work: Ints
+    """Positions of the device rows that have a launch, in the order of their launches."""
+
+
+def project(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Projection:
+    """Finds the launches inside each range.
+
+    Args:
+        host: the whole host frame (`schema.HOST`).
+        ranges: host rows.
+        device: the work to look for: ``launch`` (a host row), ``start`` and ``duration``.
+    """
+    launch = row_ids(device["launch"])
+    work = np.flatnonzero(launch >= 0)
+    work = work[np.argsort(launch[work], kind="stable")]
+    calls, first = np.unique(launch[work], return_index=True)
+    start, duration = host["start"].to_numpy(), host["duration"].to_numpy()
+    lane = lanes_of(host)
+    count = int(lane[-1]) + 1 if lane.size else 0
+    range_start, range_end = start[ranges], start[ranges] + duration[ranges]
+    call_start, call_end = start[calls], start[calls] + duration[calls]
+    clock = LaneClock(count, call_start, call_end, range_start, range_end)
+
+    # Calls inside one another both end where the inner one does: a range that begins before the outer one and ends
+    # within it would be no range of this thread.
+    ends = np.minimum.accumulate(clock.key(lane[calls], call_end)[::-1])[::-1]
+    low = np.searchsorted(clock.key(lane[calls], call_start), clock.key(lane[ranges], range_start), side="left")
+    high = np.maximum(np.searchsorted(ends, clock.key(lane[ranges], range_end), side="right"), low)
+
+    device_start = device["start"].fill_null(0).to_numpy()[work]
+    device_end = device_start + device["duration"].fill_null(0).to_numpy()[work]
+    edges = np.append(first, work.size)
+    return Projection(
+        begin=edges[low],
+        end=edges[high],
+        launches=high - low,
+        start_ns=over_slices(np.minimum, device_start, edges[low], edges[high], EVER),
+        end_ns=over_slices(np.maximum, device_end, edges[low], edges[high], NEVER),
+        work=work,
+    )
+
+
+def projected_ns(found: Projection) -> Ints:
+    """For each range the time from the start of its first work to the end of its last, 0 without work."""
+    filled = found.launches > 0
+    return np.where(filled, found.end_ns, 0) - np.where(filled, found.start_ns, 0)
+
+
+def innermost(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Ints:
+    """The host row of the shortest range around each device row's launch, or -1.
+
+    Args:
+        host: the whole host frame (`schema.HOST`).
+        ranges: host rows.
+        device: ``launch``, ``range``, ``start`` and ``duration`` of each activity (`schema.DEVICE`); its ranges are
+            those that nest, and others only where none of those is around.
+    """
+    found = row_ids(device["range"])
+    loose = ranges[(host["style"] == "start_end").fill_null(value=False).to_numpy()[ranges]]
+    if not loose.size:
+        return found
+    spent = np.append(host["duration"].to_numpy(), EVER)  # no range, -1, reads the spare entry at the end
+    around = project(host, loose, device)
+    shortest = np.full(found.size, NONE, np.int64)
+    for number in np.argsort(-spent[loose], kind="stable").tolist():  # the shorter ones overwrite the longer ones
+        shortest[around.work[around.begin[number] : around.end[number]]] = loose[number]
+    return np.where(spent[shortest] < spent[found], shortest, found)
+
+
+def walk(host: pl.DataFrame, rows: Ints) -> Ints:
+    """Host rows by thread, start, then the longer first; a frame has calls and ranges of a thread one after another."""
+    lane = lanes_of(host)[rows]
+    start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+    return rows[np.lexsort((-duration, start, lane))]
+
+
+def over_slices(ufunc: np.ufunc, values: Ints, begin: Ints, end: Ints, nothing: int) -> Ints:
+    """`ufunc` reduced over ``values[begin:end]`` of each pair; `nothing` where the slice is empty."""
+    found = np.full(begin.size, nothing, np.int64)
+    filled = np.flatnonzero(end > begin)
+    if filled.size:
+        edges = np.column_stack((begin[filled], end[filled])).ravel()
+        found[filled] = ufunc.reduceat(np.append(values, nothing), edges)[::2]
+    return found
+
+
+def enclosing(lane: Ints, start: Ints, end: Ints) -> Ints:
+    """For each range the position of the shortest one of its lane that contains it whole, or -1.
+
+    Ranges come ordered by lane, start, then the longer first. They may overlap without nesting.
+    """
+    count = int(lane[-1]) + 1 if lane.size else 0
+    nesting = nest(lane, start, end - start, LaneClock(count, start, end))
+    parent = nesting.parent
+    if nesting.cut.size:
+        parent = parent.copy()
+        for torn in np.unique(lane[nesting.cut]).tolist():
+            rows = np.flatnonzero(lane == torn)
+            parent[rows] = _enclosing_of_torn(rows, start[rows].tolist(), end[rows].tolist())
+    return parent
+
+
+def _enclosing_of_torn(rows: Ints, starts: list[int], ends: list[int]) -> Ints:
+    """`enclosing` for one lane whose ranges overlap without nesting."""
+    found = np.full(rows.size, NONE, np.int64)
+    under_way: list[int] = []
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        under_way = [other for other in under_way if ends[other] > start]
+        around = [other for other in under_way if ends[other] >= end]
+        if around:
+            found[number] = rows[min(around, key=lambda other: (ends[other] - starts[other], -other))]
+        under_way.append(number)
+    return found
+
+
+def lanes_of(host: pl.DataFrame) -> Ints:
+    """A number per thread for every host row, in the order the threads come."""
+    changes = np.zeros(host.height, np.int64)
+    for column in ("process", "thread"):
+        values = host[column].fill_null(NONE).to_numpy()
+        changes[1:] |= values[1:] != values[:-1]
+    lanes: Ints = np.cumsum(changes)
+    return lanes

@@ -1,0 +1,89 @@
+"""How the launches of a kernel spread over durations: bins that none of them falls between, and three marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetui.analysis.base.intervals import Ints
+
+LOG_FROM = 8.0
+"""Times the shortest that the longest launch takes, from which equal bins would hold most launches in one."""
+TICKS = (1000, 32)
+"""Steps of clocks that are met, ns: microseconds, and the GPU's own of 31.25 MHz."""
+ROUNDED = 2
+"""How far a duration may stand from a tick, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Durations of launches in bins, ns."""
+
+    log: bool
+    """Whether the bins grow by a factor rather than by an amount."""
+    edges: tuple[int, ...]
+    """Ascending, one more than there are bins; the last one is above the longest launch."""
+    counts: tuple[int, ...]
+    """Launches of each bin, from its edge (included) to the next (excluded)."""
+    median_ns: float
+    p95_ns: int
+    """The shortest duration that at least 95 % of the launches don't exceed: that of a launch."""
+    max_ns: int
+
+
+def distribution(durations: pl.Series, bins: int) -> Distribution | None:
+    """The launches in at most so many bins; null where there are no two durations.
+
+    A profiler's clock ticks: no bin is narrower than a tick, or its neighbours would look empty.
+
+    Args:
+        durations: ns, those of launches; null where one is unknown.
+        bins: at least 1.
+    """
+    values = np.sort(durations.drop_nulls().to_numpy().astype(np.int64))
+    if values.size < 2 or values[0] == values[-1]:
+        return None
+    low, high = int(values[0]), int(values[-1])
+    log = low > 0 and high >= LOG_FROM * low
+    tick = _tick(values)
+    edges = _growing(low, high, tick, bins) if log else _equal(low, high, tick, bins)
+    counts = np.diff(np.searchsorted(values, edges, side="left"))
+    return Distribution(
+        log, tuple(edges.tolist()), tuple(counts.tolist()), median_of(values), p95_of(values), high
+    )  # fmt: skip
+
+
+def median_of(values: Ints) -> float:
+    """The middle of ascending durations, of two middle ones their mean."""
+    return float(values[(values.size - 1) // 2] + values[values.size // 2]) / 2
+
+
+def p95_of(values: Ints) -> int:
+    """The one of ascending durations that at least 95 % of them don't exceed."""
+    return int(values[-(-values.size * 95 // 100) - 1])
+
+
+def _tick(values: Ints) -> int:
+    """The clock's step: what all distances are multiples of, or nearly, since both ends of a launch were rounded."""
+    apart = values - values[0]
+    for tick in TICKS:
+        if bool(np.all(np.minimum(apart % tick, -apart % tick) <= ROUNDED)):
+            return tick
+    return int(np.gcd.reduce(apart))
+
+
+def _equal(low: int, high: int, tick: int, bins: int) -> Ints:
+    low -= tick // 2
+    width = tick * -(-(high - low + 1) // (tick * bins))
+    return low + width * np.arange(-(-(high - low + 1) // width) + 1, dtype=np.int64)
+
+
+def _growing(low: int, high: int, tick: int, bins: int) -> Ints:
+    steps = np.geomspace(low, high + tick, bins + 1) - low
+    edges: Ints = np.unique(low - min(tick // 2, low - 1) + tick * np.rint(steps / tick).astype(np.int64))
+    return edges

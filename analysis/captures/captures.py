@@ -1,0 +1,202 @@
+"""Several captures of one kind beside each other: models, context lengths, batch sizes; one row per file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.captures.measure import category_of
+from tracetui.analysis.captures.names import axes_of, names_of
+from tracetui.analysis.captures.roles import Phases, Share, phases
+from tracetui.analysis.gpu.steps import extent
+from tracetui.analysis.overview import overview
+from tracetui.analysis.ranges import ranges
+from tracetui.analysis.selection import Scope, select
+from tracetui.parsers import open_path
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tracetui.analysis.captures.names import Value
+    from tracetui.parsers import Run, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TopKernel:
+    """A kernel that takes the most time of its category; all its launches in scope. Times in ns."""
+
+    category: str
+    name: str
+    short_name: str
+    calls: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one file holds. Times in ns; null where the file can't tell."""
+
+    path: Path
+    name: str
+    """Its path below the folder of all, without suffixes."""
+    axes: dict[str, Value]
+    kind: str
+    rank: int | None = None
+    problem: str | None = None
+    """Why it could not be read; then nothing else is known."""
+    base: str | None = None
+    steps: int | None = None
+    """Steps in scope, as the trace marks them or as ranges that are called steps; null without any."""
+    average_step_ns: float | None = None
+    wall_ns: int | None = None
+    """From the first event to the last."""
+    kernels: int | None = None
+    """Kernel launches in scope."""
+    gpu_ns: int | None = None
+    """Kernels, copies, fills and whole graphs in scope, summed."""
+    busy_percent: float | None = None
+    """Share of the step time (of the file without steps) in which a GPU has work; mean over the GPUs."""
+    categories: tuple[Share, ...] = ()
+    """`gpu_ns` by category, the most first."""
+    top: tuple[TopKernel, ...] = ()
+    """The largest kernel of each category, the largest of all first."""
+    phases: Phases = field(default_factory=lambda: Phases((), (), None, None, None))
+    own: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """The table of `ranges`: what each range's own thread launched."""
+
+
+def comparable_files(run: Run) -> list[Path]:
+    """The files that the table has a row for: those of the main trace's kind, of every run of the folder."""
+    kind = run.main.info.kind
+    files = [trace.source.path for trace in run.of_kind(kind)]
+    return [*files, *(path for _, paths in run.others for path in paths if _kind_of(path) == kind)]
+
+
+def _kind_of(path: Path) -> str | None:
+    from tracetui.parsers.runs.detect import inspect
+
+    try:
+        return inspect(path).kind
+    except TraceError:
+        return None
+
+
+def captures(
+    run: Run,
+    scope: Scope | None = None,
+    open_file: Callable[[Path], Trace] | None = None,
+    done: Callable[[Capture], None] | None = None,
+) -> list[Capture]:
+    """One row per file of the folder that is of the main trace's kind; none where there is but one.
+
+    Files are opened one after the other and let go again. Rows are in the order of their axes: text by the least GPU
+    time of its captures, numbers by size.
+
+    Args:
+        run: what `open_path` returned for the folder.
+        scope: the steps or devices the numbers are about.
+        open_file: opens a file that is not open yet; a TraceError makes it a row with a problem.
+        done: told of each row as it is there.
+    """
+    files = comparable_files(run)
+    if len(files) < 2:
+        return []
+    names = names_of(files)
+    axes = axes_of(names)
+    at_hand = {trace.source.path: trace for trace in run.of_kind(run.main.info.kind)}
+    found = []
+    for path, name, where in zip(files, names, axes, strict=True):
+        try:
+            trace = at_hand.pop(path, None) or (open_file or _open)(path)
+            row = capture(trace, name, where, scope)
+        except TraceError as problem:
+            row = Capture(path, name, where, run.main.info.kind, problem=str(problem))
+        found.append(row)
+        if done is not None:
+            done(row)
+    return ordered(found)
+
+
+def _open(path: Path) -> Trace:
+    return open_path(path).main
+
+
+def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None = None) -> Capture:
+    """The row of one trace."""
+    sel = select(trace, scope)
+    device = device_work(sel)
+    kernels = device.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    work = device.select("name", "kind", "duration", category=category_of(device))
+    shares = work.group_by("category").agg(pl.len(), pl.col("duration").sum())
+    shares = shares.sort("duration", "category", descending=[True, False])
+    timed = trace.has_timeline
+    summary = overview(sel) if timed else None
+    found = phases(sel)
+    steps, average = None, None
+    if summary is not None and summary.steps:
+        steps, average = summary.steps, summary.average_step_ns
+    elif found.steps and found.step_ns is not None:
+        steps, average = found.steps, found.step_ns / found.steps
+    window = extent(trace) if timed else None
+    return Capture(
+        path=trace.source.path,
+        name=name,
+        axes=axes,
+        kind=trace.info.kind,
+        rank=trace.info.rank,
+        base=sel.describe(),
+        steps=steps,
+        average_step_ns=average,
+        wall_ns=window[1] - window[0] if window else None,
+        kernels=kernels.height if trace.device.height else None,
+        gpu_ns=int(device["duration"].sum()) if device["duration"].count() else None,
+        busy_percent=None if summary is None else _mean(summary.gpu["busy_percent"]),
+        categories=tuple(Share(*row) for row in shares.iter_rows()),
+        top=_top(work),
+        phases=found,
+        own=ranges(sel) if timed else pl.DataFrame(),
+    )
+
+
+def _mean(values: pl.Series) -> float | None:
+    return float(values.sum()) / values.count() if values.count() else None
+
+
+def _top(work: pl.DataFrame) -> tuple[TopKernel, ...]:
+    """The largest kernel of each category."""
+    table = (
+        work.filter(pl.col("kind").is_in(["kernel", "graph"]))
+        .with_columns(pl.col("name").cast(pl.String))
+        .group_by("category", "name")
+        .agg(calls=pl.len(), ns=pl.col("duration").sum())
+        .sort("ns", "name", descending=[True, False])
+        .unique("category", keep="first", maintain_order=True)
+    )
+    return tuple(
+        TopKernel(category, name, kernel_names.short_name(name), calls, ns)
+        for category, name, calls, ns in table.iter_rows()
+    )
+
+
+def ordered(found: Sequence[Capture]) -> list[Capture]:
+    """The rows by their axes; a text's place is that of the capture with the least GPU time among those it names."""
+    least: dict[tuple[str, str], int] = {}
+    for row in found:
+        for axis, value in row.axes.items():
+            if isinstance(value, str) and row.gpu_ns is not None:
+                key = (axis, value)
+                least[key] = min(least.get(key, row.gpu_ns), row.gpu_ns)
+
+    def place(row: Capture) -> list[tuple[float, str]]:
+        return [
+            (float(least.get((axis, value), 1 << 62)), value) if isinstance(value, str) else (float(value), "")
+            for axis, value in row.axes.items()
+        ]
+
+    return sorted(found, key=lambda row: (place(row), row.name))

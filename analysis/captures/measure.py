@@ -1,0 +1,237 @@
+"""What was launched on the GPU while ranges were open: sums over sets of ranges, all sets at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, row_ids, stable_order
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
+from tracetui.analysis.base import intervals, names
+from tracetui.parsers.categories import texts
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.nesting import LaneClock
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.selection import Selection
+
+
+@dataclass(slots=True)
+class Launched:
+    """GPU work of one process in the order of its launches."""
+
+    time: Ints
+    """When each was launched."""
+    start: Ints
+    end: Ints
+    by_category: dict[str, tuple[Ints, Ints]]
+    """(when each was launched, running sum of time with a 0 before) of the work of each category."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One value per set of ranges; times in ns."""
+
+    instances: Ints
+    host: Ints
+    spent: dict[str, Ints]
+    """GPU time by category."""
+    calls: dict[str, Ints]
+    span: Ints
+    step_instances: Ints | None = None
+    """Of what is inside steps; null without steps, as the next two."""
+    step_host: Ints | None = None
+    step_launched: Ints | None = None
+
+
+def category_of(device: pl.DataFrame) -> pl.Series:
+    """Each device row's kernel category, or its kind where it is no kernel."""
+    return _category_of(device, pl.String())
+
+
+def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
+    by_name = names.mapped(device["name"], kernel_names.category, "other", dtype).alias("category")
+    is_kernel = device["kind"].is_in(["kernel", "graph"])
+    return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String).cast(dtype))
+
+
+class Measure:
+    """Measures sets of ranges of one selection, all sets at once."""
+
+    def __init__(self, sel: Selection, ranges: pl.DataFrame) -> None:
+        work = _launches(sel)
+        steps = sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
+        if not sel.trace.steps.height:
+            steps = _outermost(_in_order(ranges.filter(pl.col("role") == "step"), ["process", "thread"]))
+            steps = steps.select("start", "end")
+        self._count = steps.height
+        self._steps = intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
+        scope = self._steps if sel.by_steps else None
+        if sel.scope.window is not None:
+            low, high = (np.array([edge]) for edge in sel.scope.window)
+            scope = (low, high) if scope is None else intervals.intersect(scope, (low, high))
+        if scope is not None:
+            ranges = ranges.filter(pl.Series(_begun_in(scope, ranges["start"].to_numpy())))
+        self.ranges = ranges
+        self._work = _by_process(work)
+        inside = None if self._steps is None else pl.Series(_begun_in(self._steps, work["time"].to_numpy()))
+        in_steps = None if inside is None else work.filter(inside)
+        self._step_work = None if in_steps is None else _by_process(in_steps)
+        self._step_launched = None if in_steps is None else int(in_steps["duration"].sum())
+
+    def whole_steps(self) -> tuple[int | None, int | None, int | None]:
+        """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
+        if self._steps is None:
+            return None, None, None
+        return self._count, intervals.length(self._steps), self._step_launched
+
+    def sums(self, ranges: pl.DataFrame, size: int) -> Sums:
+        """Adds up ranges by their column ``number``, from 0 to `size`."""
+        ranges = _in_order(
+            ranges.select("process", "thread", "number", "start", "end"), ["process", "thread", "number"]
+        )
+        outermost = _outermost(ranges)
+        number = outermost["number"].to_numpy()
+        on_threads = _union(ranges)
+        start, end = on_threads["start"].to_numpy(), on_threads["end"].to_numpy()
+        of_thread = on_threads["number"].to_numpy()
+        pieces = _union(_in_order(on_threads, ["process", "number"]))
+        instances, host = count(number, size), add_up(of_thread, end - start, size)
+        spent, calls, span = self._launched(pieces, self._work, size)
+        if self._steps is None or self._step_work is None:
+            return Sums(instances, host, spent, calls, span)
+        begun = _begun_in(self._steps, outermost["start"].to_numpy())
+        inside, _, _ = self._launched(pieces, self._step_work, size)
+        return Sums(
+            instances,
+            host,
+            spent,
+            calls,
+            span,
+            step_instances=count(np.where(begun, number, NONE), size),
+            step_host=add_up(of_thread, intervals.covered(self._steps, start, end), size),
+            step_launched=sum(inside.values(), np.zeros(size, np.int64)),
+        )
+
+    def _launched(
+        self, pieces: pl.DataFrame, work: dict[int, Launched], size: int
+    ) -> tuple[dict[str, Ints], dict[str, Ints], Ints]:
+        """What was launched in each set's stretches of time: (time, number) by category, and its span on the GPU."""
+        spent: dict[str, Ints] = {}
+        calls: dict[str, Ints] = {}
+        span = np.zeros(size, np.int64)
+        for (process,), rows in pieces.group_by("process", maintain_order=True):
+            if (launched := work.get(int(str(process)))) is None:
+                continue
+            number, start, end = (rows[name].to_numpy() for name in ("number", "start", "end"))
+            low = np.searchsorted(launched.time, start, side="left")
+            high = np.searchsorted(launched.time, end, side="left")
+            first = over_slices(np.minimum, launched.start, low, high, EVER)
+            last = over_slices(np.maximum, launched.end, low, high, NEVER)
+            span += add_up(number, np.where(high > low, last - first, 0), size)
+            for category, (time, running) in launched.by_category.items():
+                low = np.searchsorted(time, start, side="left")
+                high = np.searchsorted(time, end, side="left")
+                none = np.zeros(size, np.int64)
+                calls[category] = calls.get(category, none) + add_up(number, high - low, size)
+                spent[category] = spent.get(category, none) + add_up(number, running[high] - running[low], size)
+        return spent, calls, span
+
+
+def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Ordered by ``group``, a number for each combination of values in `keys`, by start, then the longer first."""
+    group = np.zeros(rows.height, np.int64)
+    for key in keys:
+        number = _numbered(rows[key].to_numpy())
+        group = dense(group * (int(number.max(initial=0)) + 1) + number)[0]
+    order = stable_order(group)
+    start, end = rows["start"].to_numpy()[order], rows["end"].to_numpy()[order]
+    group = group[order]
+    behind = (group[1:] > group[:-1]) | (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))
+    if not behind.all():  # mostly they stand so thread by thread
+        again = np.lexsort((-end, start, group))
+        order, group = order[again], group[again]
+    return rows[order].with_columns(group=pl.Series(group, dtype=pl.Int64))
+
+
+def _numbered(values: Ints) -> Ints:
+    """A whole number from 0, the same for the same value; only the stretches of a column that repeats are looked at."""
+    if not values.size or (int(values.min()) >= 0 and int(values.max()) < values.size):
+        return values
+    heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    number = np.unique(values[heads], return_inverse=True)[1].astype(np.int64)
+    return np.repeat(number, np.diff(np.append(heads, values.size)))
+
+
+def _keys(rows: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
+    """Of ranges in order, as whole numbers that also order the groups: starts, ends, and what is before the group."""
+    group, start, end = (rows[name].to_numpy() for name in ("group", "start", "end"))
+    clock = LaneClock(int(group[-1]) + 1 if group.size else 0, start, end)
+    return clock.key(group, start), clock.key(group, end), clock.floor(group)
+
+
+def _outermost(ordered: pl.DataFrame) -> pl.DataFrame:
+    """The ranges that are not inside another one of their group."""
+    start, end, floor = _keys(ordered)
+    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1])) if end.size else end
+    at_its_end = (start == reached) & (end == reached)  # an instant, right behind another
+    return ordered.filter(pl.Series((reached < floor) | (end > reached) | at_its_end, dtype=pl.Boolean))
+
+
+def _union(ordered: pl.DataFrame) -> pl.DataFrame:
+    """The time that lies in at least one range of its group, as disjoint stretches."""
+    lasting = ordered.filter(pl.col("end") > pl.col("start"))
+    if not lasting.height:
+        return lasting
+    start, end, _ = _keys(lasting)
+    first = np.concatenate(([0], np.flatnonzero(start[1:] > np.maximum.accumulate(end)[:-1]) + 1))
+    return lasting[first].with_columns(end=pl.Series(np.maximum.reduceat(lasting["end"].to_numpy(), first)))
+
+
+def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    at = np.searchsorted(within[0], start, side="right") - 1
+    if not within[0].size:
+        return np.zeros(start.size, np.bool_)
+    inside: np.ndarray[tuple[int], np.dtype[np.bool_]] = (at >= 0) & (start < within[1][at])
+    return inside
+
+
+def _launches(sel: Selection) -> pl.DataFrame:
+    """The device work in scope whose launch is known: start, duration, category, and process and time of the launch."""
+    device = device_work(sel)
+    device = device.filter(device["launch"].is_not_null() & device["start"].is_not_null())
+    launch = row_ids(device["launch"])
+    host = sel.trace.host
+    return device.select(
+        "start",
+        pl.col("duration").fill_null(0),
+        time=pl.Series(host["start"].to_numpy()[launch]),
+        process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
+        category=_category_of(device, pl.Categorical()),
+    )
+
+
+def _by_process(work: pl.DataFrame) -> dict[int, Launched]:
+    processes = work["process"].unique(maintain_order=True).to_list()
+    if len(processes) == 1:
+        return {processes[0]: _launched_of(work)}
+    return {process: _launched_of(work.filter(pl.col("process") == process)) for process in processes}
+
+
+def _launched_of(rows: pl.DataFrame) -> Launched:
+    """The work of one process, in the order of its launches."""
+    time, start, spent = (rows[name].to_numpy() for name in ("time", "start", "duration"))
+    code = codes_of(rows["category"])
+    if bool((time[1:] < time[:-1]).any()):
+        order = np.argsort(time, kind="stable")
+        time, start, spent, code = time[order], start[order], spent[order], code[order]
+    by_category: dict[str, tuple[Ints, Ints]] = {}
+    for number, text in texts(dense(code)[1].astype(np.uint32)).items():
+        mine = np.flatnonzero(code == number)
+        by_category[text] = time[mine], np.concatenate(([0], np.cumsum(spent[mine])))
+    return Launched(time, start, start + spent, by_category)

@@ -1,0 +1,239 @@
+"""Ranges of one capture by what they mean: host time, and the GPU work launched while they were open.
+
+A range's own GPU work (`ranges`) is what its thread launched. PyTorch computes gradients on a thread of their own, so a
+``backward_pass`` of the main thread launches next to nothing itself. What was launched *during* a range, by any thread
+of its process, is what a person means by "the GPU time of the backward pass": that is counted here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.base import names
+from tracetui.analysis.captures.measure import Measure, category_of
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+ROLES = {
+    "softmax": re.compile(r"softmax"),
+    "matmul": re.compile(r"matmul|gemm|\bbmm\b|einsum|\bqk\b|\bscores?\b"),
+    "attention": re.compile(r"attention|\battn\b"),
+    "backward": re.compile(r"backward|\bbwd\b"),
+    "optimizer": re.compile(r"\b(optim(izer)?|opt)\b(?!.*zero)"),
+    "loss": re.compile(r"\bloss\b|criterion"),
+    "evaluation": re.compile(r"\beval(uation)?\b|\bvalid(ation)?\b"),
+    "warmup": re.compile(r"\bwarm ?up\b"),
+    "forward": re.compile(r"forward|\bfwd\b"),
+}
+"""What a range is by the words of its name; the first that fits."""
+_STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
+_WORDS = re.compile(r"[^a-z0-9]+")
+_NUMBERED = re.compile(r"[#_\-\s]*\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of a capture's GPU work of one category."""
+
+    category: str
+    calls: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """All ranges of one name, or of one role. Times in ns; null where the source can't tell."""
+
+    name: str
+    domain: str | None
+    role: str | None
+    names: tuple[str, ...]
+    instances: int | None
+    """Those that are not inside another of the phase."""
+    host_ns: int | None
+    """Time that the ranges were open, on each thread; a range inside another of the phase adds nothing."""
+    launched_ns: int | None
+    """GPU time of what was launched meanwhile by any thread of the process."""
+    launched_ops: int | None
+    span_ns: int | None
+    """From the first start to the last end of that work, summed over the stretches of time the ranges were open."""
+    shares: tuple[Share, ...] = ()
+    """`launched_ns` by category, the most time first."""
+    step_instances: int | None = None
+    """Those begun in steps."""
+    step_host_ns: int | None = None
+    """The part of `host_ns` inside steps; null where the capture has neither steps nor a range that is one."""
+    step_launched_ns: int | None = None
+
+
+def role_of(name: str) -> str | None:
+    """What a range of this name is about; None where the name doesn't say, and for operators (``aten::softmax``)."""
+    if "::" in name:
+        return None
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    words = " ".join(_WORDS.split(spaced.lower()))
+    if _STEP.fullmatch(words):
+        return "step"
+    return next((role for role, pattern in ROLES.items() if pattern.search(words)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The ranges of a capture, the most host time first."""
+
+    by_name: tuple[Phase, ...]
+    by_role: tuple[Phase, ...]
+    steps: int | None
+    """How many steps the parts of the phases "in steps" are about; null where there are none."""
+    step_ns: int | None
+    """Host time of these steps."""
+    step_launched_ns: int | None
+    """GPU time of what was launched in them."""
+
+
+def phases(sel: Selection) -> Phases:
+    """Measures the ranges in scope by name and by role; numbered steps are one name.
+
+    In a trace without steps, ranges that are called so (``train_step``) stand for them. Of Nsight Compute's captures,
+    which have no host, ranges are known by the launches inside them alone.
+    """
+    host = (
+        sel.trace.host.lazy()
+        .filter(pl.col("kind").is_in(["annotation", "dataloader"]))
+        .filter(pl.col("style").is_null() | (pl.col("style") != "mark"))
+        .select("name", "domain", "process", "thread", "start", "duration", "sequence", "external_id")
+        .collect()
+    )
+    if not host.height:
+        return _of_counters(sel)
+    step_names = set(sel.trace.steps["name"])
+    distinct = host["name"].unique().cast(pl.String).fill_null("").to_list()
+    label = {text: _NUMBERED.sub("", text) if text in step_names else text for text in distinct}
+    steps = {label.get(text, text) for text in step_names}
+    operators = _operators(sel, host)
+    roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
+    codes = pl.Categorical()
+    role = names.mapped(host["name"], lambda text: roles[label[text]], roles.get(""), codes)
+    host = host.select(
+        "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
+        label=names.mapped(host["name"], label.__getitem__, "", codes),
+        domain=names.mapped(host["domain"], str, "", codes),
+    ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
+    host = host.with_columns(role=role)
+    measure = Measure(sel, host)
+    named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
+    found = Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
+    return found if sel.trace.device.height else _without_gpu(found)
+
+
+def _without_gpu(found: Phases) -> Phases:
+    """Of a recording without any GPU work it is unknown what was launched: nothing, or the tool did not look."""
+
+    def told(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+        return tuple(
+            replace(phase, launched_ns=None, launched_ops=None, span_ns=None, step_launched_ns=None) for phase in phases
+        )
+
+    return replace(found, by_name=told(found.by_name), by_role=told(found.by_role), step_launched_ns=None)
+
+
+def _operators(sel: Selection, host: pl.DataFrame) -> set[str]:
+    """Names of ranges that PyTorch's `emit_nvtx` made, one a call: ``MmBackward0`` is an operator, no phase."""
+    if sel.trace.info.kind != "nsys":
+        return set()
+    numbered = host.filter(pl.col("sequence").is_not_null() | pl.col("external_id").is_not_null())
+    return set(numbered["name"].unique().cast(pl.String).to_list())
+
+
+def _role(name: str, steps: set[str]) -> str | None:
+    """`role_of`; where the trace has steps, only they are steps."""
+    role = role_of(name)
+    if name in steps:
+        return "step"
+    return None if steps and role == "step" else role
+
+
+def _sorted(found: list[Phase]) -> tuple[Phase, ...]:
+    kept = [phase for phase in found if phase.instances or phase.launched_ops]
+    return tuple(sorted(kept, key=lambda phase: (-(phase.host_ns or 0), -(phase.launched_ns or 0), phase.name)))
+
+
+def _measured(measure: Measure, keys: tuple[str, ...]) -> list[Phase]:
+    """One phase for every combination of values in these columns, those with a null left out."""
+    ranges = measure.ranges.drop_nulls(keys)
+    sets = ranges.group_by(keys, maintain_order=True).agg(
+        names=pl.col("label").unique().cast(pl.String).sort(), of=pl.first("role")
+    )
+    found = measure.sums(
+        ranges.join(sets.select(*keys, number=pl.int_range(pl.len())), on=list(keys)), size=sets.height
+    )
+    phases = []
+    for at, row in enumerate(sets.iter_rows(named=True)):
+        shares = [
+            Share(category, int(found.calls[category][at]), int(spent[at]))
+            for category, spent in found.spent.items()
+            if found.calls[category][at]
+        ]
+        phases.append(
+            Phase(
+                name=row[keys[0]],
+                domain=row.get("domain"),
+                role=row["of"],
+                names=tuple(row["names"]),
+                instances=int(found.instances[at]),
+                host_ns=int(found.host[at]),
+                launched_ns=sum(share.ns for share in shares),
+                launched_ops=sum(share.calls for share in shares),
+                span_ns=int(found.span[at]),
+                shares=tuple(sorted(shares, key=lambda share: (-share.ns, share.category))),
+                step_instances=None if found.step_instances is None else int(found.step_instances[at]),
+                step_host_ns=None if found.step_host is None else int(found.step_host[at]),
+                step_launched_ns=None if found.step_launched is None else int(found.step_launched[at]),
+            )
+        )
+    return phases
+
+
+def _of_counters(sel: Selection) -> Phases:
+    """Ranges as Nsight Compute names them beside each launch: ``train_step/forward_pass``, outermost first."""
+    texts = (
+        sel.trace.counters.filter((pl.col("section") == "NVTX") & pl.col("text").is_not_null())
+        .select(row="device_row", range=pl.col("text").str.split("/"))
+        .explode("range")
+        .unique(maintain_order=True)
+    )
+    device = device_work(sel)
+    work = device.select("row", "duration", category=category_of(device))
+    joined = texts.join(work, on="row").with_columns(
+        role=pl.col("range").map_elements(role_of, return_dtype=pl.String, skip_nulls=True)
+    )
+    named = [_counted(str(name), role_of(str(name)), group) for (name,), group in joined.group_by("range")]
+    by_role = [
+        _counted(str(role), str(role), group.unique("row"))
+        for (role,), group in joined.drop_nulls("role").group_by("role")
+    ]
+    return Phases(_sorted(named), _sorted(by_role), None, None, None)
+
+
+def _counted(name: str, role: str | None, rows: pl.DataFrame) -> Phase:
+    shares = rows.group_by("category").agg(pl.len().alias("calls"), pl.col("duration").sum().alias("ns"))
+    shares = shares.sort("ns", "category", descending=[True, False])
+    return Phase(
+        name=name,
+        domain=None,
+        role=role,
+        names=tuple(sorted(rows["range"].unique().to_list())),
+        instances=None,
+        host_ns=None,
+        launched_ns=int(rows["duration"].sum()),
+        launched_ops=rows.height,
+        span_ns=None,
+        shares=tuple(Share(*row) for row in shares.iter_rows()),
+    )

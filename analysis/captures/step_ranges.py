@@ -1,0 +1,55 @@
+"""The iterations of a recording: its steps, or the ranges that a person would call so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.captures.roles import role_of
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+
+_NUMBERED = re.compile(r"[#_\-\s]*\d+$")
+
+
+@dataclass(frozen=True)
+class StepRanges:
+    """Iterations in order."""
+
+    name: str
+    """``step``, or what the ranges are called."""
+    frame: pl.DataFrame
+    """``start``, ``end`` (ns, of the host), ``process`` and ``thread`` (null where no range marks the step)."""
+    marked: bool
+    """Whether they are the trace's steps, so that a scope can leave some out."""
+
+
+def step_ranges(sel: Selection) -> StepRanges:
+    """The steps in scope; where the trace has none, ranges that are called so (``train_step``).
+
+    These are of the name and thread that take the most time; one inside another does not count.
+    """
+    columns = {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64}
+    if sel.trace.steps.height:
+        marks = sel.trace.host.filter(pl.col("kind") == "annotation").select("start", "duration", "process", "thread")
+        marks = marks.unique(["start", "duration"], keep="first", maintain_order=True)
+        steps = sel.steps.join(marks, on=["start", "duration"], how="left", maintain_order="left")
+        return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(*columns), True)
+    host = sel.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))
+    spelt = host["name"].cast(pl.String).fill_null("")
+    label = {name: _NUMBERED.sub("", name) for name in spelt.unique().to_list() if role_of(name) == "step"}
+    host = host.with_columns(name=spelt.replace_strict(label, default=None, return_dtype=pl.String))
+    host = host.filter(pl.col("name").is_not_null())
+    if not host.height:
+        return StepRanges("step", pl.DataFrame(schema=columns), marked=False)
+    host = host.with_columns(end=pl.col("start") + pl.col("duration"))
+    key = ["name", "process", "thread"]
+    most = host.group_by(key).agg(ns=pl.col("duration").sum()).sort("ns", *key, descending=[True, False, False, False])
+    mine = host.join(most.head(1), on=key, how="semi", nulls_equal=True).sort("start")
+    mine = mine.filter((pl.col("start") >= pl.col("end").cum_max().shift(1)).fill_null(value=True))
+    return StepRanges(str(most["name"][0]), mine.select(*columns), marked=False)

@@ -1,0 +1,118 @@
+"""Whether two runs may be compared: what their manifests and their recordings' headers say differs between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.compare.element_types import element_type
+from tracetui.analysis.compare.run_conditions import Difference, run_differences
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tracetui.analysis.base.rows import Json
+    from tracetui.parsers import Trace
+    from tracetui.parsers.runs.manifest import RunManifest
+
+NEVER_EQUAL = frozenset({"trace_id", "host_name", "schemaVersion", "export schema", "page"})
+"""What every recording writes anew, or what says nothing about its times."""
+FLAGS = frozenset({"record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules"})
+"""Settings of torch.profiler that slow the host down; it writes only those that are on."""
+CONDITIONS = FLAGS | {
+    "traced", "capture starts", "CUDA graph trace", "GPU memory usage", "platform", "architecture", "CPU", "CPU cores",
+    "hardware platform",
+}  # fmt: skip
+"""Header entries on which times depend whatever the code: how nsys recorded, and on what machine."""
+VERSIONS = frozenset({"NVIDIA driver", "CUDA driver", "cuda_runtime_version", "cuda_driver_version", "cupti_version"})
+"""Header entries whose change may be what the comparison is about."""
+IN_MANIFEST = FLAGS | VERSIONS
+"""Header entries that run.json has too."""
+
+
+def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunManifest | None] = (None, None)) -> Json:
+    """The verdict and every difference.
+
+    Args:
+        a: the base.
+        b: what is compared with it.
+        manifests: their runs' run.json, where they have one.
+
+    Returns:
+        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters`` and ``intended``. Differences
+        that matter (another GPU, power mode, clock, tool, profiler setting, …) make times prove nothing about the
+        code: ``not_comparable``. Else those that somebody chose (type, batch, options, code, versions) are what the
+        comparison is about: ``explained``. What is left, or nothing at all, is ``comparable``.
+    """
+    found = _of_traces(a, b)
+    both = manifests[0] is not None and manifests[1] is not None
+    if manifests[0] is not None and manifests[1] is not None:
+        found += run_differences(manifests[0], manifests[1])
+    found += _of_headers(a, b, skip=IN_MANIFEST if both else frozenset())
+    if not both or all(m is not None and m.workload.dtype is None for m in manifests):
+        types = element_type(a), element_type(b)
+        if None not in types and types[0] != types[1]:
+            found.append(Difference("dtype", *types, intended=True))
+    seen: dict[str, Difference] = {}
+    for row in found:
+        seen.setdefault(row.field, row)
+    rows = sorted(seen.values(), key=lambda row: (not row.matters, not row.intended))
+    return {"verdict": verdict_of(rows), "differences": [row.json() for row in rows]}
+
+
+def verdict_of(rows: list[Difference]) -> str:
+    """``not_comparable``, ``explained`` or ``comparable``."""
+    if any(row.matters for row in rows):
+        return "not_comparable"
+    return "explained" if any(row.intended for row in rows) else "comparable"
+
+
+def _of_traces(a: Trace, b: Trace) -> list[Difference]:
+    """What the recordings themselves differ in."""
+    found: list[Difference] = []
+
+    def compare(field: str, left: object, right: object, *, unknown: object = None) -> None:
+        if left != right and unknown not in (left, right):
+            found.append(Difference(field, left, right, matters=True))
+
+    compare("tool", a.info.tool, b.info.tool)
+    # where only one says how many ranks there were, it is the other that knows of none
+    if (a.info.world_size or 1) != (b.info.world_size or 1):
+        found.append(Difference("world_size", a.info.world_size, b.info.world_size, matters=True))
+    compare("gpu", _gpus(a, "name"), _gpus(b, "name"))
+    compare("SMs", _gpus(a, "sm_count"), _gpus(b, "sm_count"))
+    if a.has_timeline and b.has_timeline:
+        marked = a.steps.height, b.steps.height
+        if 0 in marked and marked[0] != marked[1]:
+            # one is then per step and the other for the whole file
+            found.append(Difference("steps", marked[0], marked[1], matters=True))
+        elif marked[0] != marked[1]:
+            found.append(Difference("steps", marked[0], marked[1]))
+    return found
+
+
+def _gpus(trace: Trace, what: str) -> list[object] | None:
+    """A property of each GPU that did work (of all, where none did); null where one is unknown."""
+    used = set(trace.device["device"].drop_nulls().unique().to_list())
+    devices = [device for device in trace.info.devices if device.id in used] or trace.info.devices
+    found = [getattr(device, what) for device in devices]
+    return None if not found or None in found else found
+
+
+def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> list[Difference]:
+    left, right = dict(a.info.captured), dict(b.info.captured)
+    # what one tool's files never record says nothing about the other's run
+    fields = left.keys() | right.keys() if a.info.tool == b.info.tool else left.keys() & right.keys()
+    found = []
+    for field in sorted(fields - NEVER_EQUAL - skip):
+        if (ours := _setting(left, field)) != (theirs := _setting(right, field)):
+            known = None not in (ours, theirs)
+            condition = field in CONDITIONS
+            found.append(Difference(field, ours, theirs, condition and known, known and field in VERSIONS))
+    return found
+
+
+def _setting(captured: Mapping[str, str], field: str) -> str | None:
+    """What a header says; a flag that it lacks is off, if it has others."""
+    if field in FLAGS and field not in captured and FLAGS & captured.keys():
+        return "0"
+    return captured.get(field)

@@ -1,0 +1,297 @@
+"""What changed from one run to another, per step: kernels, operators, modules, and where the GPU time went."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.compare.diff_ranges import launched_in, range_times
+from tracetui.analysis.compare.step_noise import module_noise, operator_noise, variance_of_mean
+from tracetui.analysis.compare.step_split import PARTS, step_split
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.kernel_groups import labels
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names
+from tracetui.analysis.matching.kernel_pairs import pairs
+from tracetui.analysis.modules import modules
+from tracetui.analysis.operators import operators
+from tracetui.analysis.selection import in_steps
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+NOISE_FACTOR = 2.0
+"""How many standard errors of the difference of two means still count as noise."""
+MEDIAN_NOISE = math.sqrt(math.pi / 2)
+"""The standard error of a median is that of a mean times this, where steps vary as by chance (a normal law)."""
+SAME_PERCENT = 1.0
+"""What counts as no change where the noise is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """Mean step time of both runs, ns."""
+
+    a_ns: float | None
+    b_ns: float | None
+    delta_ns: float | None
+    """Positive where B takes longer."""
+    delta_percent: float | None
+    noise_ns: float | None
+    """`NOISE_FACTOR` standard errors of the difference; None with fewer than two steps in either run."""
+    a_median_ns: float | None = None
+    b_median_ns: float | None = None
+    median_delta_ns: float | None = None
+    median_delta_percent: float | None = None
+    """Of the medians: one slow step does not move them."""
+
+    median_noise_ns: float | None = None
+    """Of the difference of medians: `MEDIAN_NOISE` times `noise_ns`."""
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """Whether the medians differ by more than their noise; null where it is unknown."""
+        if self.median_noise_ns is None or self.median_delta_ns is None:
+            return None
+        return abs(self.median_delta_ns) > self.median_noise_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Differences of run B from run A; calls and times are per step."""
+
+    step: StepDifference
+    kernels: pl.DataFrame
+    """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
+    largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
+    it was found (`kernel_pairs.pairs`), null where only one run has it."""
+    operators: pl.DataFrame
+    """The same by operator: own device time, or own host time where neither run has device time."""
+    modules: pl.DataFrame
+    """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
+    ranges: pl.DataFrame
+    """The same by range: what any thread launched while ranges of the name were open (`diff_ranges`), or host time."""
+    waterfall: pl.DataFrame
+    """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
+    steps: tuple[int, int]
+    """By how many steps the numbers of A and of B were divided; 1 for a run without."""
+    split: pl.DataFrame
+    """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
+    where a run has no steps or no GPU work."""
+
+
+def diff(a: Selection, b: Selection) -> Diff:
+    """Compares two runs.
+
+    Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
+    other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
+    launched in them counts. A kernel is the same where its calls per step are and its time differs by no more than the
+    noise of its per-step times (so are operators and modules by their GPU time); what has no noise, by no more than
+    `SAME_PERCENT`. One over other types is changed.
+    """
+    a, b = in_steps(a), in_steps(b)
+    on_device = bool(device_work(a).height or device_work(b).height)
+    return Diff(
+        step=_step(a, b),
+        kernels=_kernels_of(a, b, kernel_rows(a), kernel_rows(b)),
+        operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
+        modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
+        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device)),
+        waterfall=_waterfall(a, b),
+        steps=(a.step_count, b.step_count),
+        split=_split(a, b),
+    )
+
+
+def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFrame:
+    """The kernels of a row of a `Diff`, as in `Diff.kernels`.
+
+    Args:
+        a: the base.
+        b: what is compared with it.
+        of: ``modules``: launched in the module of this path or those inside, or for their backward pass. ``operators``:
+            launched by the operator itself. ``ranges``: launched by any thread while a range of this name was open.
+            ``categories``: of this kind of work.
+        name: path, operator or category; the same in both runs.
+    """
+    a, b = in_steps(a), in_steps(b)
+    ours, theirs = (sel_rows.filter(_belongs(sel, sel_rows, of, name)) for sel, sel_rows in
+                    ((sel, kernel_rows(sel)) for sel in (a, b)))  # fmt: skip
+    return _kernels_of(a, b, ours, theirs)
+
+
+def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Series:
+    """Which kernel rows are of a module, an operator or a category."""
+    if of == "categories":
+        return labels(sel, rows, "category") == name
+    if of == "operators":
+        operator: pl.Series = operator_names(sel, rows).cast(pl.String).fill_null(NOT_ATTRIBUTED)
+        return operator == name
+    if of == "ranges":
+        return pl.Series(launched_in(sel, name, rows))
+    path = labels(sel, rows, "module")
+    mine: pl.Series = (path == name) | path.str.starts_with(f"{name}/")
+    return mine
+
+
+def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+    """Kernel rows of both runs by kernel, with short names."""
+    table = _paired(_kernels(a, ours), _kernels(b, theirs))
+    short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
+    return table.insert_column(1, short)
+
+
+def _step(a: Selection, b: Selection) -> StepDifference:
+    times = []
+    for sel in (a, b):
+        slots = step_slots(sel)
+        times.append((slots.end - slots.start).astype(np.float64))
+    if not (times[0].size and times[1].size):
+        means = [float(t.mean()) if t.size else None for t in times]
+        return StepDifference(means[0], means[1], None, None, None)
+    before, after = float(times[0].mean()), float(times[1].mean())
+    noise = None
+    if min(t.size for t in times) > 1:
+        noise = NOISE_FACTOR * math.sqrt(sum(float(t.var(ddof=1)) / t.size for t in times))
+    percent = 100 * (after - before) / before if before else None
+    a_median, b_median = (float(np.median(t)) for t in times)
+    median_percent = 100 * (b_median - a_median) / a_median if a_median else None
+    return StepDifference(
+        before, after, after - before, percent, noise, a_median, b_median, b_median - a_median, median_percent,
+        None if noise is None else MEDIAN_NOISE * noise,
+    )  # fmt: skip
+
+
+def _split(a: Selection, b: Selection) -> pl.DataFrame:
+    """Where the difference in step time comes from: GPU work, or waiting."""
+    schema = {"part": pl.String, "a_ns": pl.Float64, "b_ns": pl.Float64, "delta_ns": pl.Float64}
+    ours, theirs = step_split(a), step_split(b)
+    if ours is None or theirs is None:
+        return pl.DataFrame(schema=schema)
+    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in PARTS]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _kernels(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Calls and time per step of each kernel among the rows, and the variance of its mean over the steps."""
+    steps = sel.step_count
+    per_step = rows.group_by(pl.col("name").cast(pl.String), "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
+    return per_step.group_by("name").agg(
+        calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
+    )
+
+
+def _paired(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Both runs' kernels side by side, B's under the names that A gives them."""
+    found = pairs(a["name"].to_list(), b["name"].to_list())
+    renamed = [found.get(name, (name, ""))[0] for name in b["name"].to_list()]
+    spelled = {ours: (theirs if theirs != ours else None, how) for theirs, (ours, how) in found.items()}
+    table = _aligned(a, b.with_columns(pl.Series("name", renamed, pl.String)))
+    names = table["name"].to_list()
+    return table.with_columns(
+        pl.Series("b_name", [spelled.get(name, (None, None))[0] for name in names], pl.String),
+        pl.Series("paired_by", [spelled.get(name, (None, None))[1] for name in names], pl.String),
+    ).with_columns(
+        status=pl.when(pl.col("paired_by") == "types").then(pl.lit("changed")).otherwise("status"),
+    )
+
+
+def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
+    column = "device_self_ns" if on_device else "host_self_ns"
+    noise = operator_noise(sel) if on_device else None
+    return _per_step(operators(sel), sel, "name", pl.col(column), noise)
+
+
+def _modules(sel: Selection, on_device: bool) -> pl.DataFrame:
+    device = pl.col("device_total_ns") + pl.col("backward_device_ns")
+    noise = module_noise(sel) if on_device else None
+    return _per_step(modules(sel), sel, "path", device if on_device else pl.col("host_total_ns"), noise)
+
+
+def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
+    return range_times(sel, on_device=on_device).with_columns(variance=pl.lit(None, pl.Float64))
+
+
+def _per_step(
+    table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Calls and time per step of each row; of those with GPU time, how much it varies (`step_noise`)."""
+    steps = sel.step_count
+    rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
+        pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
+    )
+    if noise is None:
+        return rows.with_columns(variance=pl.lit(None, pl.Float64))
+    return rows.join(noise, on="name", how="left")
+
+
+def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Both runs' rows side by side, the largest difference first."""
+    both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
+        "name",
+        pl.col("calls").is_null().alias("new"),
+        pl.col("calls_b").is_null().alias("gone"),
+        a_calls=pl.col("calls").fill_null(0.0),
+        b_calls=pl.col("calls_b").fill_null(0.0),
+        a_ns=pl.col("ns").fill_null(0.0),
+        b_ns=pl.col("ns_b").fill_null(0.0),
+        noise_ns=NOISE_FACTOR * (pl.col("variance") + pl.col("variance_b")).sqrt(),
+    )
+    delta = pl.col("b_ns") - pl.col("a_ns")
+    allowed = pl.coalesce("noise_ns", SAME_PERCENT / 100 * pl.max_horizontal("a_ns", "b_ns"))
+    status = (
+        pl.when("new")
+        .then(pl.lit("added"))
+        .when("gone")
+        .then(pl.lit("removed"))
+        .when((pl.col("a_calls") == pl.col("b_calls")) & (delta.abs() <= allowed))
+        .then(pl.lit("same"))
+        .otherwise(pl.lit("changed"))
+    )
+    return (
+        both.with_columns(status=status, delta_ns=delta)
+        .select("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
+        .sort(pl.col("delta_ns").abs(), "name", descending=[True, False])
+    )
+
+
+def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
+    """The difference of GPU time by category, split into what more (or fewer) launches and longer ones cost.
+
+    More launches cost A's mean time each; what is left is that B's take longer. A category that A lacks is all count.
+    """
+    both = _categories(a).join(_categories(b), on="category", how="full", coalesce=True, suffix="_b").fill_null(0)
+    count_effect = (
+        pl.when(pl.col("calls") > 0)
+        .then((pl.col("calls_b") - pl.col("calls")) * pl.col("ns") / pl.col("calls"))
+        .otherwise(pl.col("ns_b"))
+    )
+    return (
+        both.with_columns(count_effect_ns=count_effect)
+        .with_columns(mean_effect_ns=pl.col("ns_b") - pl.col("ns") - pl.col("count_effect_ns"))
+        .sort((pl.col("ns_b") - pl.col("ns")).abs(), "category", descending=[True, False])
+        .select("category", "count_effect_ns", "mean_effect_ns")
+    )
+
+
+def _categories(sel: Selection) -> pl.DataFrame:
+    """Calls and GPU time per step of each kind of work."""
+    table = (
+        device_work(sel)
+        .group_by(pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String))
+        .agg(calls=pl.len(), ns=pl.col("duration").sum())
+    )
+    category = [
+        kernel_names.category(name) if kind in ("kernel", "graph") else kind
+        for kind, name in table.select("kind", "name").iter_rows()
+    ]
+    return (
+        table.with_columns(pl.Series("category", category, pl.String))
+        .group_by("category")
+        .agg(pl.col("calls").sum() / sel.step_count, pl.col("ns").sum() / sel.step_count)
+    )

@@ -1,0 +1,48 @@
+"""A step's time as parts that add up exactly: what the GPU did in it, and what it waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.base import intervals
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.idle import CAUSES, gaps_of
+from tracetui.analysis.gpu.steps import step_slots
+
+if TYPE_CHECKING:
+    from tracetui.analysis.selection import Selection
+
+PARTS = ("gpu_time", "overlap", *CAUSES)
+"""``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: less what ran at the same time as
+other work, or outside of the step; then idle time by its cause (`idle.gaps`)."""
+
+
+def step_split(sel: Selection) -> dict[str, float] | None:
+    """`PARTS` of the average step in ns, whose sum is the average step; null without steps or GPU work.
+
+    All GPUs count as one: the step is idle while none of them works.
+    """
+    slots = step_slots(sel)
+    if not slots.start.size or not sel.trace.has_timeline:
+        return None
+    work = activities(sel)
+    if not work.start.size:
+        return None
+    work = replace(work, frame=work.frame.with_columns(device=pl.lit(0, pl.Int64), stream=pl.lit(0, pl.Int64)))
+    found = gaps_of(sel.trace, work, (int(slots.start[0]), int(slots.end[-1]))).filter(pl.col("stream").is_null())
+    count = slots.start.size
+    whole = int((slots.end - slots.start).sum())
+    idle = {}
+    for cause in CAUSES:
+        gaps = found.filter(pl.col("cause") == cause)
+        start = gaps["start"].to_numpy()
+        spans = intervals.union(start, start + gaps["duration_ns"].to_numpy())
+        idle[cause] = int(np.sum(intervals.covered(spans, slots.start, slots.end)))
+    launched = int(device_work(sel)["duration"].sum())
+    parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle}
+    return {part: parts[part] / count for part in PARTS}

@@ -1,0 +1,325 @@
+"""Hardware counters of Nsight Compute: one row per profiled launch, one per kernel, and what was not collected."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.counters import tensor_counters
+from tracetui.analysis.counters.metrics import ALWAYS_PRINTED, LIMITS, METRICS, PERCENTAGES
+from tracetui.analysis.counters.missing import missing
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLimits:
+    """Where Nsight Compute's rule SOLBottleneck draws its lines, in percent of peak."""
+
+    low: float = 60.0
+    """Below it on both sides, latency keeps the kernel from using either."""
+    balanced: float = 10.0
+    """Compute and memory closer than this are balanced."""
+
+
+BOUND = BoundLimits()
+NVTX_SECTION = "NVTX"
+WARP = 32
+_VERSION = re.compile(r"\d+(\.\d+)?")
+RULE_FIELDS = ("kind", "section", "name", "speedup_percent", "speedup_type", "text")
+"""What a rule's struct holds."""
+RANGE = "push/pop range"
+_PART = pl.coalesce(
+    pl.col("metric").str.extract(r"(?:^|\.)([a-z0-9]+?)__"), pl.col("metric").str.extract("^([a-z0-9]+?)_")
+)
+"""Of a raw metric: the part of the GPU that counts it."""
+MEANS = (*PERCENTAGES, "registers", "shared_memory", "waves", "dram_bytes")
+"""Columns of which a kernel has the mean of its launches."""
+
+
+def launch_counters(trace: Trace) -> pl.DataFrame:
+    """One row per profiled launch, in the order of the file.
+
+    Percentages are of the peak that ncu names (SM, memory and DRAM: of elapsed cycles; hit rates: of sectors;
+    occupancy: of the resident warps an SM can hold). ``memory_percent`` is the busiest part of the memory system, not
+    DRAM. ``launches`` is 1, or how many a row of a summary stands for. ``occupancy_limiter`` names what allows the
+    fewest resident blocks, several where they tie. ``tensor_cores`` is `tensor_counters.verdict`, ``bound``
+    `bound_class`. ``missing`` lists sections that hold nothing and single metrics that are absent. ``range`` is the
+    NVTX push/pop stack, outermost first. Null is what the file does not say.
+    """
+    device = trace.device
+    metrics = trace.counters.filter(pl.col("kind") == "metric")
+    measured = metrics.filter(pl.col("value").is_not_null())
+    rows = pl.DataFrame({"device_row": pl.int_range(device.height, dtype=pl.UInt32, eager=True)})
+    table = rows.hstack(
+        device.select("name", "grid", "block", "device", "registers", "shared_memory").with_columns(
+            pl.col("name").cast(pl.String)
+        )
+    )
+    table = table.join(
+        _named(pl.concat([measured, _unlimited(metrics)])), on="device_row", how="left", maintain_order="left"
+    )
+    table = table.join(tensor_counters.evidence(measured), on="device_row", how="left", maintain_order="left")
+    names = table["name"].to_list()
+    short = {name: kernel_names.short_name(name) for name in set(names)}
+    table = table.with_columns(
+        pl.Series("short_name", [short[name] for name in names], pl.String),
+        _capability(trace, table["device"]),
+        warps=_warps(),
+        launches=pl.col("invocations").fill_null(1).cast(pl.UInt32),
+        duration_min_ns=pl.coalesce("duration_min_ns", "duration_ns"),
+        duration_max_ns=pl.coalesce("duration_max_ns", "duration_ns"),
+        dram_bytes=pl.coalesce(
+            "dram_total",
+            pl.col("dram_read") + pl.col("dram_written"),
+            pl.col("dram_rate") * pl.col("duration_ns") / 1e9,
+        ),
+        occupancy_limiter=_limiter(),
+        bound=bound_class(),
+    )
+    table = table.with_columns(tensor_cores=tensor_counters.verdict())
+    table = table.with_columns(missing=missing())
+    table = table.join(_rules(trace), on="device_row", how="left", maintain_order="left")
+    table = table.join(_ranges(trace), on="device_row", how="left", maintain_order="left")
+    return table.select(
+        "device_row", "name", "short_name", "range", "grid", "block", "launches", "duration_ns", "duration_min_ns",
+        "duration_max_ns", "sm_percent", "memory_percent", "dram_percent", "l1_percent", "l2_percent",
+        "l1_hit_percent", "l2_hit_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
+        "registers", "shared_memory", "waves", "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing",
+        pl.col("rules").fill_null(pl.lit([], dtype=pl.List(_rule_type()))),
+    )  # fmt: skip
+
+
+def kernel_counters(trace: Trace) -> pl.DataFrame:
+    """One row per kernel name, the most total time first; see `by_kernel`."""
+    return by_kernel(launch_counters(trace))
+
+
+def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
+    """Means over the launches of each kernel, every launch counting the same, of those that have the value.
+
+    ``launches`` is how many were profiled; ``total_ns`` their time together; ``duration_ns`` their mean. ``bound`` is
+    the class of the mean SM and memory shares. ``tensor_cores`` is true if any launch used them, false if none did and
+    all are known. ``grid`` and ``block`` are null where the launches differ. ``rules`` has each rule once, with the
+    number of launches it speaks of and its mean estimated speed-up.
+
+    Args:
+        launches: what `launch_counters` gives, or some of its rows.
+    """
+    weight = pl.col("launches")
+
+    def mean(column: str) -> pl.Expr:
+        known = pl.col(column).is_not_null()
+        return pl.when(known.any()).then((pl.col(column) * weight).sum() / weight.filter(known).sum().cast(pl.Float64))
+
+    def same(column: str) -> pl.Expr:
+        return pl.when(pl.col(column).n_unique() == 1).then(pl.col(column).first())
+
+    known = pl.col("tensor_cores")
+    table = launches.group_by("name", maintain_order=True).agg(
+        pl.col("short_name").first(),
+        launches=weight.sum(),
+        total_ns=pl.when(pl.col("duration_ns").is_not_null().any()).then((pl.col("duration_ns") * weight).sum()),
+        duration_ns=mean("duration_ns"),
+        duration_min_ns=pl.col("duration_min_ns").min(),
+        duration_max_ns=pl.col("duration_max_ns").max(),
+        grid=same("grid"),
+        block=same("block"),
+        **{column: mean(column) for column in MEANS},
+        occupancy_limiter=pl.col("occupancy_limiter")
+        .drop_nulls()
+        .str.split(", ")
+        .explode()
+        .unique(maintain_order=True),
+        tensor_cores=pl.when(known.any()).then(pl.lit(value=True)).when(known.is_not_null().all()).then(known.any()),
+        missing=pl.col("missing").explode().drop_nulls().unique(maintain_order=True),
+    )
+    limiters = pl.col("occupancy_limiter").list
+    table = table.with_columns(
+        occupancy_limiter=pl.when(limiters.len() > 0).then(limiters.join(", ")), bound=bound_class()
+    )
+    table = table.join(_rule_lists(launches), on="name", how="left", maintain_order="left")
+    return table.sort("total_ns", "name", descending=[True, False], nulls_last=True)
+
+
+def bound_class() -> pl.Expr:
+    """What keeps a kernel from running faster: ``compute``, ``memory``, ``latency`` or ``balanced``.
+
+    As Nsight Compute's rule SOLBottleneck decides by the shares of peak of SM and memory system: both below 60 % is
+    latency; else the one that leads by 10 points or more; else balanced. Null where one of them is unknown.
+    """
+    compute, memory = pl.col("sm_percent"), pl.col("memory_percent")
+    return (
+        pl.when(compute.is_null() | memory.is_null())
+        .then(pl.lit(None, pl.String))
+        .when((compute < BOUND.low) & (memory < BOUND.low))
+        .then(pl.lit("latency"))
+        .when((compute - memory).abs() < BOUND.balanced)
+        .then(pl.lit("balanced"))
+        .when(compute > memory)
+        .then(pl.lit("compute"))
+        .otherwise(pl.lit("memory"))
+    )
+
+
+def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
+    """The rules of ncu by kernel, what gains most first.
+
+    ``kernel, short_name, kind, section, name, speedup_type, launches, speedup_percent, gain_ns, text``: how many
+    launches a rule speaks of, the mean of its estimates, the time that they come to where they are global (local ones
+    are not of the kernel's time), and what it says of the first launch.
+
+    Args:
+        launches: what `launch_counters` gives, or some of its rows.
+    """
+    own = pl.col("name").alias("kernel"), "device_row", "short_name", "duration_ns"
+    said = launches.select("name", "device_row", "short_name", "duration_ns", "rules").explode("rules")
+    said = said.drop_nulls("rules").select(*own, pl.col("rules").struct.unnest())
+    # a rule that speaks of several things in one launch counts once there, with what gains most
+    said = said.sort("speedup_percent", descending=True, nulls_last=True, maintain_order=True).unique(
+        ["device_row", "kernel", "kind", "section", "name"], keep="first", maintain_order=True
+    )
+    gain = pl.when(pl.col("speedup_type") == "global").then(pl.col("duration_ns") * pl.col("speedup_percent") / 100)
+    return (
+        said.with_columns(gain_ns=gain)
+        .group_by("kernel", "short_name", "kind", "section", "name", "speedup_type", maintain_order=True)
+        .agg(
+            launches=pl.len(),
+            speedup_percent=pl.col("speedup_percent").mean(),
+            gain_ns=pl.when(pl.col("gain_ns").count() > 0).then(pl.col("gain_ns").sum()),
+            text=pl.col("text").first(),
+        )
+        .sort("gain_ns", "speedup_percent", descending=True, nulls_last=True, maintain_order=True)
+    )
+
+
+def metric_table(trace: Trace) -> pl.DataFrame:
+    """Every metric over all launches: ``section, metric, unit, launches, mean_value, min_value, max_value, text``.
+
+    ``launches`` is how many have a number; ``text`` what stands for it where none has.
+    """
+    found = trace.counters.filter((pl.col("kind") == "metric") & (pl.col("metric").cast(pl.String) != RANGE))
+    value = pl.col("value")
+    table = found.group_by("section", "metric", "unit", maintain_order=True).agg(
+        launches=value.count(),
+        mean_value=value.mean(),
+        min_value=value.min(),
+        max_value=value.max(),
+        text=pl.col("text").drop_nulls().first(),
+    )
+    table = table.with_columns(pl.col("section", "metric", "unit").cast(pl.String))
+    return table.with_columns(pl.coalesce("section", _PART).alias("section"))
+
+
+def launch_metrics(trace: Trace, row: int) -> pl.DataFrame:
+    """Every metric of one launch as the file has it: ``section, metric, unit, value, text``.
+
+    Metrics of a raw page have no section; the part of the GPU that counts them (``sm``, ``lts``, ``dram``) stands for
+    it.
+    """
+    mine = trace.counters.filter((pl.col("device_row") == row) & (pl.col("kind") == "metric"))
+    return (
+        mine.select(pl.col("section", "metric", "unit").cast(pl.String), "value", "text")
+        .with_columns(pl.coalesce("section", _PART).alias("section"))
+        .sort(pl.col("section").str.to_lowercase(), maintain_order=True)
+    )
+
+
+def _named(measured: pl.DataFrame) -> pl.DataFrame:
+    """``device_row`` and a column per entry of `METRICS`, from the first of its names that a launch has."""
+    names = [
+        (name, metric.unit, metric.column, order)
+        for metric in METRICS
+        for order, name in enumerate((*metric.raw, *metric.labels))
+    ]
+    mapping = pl.DataFrame(
+        names, schema={"metric": pl.String, "wanted": pl.String, "column": pl.String, "order": pl.UInt8}, orient="row"
+    )
+    found = (
+        measured.select("device_row", "metric", pl.col("unit").cast(pl.String), "value")
+        .join(mapping.with_columns(pl.col("metric").cast(pl.Categorical)), on="metric")
+        .filter((pl.col("unit") == pl.col("wanted")) | (pl.col("unit").fill_null("") == "") | (pl.col("wanted") == ""))
+        .sort("order", maintain_order=True)
+        .unique(["device_row", "column"], keep="first", maintain_order=True)
+    )
+    columns = [metric.column for metric in METRICS]
+    value = pl.col("value")
+    return found.group_by("device_row").agg(
+        **{column: value.filter(pl.col("column") == column).first() for column in columns}
+    )
+
+
+def _unlimited(metrics: pl.DataFrame) -> pl.DataFrame:
+    """The limits of resident blocks that old versions print as ``inf``: the frame holds no such number."""
+    names = [name for metric in METRICS if metric.column in LIMITS for name in (*metric.raw, *metric.labels)]
+    infinite = metrics.filter(
+        pl.col("value").is_null()
+        & (pl.col("text").str.to_lowercase() == "inf")
+        & pl.col("metric").cast(pl.String).is_in(names)
+    )
+    return infinite.with_columns(value=pl.lit(float("inf")))
+
+
+def _capability(trace: Trace, device: pl.Series) -> pl.Series:
+    """Compute capability of each launch's device as a number."""
+    known: dict[int, float] = {}
+    for info in trace.info.devices:
+        if _VERSION.fullmatch(info.compute_capability or ""):
+            known[info.id] = float(info.compute_capability or 0)
+    return pl.Series("capability", [known.get(number or 0) for number in device.to_list()], pl.Float64)
+
+
+def _warps() -> pl.Expr:
+    """How many warps a launch has."""
+    blocks = pl.coalesce(_product("grid"), "grid_size")
+    threads = pl.coalesce(_product("block"), "block_size")
+    return blocks * (threads / WARP).ceil()
+
+
+def _product(column: str) -> pl.Expr:
+    size = pl.col(column).arr
+    return size.get(0).cast(pl.Float64) * size.get(1) * size.get(2)
+
+
+def _limiter() -> pl.Expr:
+    smallest = pl.min_horizontal(pl.when(pl.col(column) > 0).then(pl.col(column)) for column in LIMITS)
+    names = pl.concat_list(pl.when(pl.col(column) == smallest).then(pl.lit(name)) for column, name in LIMITS.items())
+    known = pl.all_horizontal(pl.col(column).is_not_null() for column in ALWAYS_PRINTED)
+    return pl.when(known).then(names.list.drop_nulls().list.join(", "))
+
+
+def _rule_type() -> pl.Struct:
+    text = ("kind", "section", "name", "speedup_type", "text")
+    fields = {name: pl.String() if name in text else pl.Float64() for name in RULE_FIELDS}
+    return pl.Struct(fields)
+
+
+def _rules(trace: Trace) -> pl.DataFrame:
+    said = trace.counters.filter(~pl.col("kind").is_in(["metric", "sample"]))
+    rule = pl.struct(
+        pl.col("kind").cast(pl.String),
+        pl.col("section").cast(pl.String),
+        pl.col("metric").cast(pl.String).alias("name"),
+        pl.col("value").alias("speedup_percent"),
+        pl.col("unit").cast(pl.String).alias("speedup_type"),
+        "text",
+    )
+    return said.group_by("device_row", maintain_order=True).agg(rules=rule)
+
+
+def _rule_lists(launches: pl.DataFrame) -> pl.DataFrame:
+    rule = pl.struct(*RULE_FIELDS, "launches", "gain_ns")
+    said = kernel_rules(launches)
+    return said.group_by("kernel", maintain_order=True).agg(rules=rule).rename({"kernel": "name"})
+
+
+def _ranges(trace: Trace) -> pl.DataFrame:
+    found = trace.counters.filter(
+        (pl.col("section").cast(pl.String) == NVTX_SECTION) & (pl.col("metric").cast(pl.String) == RANGE)
+    )
+    return found.select("device_row", range="text").unique("device_row", keep="first")

@@ -1,0 +1,309 @@
+"""What rules look at: a run's frames and analyses, computed when first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import Selection, in_steps, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.captures.roles import Phases
+    from tracetui.analysis.captures.step_ranges import StepRanges
+    from tracetui.analysis.compare.diff import Diff
+    from tracetui.analysis.findings.core.waiting import Loader
+    from tracetui.analysis.findings.core.whatif import Replay
+    from tracetui.analysis.matching.run_join import Measured
+    from tracetui.analysis.memory.totals import Memory
+    from tracetui.analysis.overview import Overview
+    from tracetui.analysis.roofline.roofline import Roofline
+    from tracetui.parsers import Run, Trace
+    from tracetui.parsers.runs.manifest import RunManifest
+
+
+class Subject(Protocol):
+    """What the engine needs of whatever rules look at."""
+
+    @property
+    def kind(self) -> str:
+        """One of `rule.SUBJECTS`."""
+
+    def missing(self, needs: Iterable[str]) -> str:
+        """What of these needs is not there and how to record it, in words; empty where all is there."""
+
+
+class Facts:
+    """A run as one tool recorded it, within a scope."""
+
+    kind = "run"
+
+    def __init__(self, run: Run, trace: Trace | None = None, scope: Scope | None = None) -> None:
+        self.run = run
+        self.trace = run.main if trace is None else trace
+        self.scope = scope or Scope()
+
+    # --- what is there
+
+    def missing(self, needs: Iterable[str]) -> str:
+        """See `Subject.missing`; the names are the keys of `NEEDS`."""
+        return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
+
+    # --- frames and analyses
+
+    @cached_property
+    def sel(self) -> Selection:
+        """The trace within the scope."""
+        return select(self.trace, self.scope)
+
+    @cached_property
+    def overview(self) -> Overview:
+        """Steps, categories, GPU metrics, idle causes."""
+        from tracetui.analysis.matching.run_join import conventions_of
+        from tracetui.analysis.overview import overview
+
+        return overview(self.sel, conventions_of(self.counters))
+
+    @cached_property
+    def of_steps(self) -> Selection:
+        """`sel` without GPU work that no step of it launched; `sel` itself where all was or there are no steps."""
+        inside = in_steps(self.sel)
+        return self.sel if inside.device.height == self.sel.device.height else inside
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """`analysis.kernels.kernels` of the steps: one row per kernel name."""
+        from tracetui.analysis.kernels import kernels
+
+        return kernels(self.of_steps)
+
+    @cached_property
+    def launches(self) -> pl.DataFrame:
+        """The kernels that the steps launched, one row each (`schema.DEVICE` and ``row``), graphs included."""
+        from tracetui.analysis.kernels import kernel_rows
+
+        return kernel_rows(self.of_steps)
+
+    @cached_property
+    def operators(self) -> pl.DataFrame:
+        """`analysis.operators.operators`."""
+        from tracetui.analysis.operators import operators
+
+        return operators(self.sel)
+
+    @cached_property
+    def api(self) -> pl.DataFrame:
+        """`analysis.api.api_calls`."""
+        from tracetui.analysis.api import api_calls
+
+        return api_calls(self.sel)
+
+    @cached_property
+    def host_functions(self) -> pl.DataFrame:
+        """`analysis.host.host_functions`."""
+        from tracetui.analysis.host import host_functions
+
+        return host_functions(self.sel)
+
+    @cached_property
+    def ranges(self) -> pl.DataFrame:
+        """`analysis.ranges.ranges`."""
+        from tracetui.analysis.ranges import ranges
+
+        return ranges(self.sel)
+
+    @cached_property
+    def phases(self) -> Phases:
+        """`analysis.capture_ranges.phases`: ranges by name and by what they mean."""
+        from tracetui.analysis.captures.roles import phases
+
+        return phases(self.sel)
+
+    @cached_property
+    def step_ranges(self) -> StepRanges:
+        """`analysis.step_ranges.step_ranges`: the steps, or the ranges that are called so."""
+        from tracetui.analysis.captures.step_ranges import step_ranges
+
+        return step_ranges(self.sel)
+
+    @cached_property
+    def memops(self) -> pl.DataFrame:
+        """`analysis.memops.memops`."""
+        from tracetui.analysis.memops import memops
+
+        return memops(self.sel)
+
+    @cached_property
+    def loader(self) -> Loader | None:
+        """`waiting.loader`: the wait for the next batch; None where nothing speaks of it."""
+        from tracetui.analysis.findings.core.waiting import loader
+
+        return loader(self)
+
+    @cached_property
+    def replay(self) -> Replay | None:
+        """`analysis.whatif.replay`: what the steps would last with less GPU work."""
+        from tracetui.analysis.findings.core.whatif import replay
+
+        return replay(self.sel)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """`analysis.memory.memory` of the snapshot where the run has one, else of the trace."""
+        from tracetui.analysis.memory.totals import memory
+
+        snapshots = self.run.of_kind("memory_snapshot")
+        return memory(select(snapshots[0]) if snapshots else self.sel)
+
+    @cached_property
+    def counters(self) -> Measured | None:
+        """What Nsight Compute measured of this trace's kernels (`analysis.run_join.kernel_counters_of`)."""
+        from tracetui.analysis.matching.run_join import kernel_counters_of
+
+        return kernel_counters_of(self.run, self.trace)
+
+    @cached_property
+    def measured(self) -> pl.DataFrame:
+        """Every launch that Nsight Compute measured (`analysis.counters.launch_counters`), of all its reports."""
+        from tracetui.analysis.counters.counters import launch_counters
+
+        frames = [launch_counters(trace) for trace in self.run.of_kind("ncu")]
+        return pl.concat(frames) if frames else pl.DataFrame()
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """`analysis.roofline.roofline`: points from counters and from shapes, and the GPU's peaks."""
+        from tracetui.analysis.roofline.roofline import roofline
+
+        return roofline(self.run, self.sel, measured=self.counters)
+
+    @property
+    def manifest(self) -> RunManifest | None:
+        """The run's run.json."""
+        return self.run.manifest
+
+    # --- figures
+
+    @cached_property
+    def step_count(self) -> int:
+        """What "per step" divides by."""
+        return self.sel.step_count
+
+    @cached_property
+    def step_ns(self) -> float:
+        """The average step; without steps, the recorded time."""
+        return self.overview.average_step_ns
+
+    @cached_property
+    def kernel_ns(self) -> int:
+        """The sum of all kernel durations in scope: the base of kernel shares."""
+        return int(self.kernels["total_ns"].sum()) if self.kernels.height else 0
+
+    def per_step(self, ns: float) -> float:
+        """A time of the whole scope, per step."""
+        return ns / self.step_count
+
+    def ceiling(self, ns_per_step: float) -> float | None:
+        """The most that the step could shrink if so much of it vanished, percent (Amdahl)."""
+        return 100 * min(ns_per_step, self.step_ns) / self.step_ns if self.step_ns > 0 else None
+
+    def share_of_kernels(self, ns: float) -> float | None:
+        """Percent of all kernel time."""
+        return 100 * ns / self.kernel_ns if self.kernel_ns else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs: A is the base."""
+
+    a: Facts
+    b: Facts
+    kind: str = "pair"
+
+    def missing(self, needs: Iterable[str]) -> str:
+        """See `Subject.missing`: both runs must have it."""
+        wanted = tuple(needs)
+        for letter, facts in (("A", self.a), ("B", self.b)):
+            if words := facts.missing(wanted):
+                return f"{letter}: {words}"
+        return ""
+
+    @cached_property
+    def diff(self) -> Diff:
+        """`analysis.diff.diff`."""
+        from tracetui.analysis.compare.diff import diff
+
+        return diff(self.a.sel, self.b.sel)
+
+    @cached_property
+    def comparable(self) -> Json:
+        """`analysis.comparable.comparable`: the verdict and what differs."""
+        from tracetui.analysis.compare.comparable import comparable
+
+        return comparable(self.a.trace, self.b.trace, manifests=(self.a.manifest, self.b.manifest))
+
+
+def _has_gpu(facts: Facts) -> bool:
+    return facts.launches.height > 0
+
+
+def _has_shapes(facts: Facts) -> bool:
+    shapes = facts.trace.host["input_shapes"]
+    return shapes.null_count() < shapes.len()
+
+
+def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
+    def there(facts: Facts) -> bool:
+        return facts.trace.host.filter(pl.col("kind").cast(pl.String).is_in(kinds)).height > 0
+
+    return there
+
+
+NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
+    "timeline": (
+        lambda facts: facts.trace.has_timeline,
+        "a recording with a time line: a Chrome trace or an nsys export",
+    ),
+    "steps": (
+        lambda facts: facts.sel.steps.height > 0,
+        "steps: call profiler.step(), or put an NVTX range around each",
+    ),
+    "several_steps": (lambda facts: facts.sel.steps.height > 1, "two steps or more"),
+    "gpu": (_has_gpu, "GPU kernels"),
+    "host": (lambda facts: facts.trace.host.height > 0, "host events"),
+    "operators": (_has_kind("operator"), "operators: record with torch.profiler"),
+    "modules": (_has_kind("module"), "nn.Module calls: record with with_stack=True"),
+    "loader": (
+        lambda facts: facts.loader is not None,
+        "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading around"
+        " next(loader)",
+    ),
+    "annotations": (_has_kind("annotation"), "NVTX or record_function ranges"),
+    "api": (_has_kind("runtime", "driver"), "CUDA API calls"),
+    "shapes": (_has_shapes, "shapes: record with record_shapes=True"),
+    "nsys": (lambda facts: facts.trace.info.kind == "nsys", "an nsys export"),
+    "counters": (
+        lambda facts: bool(facts.run.of_kind("ncu")),
+        "Nsight Compute counters: ncu --set full … --csv --page raw",
+    ),
+    "manifest": (lambda facts: facts.manifest is not None, "run.json: launch with tracetui profile"),
+    "power": (
+        lambda facts: facts.manifest is not None and bool(facts.manifest.power.before or facts.manifest.power.during),
+        "the machine's state: launch with tracetui profile",
+    ),
+    "power_samples": (
+        lambda facts: facts.manifest is not None and len(facts.manifest.power.during) > 1,
+        "samples of the machine's state during the run: launch with tracetui profile",
+    ),
+    "memory": (
+        lambda facts: facts.memory.peak_allocated_bytes is not None,
+        "memory use: record with profile_memory=True, or give a memory snapshot",
+    ),
+}
+"""What rules may need: whether it is there, and in words what it is and how to record it."""

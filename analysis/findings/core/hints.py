@@ -1,0 +1,119 @@
+"""What several rules ask of a run: the sort of GPU, whether it is compiled or replays graphs, how to run it again."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.findings.core.facts import Facts
+
+_OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
+_INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
+_INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
+_AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
+_COMPILED_KERNEL = re.compile(r"^triton_(poi|red|per|tem|mm|for)_")
+_COMPILED_CALL = re.compile(r"^Torch-Compiled Region|^CompiledFunction")
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch")
+
+
+def is_integrated(facts: Facts) -> bool:
+    """Whether the GPU shares the machine's memory, as a Jetson's does: by run.json, else by its name and capability."""
+    if facts.manifest is not None:
+        told = [device.integrated for device in facts.manifest.device if device.integrated is not None]
+        if told:
+            return any(told)
+    return any(
+        _INTEGRATED.search(device.name or "") or device.compute_capability in _INTEGRATED_CAPABILITIES
+        for device in facts.trace.info.devices
+    )
+
+
+def is_nvidia(facts: Facts) -> bool:
+    """Whether nothing speaks of another maker's GPU: ROCm traces give AMD's architectures as capabilities."""
+    devices = facts.trace.info.devices
+    if any(_AMD.search(device.name or "") or device.warp_size not in (None, 32) for device in devices):
+        return False
+    return not facts.api["name"].str.starts_with("hip").any()
+
+
+def capability(facts: Facts) -> str | None:
+    """The compute capability of the GPUs that ran kernels, where all have one: ``9.0``."""
+    if not is_nvidia(facts):
+        return None
+    used = set(facts.launches["device"].drop_nulls().unique().to_list())
+    told = {d.compute_capability for d in facts.trace.info.devices if d.id in used or not used}
+    if facts.manifest is not None and not told - {None}:
+        told = {device.compute_capability for device in facts.manifest.device}
+    only = next(iter(told)) if len(told) == 1 else None
+    return only if only and re.fullmatch(r"\d+\.\d+", only) else None
+
+
+def is_compiled(facts: Facts) -> bool:
+    """Whether torch.compile made kernels of this run, or a compiler made all of them."""
+    if facts.trace.info.kind == "jax":
+        return True
+    if facts.kernels.height and facts.kernels["name"].str.contains(_COMPILED_KERNEL.pattern).any():
+        return True
+    calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"].unique()
+    return bool(names.matching(calls, lambda name: _COMPILED_CALL.search(name) is not None).any())
+
+
+def graph_percent(facts: Facts) -> float:
+    """How many of the kernels CUDA graphs launched, percent."""
+    launched = facts.launches
+    if not launched.height:
+        return 0.0
+    called = facts.trace.host["name"].gather(launched["launch"]).cast(pl.String)
+    by_graph = called.str.contains(_GRAPH_LAUNCH.pattern).fill_null(value=False)
+    by_graph = by_graph | launched["graph_node"].is_not_null() | (launched["kind"] == "graph")
+    return 100 * int(by_graph.sum()) / launched.height
+
+
+def span(facts: Facts) -> str:
+    """What shares of the time are of: the step, or all of a recording without steps."""
+    return "the step" if facts.sel.steps.height else "the recorded time"
+
+
+def per(facts: Facts) -> str:
+    """What amounts are of: ``per step``, or ``in the recording`` where it has none."""
+    return "per step" if facts.sel.steps.height else "in the recording"
+
+
+def rerun(facts: Facts, *options: str) -> str:
+    """The command that made the run, with other options; empty where it is not known or takes none of ours."""
+    manifest = facts.manifest
+    if manifest is None or "profile" not in manifest.identity.command or "--" in manifest.identity.command:
+        return ""
+    given = manifest.workload.options
+    axes = [word.partition("=")[0] for before, word in pairwise(manifest.identity.command) if before == "--sweep"]
+    point = [text for axis in axes if axis in given for text in (f"--{axis.replace('_', '-')}", str(given[axis]))]
+    return shlex.join(["tracetui", *_without_place(manifest.identity.command[1:]), *point, *options])
+
+
+def _without_place(words: Iterable[str]) -> list[str]:
+    """A command line of one run without the folder it wrote to, which is taken now, and what came after recording."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        # options may be typed short, as far as they are told apart: --out
+        placing = len(name) > len("--o") and any(option.startswith(name) for option in _OF_THE_FOLDER)
+        if not (skip or placing or word == "--no-open"):
+            kept.append(word)
+        skip = placing and not given
+    return kept
+
+
+def larger_batch(facts: Facts) -> str:
+    """The command for the same run with four times the batch."""
+    batch = facts.manifest.workload.requested_batch if facts.manifest else None
+    return rerun(facts, "--batch", str(4 * batch)) if batch else ""

@@ -1,0 +1,1 @@
+"""Rules about GPU work: kernels, precision, fusion, memory."""

@@ -1,0 +1,323 @@
+"""What the framework was made to do: types, fusion, attention, optimizer, layout."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Gain
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.core.whatif import Bools
+    from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Optimizer
+
+_FUSED = re.compile(
+    r"Fused(Adam|SGD|Adagrad|Lamb)|fused_(adam|sgd)|AdamFunctor|DistAdam|^triton_(for|poi)_", re.IGNORECASE
+)
+_FOREACH = re.compile(r"multi_tensor_apply")
+
+
+def _without(facts: Facts, mask: Bools) -> Gain:
+    """The gain without the chosen launches."""
+    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    return gain.of_kernels(facts, rows, fewer_launches=True)
+
+
+@rule(
+    "F4",
+    "The optimizer is not fused",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": Threshold(10, "%", "optimizer step on the host or its kernels, of the step", own=True),
+        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which on it is a loop", own=True),
+        "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
+    },
+    advice="fused=True, else foreach=True.",
+    source="PyTorch's profiler pattern matcher (optimizer single tensor)",
+)
+def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
+    """The optimizer updates its parameters one by one, or operation by operation, instead of all at once.
+
+    A loop launches several kernels for every parameter tensor; ``foreach`` one per operation for many tensors, each of
+    which reads and writes all of them again; ``fused`` one that does it all. Parameters are counted by the gradients
+    that autograd accumulates. At stake is the whole step of the optimizer, on the host and on the GPU.
+    """
+    found = kernel_sorts.optimizer(facts)
+    if found is None or not found.kernels.any():
+        return None
+    spent, _ = kernel_sorts.spent(facts, found.kernels)
+    host, device = (facts.ceiling(facts.per_step(float(ns))) or 0.0 for ns in (found.host_ns, spent))
+    mine = facts.launches.filter(pl.Series(found.kernels))
+    fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
+    per_call = mine.height / found.calls
+    limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
+    loop = per_call >= limit
+    foreach = kernel_sorts.by_name(mine, lambda name: _FOREACH.search(name) is not None)
+    if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
+        return None
+    bound = gain.of_calls(facts, found.start, found.end, mine["row"].cast(pl.Int64).to_numpy())
+    return _optimizer_finding(facts, limits, found, bound, (host, device, per_call), loop=loop)
+
+
+def _optimizer_finding(
+    facts: Facts, limits: Limits, found: Optimizer, bound: Gain, measured: tuple[float, float, float], *, loop: bool
+) -> Finding:
+    host, device, per_call = measured
+    spent, _ = kernel_sorts.spent(facts, found.kernels)
+    sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
+    return Finding(
+        "F4",
+        gain.severity(bound.ceiling_percent),
+        f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
+        f" {hints.span(facts)} {'on the host' if host >= device else 'on the GPU'}",
+        (
+            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query(found.table, "optim")),
+            Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_sorts.proof(facts, found.kernels)),
+            Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
+            *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
+        ),
+        f"{words.ns(facts.per_step(found.host_ns))} on the host, {words.ns(facts.per_step(spent))} on the GPU of"
+        f" {words.ns(facts.step_ns)}; {bound.why}",
+        f"above {words.percent(limits.share_percent)} of the step"
+        + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
+        "Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor once."
+        + (" Where that is not to be had, foreach=True does many tensors per launch." if loop else ""),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )
+
+
+@rule(
+    "F6",
+    "Attention in separate kernels",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={"chains": Threshold(2, "", "chains of GEMM, softmax, GEMM in the recording", own=True)},
+    advice="scaled_dot_product_attention with a flash, memory-efficient or cuDNN backend.",
+    source="gpuprof",
+)
+def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
+    """Scores are computed by one GEMM, scaled, masked, put through softmax, and multiplied by another GEMM.
+
+    Seen in the order of launches on a stream: a GEMM, then nothing but elementwise work and copies around a softmax (no
+    log-softmax: that is a loss), then a GEMM. The matrix of scores goes through memory at every one of these kernels; a
+    fused kernel keeps it on the chip. At stake is all that the fused kernel stands in for: kernels and copies between
+    the GEMMs, forward and backward, these GEMMs, and the copies by which their `aten::matmul` lays operands out anew.
+    """
+    found = kernel_sorts.attention(facts)
+    if found.chains < limits.chains:
+        return None
+    spent, share = kernel_sorts.spent(facts, found.between)
+    gemms, of_gemms = kernel_sorts.spent(facts, found.gemms)
+    bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
+    return Finding(
+        "F6",
+        gain.severity(bound.ceiling_percent),
+        f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
+        f" {hints.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
+        (
+            Evidence(
+                f"between the GEMMs, {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
+            ),
+            Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", kernel_sorts.proof(facts, found.between)),
+            Evidence(
+                f"their GEMMs {hints.per(facts)}", facts.per_step(gemms), "ns", kernel_sorts.proof(facts, found.gemms)
+            ),
+            Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
+        ),
+        f"{kernel_sorts.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
+        f"{words.things(limits.chains, 'chain')} or more",
+        _attention_advice(facts, found),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )
+
+
+def _attention_advice(facts: Facts, found: Attention) -> str:
+    if facts.trace.info.kind == "jax":
+        return 'jax.nn.dot_product_attention(..., implementation="cudnn"), or a Pallas flash attention kernel.'
+    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), kernel_sorts.fp32_matrix_work).any()
+    backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
+    called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
+    if called.str.contains("_scaled_dot_product_attention_math").any():
+        return (
+            "scaled_dot_product_attention was called and fell back to its math backend: find out why with"
+            " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]), which says"
+            " what it misses (dtype, mask, head size, need for weights)." + backends
+        )
+    return (
+        "Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…, is_causal=…)."
+        + backends
+    )
+
+
+@rule(
+    "F7",
+    "Softmax, elementwise work, norms and copies take a large part",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={
+        "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
+        "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
+    },
+    advice="Fuse them: torch.compile, fused norms, fused attention.",
+)
+def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
+    """Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
+
+    Categories come from the kernels' names. At stake is all of their time and launches, though a fused kernel must
+    still read and write its data once.
+    """
+    category = kernel_sorts.categories(facts.launches)
+    softmax = (category == "softmax").to_numpy()
+    others = category.is_in(["elementwise", "norm", "copy"]).to_numpy()
+    (soft_ns, soft), (other_ns, other) = kernel_sorts.spent(facts, softmax), kernel_sorts.spent(facts, others)
+    if soft is None or other is None:
+        return None
+    much, many = soft > limits.softmax_percent, other > limits.others_percent
+    if not (much or many):
+        return None
+    mask = (softmax & much) | (others & many)
+    bound = _without(facts, mask)
+    parts = [f"softmax {words.percent(soft)}"] if much else []
+    parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
+    sums = [
+        (name, kernel_sorts.spent(facts, (category == name).to_numpy())[0])
+        for name in ("softmax", "elementwise", "norm", "copy")
+    ]
+    return Finding(
+        "F7",
+        gain.severity(bound.ceiling_percent),
+        f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
+        tuple(
+            Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
+            for name, spent in sorted(sums, key=lambda part: -part[1])
+            if spent
+        ),
+        f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
+        f" {words.ns(kernel_sorts.whole_ns(facts))}; without"
+        f" {'all of it' if much and many else 'softmax' if much else 'the latter'}: {bound.why}",
+        f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
+        f" {words.percent(limits.others_percent)} of kernel time",
+        _fusion_advice(facts, much=much),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        next_command="" if hints.is_compiled(facts) else hints.rerun(facts, "--compile"),
+    )
+
+
+def _fusion_advice(facts: Facts, *, much: bool) -> str:
+    first = "Use a fused attention, which keeps softmax on the chip. " if much else ""
+    if facts.trace.info.kind == "jax":
+        return (
+            first + "XLA fuses what it sees in one jit: keep layers in it, and look for operations that break fusions."
+        )
+    if hints.is_compiled(facts):
+        return first + "It is compiled: look for graph breaks and custom operators between which nothing can be fused."
+    return (
+        first + "torch.compile fuses elementwise chains, norms and copies; by hand: fused norm kernels"
+        " (torch.nn.functional.rms_norm, Apex, Liger), bias and activation in the GEMM's epilogue, in-place or foreach"
+        " variants, bf16 to halve the bytes."
+    )
+
+
+LAYOUTS = (
+    ("flip", re.compile(r"flip|roll_|reverse", re.IGNORECASE)),
+    ("cat", re.compile(r"CatArray|^cat|_cat_|concat|stack", re.IGNORECASE)),
+    ("NCHW/NHWC", re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw", re.IGNORECASE)),
+    ("transpose", re.compile(r"transpose|permute", re.IGNORECASE)),
+)
+"""Sorts of changes of layout by the kernel's name; the rest are copies."""
+
+
+@rule(
+    "F11",
+    "Changes of layout",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={
+        "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
+    },
+    advice="Views and strides in place of copies; channels_last; kernels that read in the order they need.",
+)
+def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
+    """Kernels that only move data to another place or order: flips, concatenations, transposes, ``contiguous``.
+
+    Copies that change the type are left to F12. At stake is all of their time and their launches.
+    """
+    launched = facts.launches
+    mask = (kernel_sorts.categories(launched) == "copy").to_numpy() & ~kernel_sorts.casts(facts)
+    share = kernel_sorts.spent(facts, mask)[1]
+    if share is None or share <= limits.share_percent:
+        return None
+    sorts = _layout_sorts(launched.filter(pl.Series(mask)))
+    bound = _without(facts, mask)
+    return Finding(
+        "F11",
+        gain.severity(bound.ceiling_percent),
+        f"Moving data takes {words.percent(share)} of {kernel_sorts.base(facts)}, most by {sorts['sort'][0]}:"
+        f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {hints.per(facts)}",
+        tuple(
+            Evidence(
+                f"{row['sort']}, {words.things(facts.per_step(row['calls']), 'launch', 'launches')} {hints.per(facts)}",
+                facts.per_step(row["ns"]),
+                "ns",
+                Query("kernels", "copy", row["name"]),
+            )
+            for row in sorts.iter_rows(named=True)
+        ),
+        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
+        f"above {words.percent(limits.share_percent)} of kernel time",
+        _layout_advice(str(sorts["sort"][0])),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )
+
+
+def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
+    """sort, calls, ns and the longest kernel's name, the most time first."""
+    name = moved["name"].cast(pl.String)
+
+    def sort_of(kernel: str) -> str:
+        short = kernel_names.short_name(kernel)
+        return next((sort for sort, pattern in LAYOUTS if pattern.search(short)), "copies")
+
+    known = {kernel: sort_of(kernel) for kernel in name.unique().drop_nulls()}
+    return (
+        pl.DataFrame({"name": name, "ns": moved["duration"]})
+        .with_columns(sort=pl.col("name").replace_strict(known, default="copies", return_dtype=pl.String))
+        .group_by("sort", "name")
+        .agg(pl.col("ns").sum(), calls=pl.len())
+        .sort("ns", "name", descending=[True, False])
+        .group_by("sort", maintain_order=True)
+        .agg(pl.col("ns").sum(), pl.col("calls").sum(), pl.col("name").first())
+        .sort("ns", "sort", descending=[True, False])
+    )
+
+
+def _layout_advice(sort: str) -> str:
+    first = {
+        "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
+        " and after it.",
+        "cat": "Write parts into one preallocated tensor (out=, slices), or keep them as views of it, in place of"
+        " torch.cat.",
+        "NCHW/NHWC": "Convert model and input once to memory_format=torch.channels_last, so that cuDNN need not for"
+        " every convolution.",
+        "transpose": "Give the operators strides they take (einsum, transposed GEMM flags), or store in the order of"
+        " use.",
+    }.get(
+        sort,
+        "Find who copies (the Operators tab: contiguous, clone, reshape) and pass views to operators that take"
+        " strides.",
+    )
+    return f"{first} torch.compile fuses what copies are left with their neighbours."

@@ -1,0 +1,221 @@
+"""What the rules on kernels have in common: what they could gain, launch configurations, nearness to a roof."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core.finding import Evidence, Query
+from tracetui.analysis.findings.core.rule import Threshold
+from tracetui.analysis.gpu.occupancy import Occupancy, occupancy, waves
+from tracetui.analysis.roofline.peaks import known_device, sm_limits
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_key import function_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.roofline.peaks import SmLimits
+
+MOST = 3
+"""How many kernels a rule names."""
+SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
+STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
+"""What reads its input once: a cache has nothing to give it, and a few blocks keep memory busy."""
+
+
+@dataclass(frozen=True)
+class Stake:
+    """What a step could gain from faster kernels."""
+
+    ns: float | None
+    """Per step; null without a time line."""
+    ceiling_percent: float | None
+    severity: Severity
+    why: str
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One launch configuration of a kernel."""
+
+    name: str
+    grid: int
+    """Blocks."""
+    threads: int
+    """Per block."""
+    registers: int | None
+    shared: int | None
+    total_ns: int
+    launches: int
+    held: Occupancy
+    waves: float | None
+    """Null where the number of SMs is not known."""
+
+
+def speedup_ceiling(share: float, factor: float) -> float:
+    """Amdahl: by which share the whole shrinks if a part of it becomes `factor` times as fast (rule K14).
+
+    Args:
+        share: of the whole, 0 to 1.
+        factor: the part's speed-up, above 0; infinity for a part that vanishes.
+    """
+    return share * (1 - 1 / factor)
+
+
+def is_beside_timeline(facts: Facts) -> bool:
+    """Whether these are counters of a run with a time line, where the same kernels are judged by their step."""
+    return not facts.trace.has_timeline and facts.run.main.has_timeline
+
+
+def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
+    """The gain if these kernels took `remaining` of their time, 0 to 1.
+
+    Without a time line it is of the profiled kernel time only, and no promise for the step.
+    """
+    mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(names))
+    spent = float(mine["duration"].sum() or 0)
+    share = spent / facts.kernel_ns if facts.kernel_ns else 0.0
+    if facts.replay is None:
+        saved = 100 * speedup_ceiling(share, 1 / remaining if remaining else float("inf"))
+        what = (
+            f"{words.percent(100 * share)} of the recorded kernel time × (1 - {remaining:.3g}) = {words.percent(saved)}"
+        )
+        return Stake(None, None, "info", f"{what} of it; what the step gains only a time line tells")
+    found = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
+    return Stake(found.ns, found.ceiling_percent, found.severity, found.why)
+
+
+def largest(facts: Facts, least_percent: float) -> Iterator[dict[str, object]]:
+    """Kernels by name with at least this share of the kernel time, the most time first."""
+    for row in facts.kernels.iter_rows(named=True):
+        if row["percent"] is not None and row["percent"] >= least_percent:
+            yield row
+
+
+def limits_of_sm(facts: Facts) -> tuple[SmLimits | None, int | None]:
+    """What an SM holds, and how many there are; null where the GPU is not known."""
+    others = [trace for trace in facts.run.traces if trace is not facts.trace]
+    device = known_device([facts.trace, *others], facts.manifest)
+    return (None, None) if device is None else (sm_limits(device), device.sm_count)
+
+
+def shapes(facts: Facts) -> list[Shape] | None:
+    """Every launch configuration whose residency can be told; None where the GPU or all blocks are unknown.
+
+    Where registers or shared memory are not recorded, residency is what the others allow at most. Kernels of
+    collectives are left out: they take few SMs on purpose.
+    """
+    sm, count = limits_of_sm(facts)
+    if sm is None:
+        return None
+    known = facts.launches.filter(pl.col("block").is_not_null())
+    if not known.height:
+        return None
+    keys = ("name", "grid", "block", "registers", "shared_memory")
+    table = known.group_by(keys, maintain_order=True).agg(total=pl.col("duration").sum(), launches=pl.len())
+    found = []
+    for row in table.iter_rows(named=True):
+        threads, blocks = _product(row["block"]), _product(row["grid"]) if row["grid"] else 0
+        held = occupancy(threads, row["registers"], row["shared_memory"], sm)
+        if held is None or kernel_names.category(str(row["name"])) == "communication":
+            continue
+        filled = waves(blocks, held, count) if count and blocks else None
+        found.append(
+            Shape(str(row["name"]), blocks, threads, row["registers"], row["shared_memory"], row["total"] or 0,
+                  row["launches"], held, filled)
+        )  # fmt: skip
+    return found
+
+
+def _product(size: object) -> int:
+    return int(np.prod(np.asarray(size, dtype=np.int64)))
+
+
+def limiter_text(shape: Shape, sm_warps: int) -> str:
+    """What allows no more resident blocks: ``block slots: 16 blocks of 1 warp fill all 16 slots, 16 of 48 warps``."""
+    held = shape.held
+    each = words.things(held.warps // held.blocks, "warp")
+    resident = f"{words.things(held.blocks, 'block')} of {each} = {held.warps} of {sm_warps} warps"
+    reasons = []
+    for name in held.limiters:
+        if name == "blocks":
+            reasons.append(f"block slots: an SM has {held.limits['blocks']}, whatever the blocks' size")
+        elif name == "registers":
+            reasons.append(f"registers: {shape.registers} per thread")
+        elif name == "shared memory":
+            reasons.append(f"shared memory: {words.size(shape.shared or 0)} per block")
+        else:
+            reasons.append(f"warps: blocks of {each} leave a rest")
+    return f"{' and '.join(reasons)}; {resident}"
+
+
+def attained(facts: Facts) -> dict[str, tuple[float, str, str]]:
+    """Share of the roof that each kernel attains, which roof, and from what; counters before shapes."""
+    found: dict[str, tuple[float, str, str]] = {}
+    rows = facts.roofline.points.select("name", "attained_percent", "roof", "origin").iter_rows()
+    for name, percent, roof, origin in rows:
+        if percent is not None and roof is not None and (name not in found or origin == "counters"):
+            found[name] = (percent, roof, origin)
+    return found
+
+
+def share_of(name: str, percent: float) -> Evidence:
+    """A kernel's part of the kernel time."""
+    return Evidence("share of the kernel time", percent, "%", Query("kernels", row=name))
+
+
+def bounds(facts: Facts) -> dict[str, str]:
+    """Nsight Compute's class of each kernel that it measured."""
+    measured = facts.counters
+    if measured is None:
+        return {}
+    return dict(measured.kernels.select("name", "bound").drop_nulls().iter_rows())
+
+
+def short(name: str) -> str:
+    """A kernel as findings call it."""
+    return kernel_names.short_name(name)
+
+
+def ncu_command(name: str) -> str:
+    """The command that measures a kernel: `ncu -k` matches the function's name without namespaces and arguments."""
+    base = function_name(name).base or name.partition("(")[0]
+    pattern = shlex.quote(f"regex:^{re.escape(base)}$")
+    return f"ncu --set full -k {pattern} -c 5 --csv --page raw --log-file counters.csv PROGRAM"
+
+
+def reread(facts: Facts) -> list[tuple[str, float, float, float, float]]:
+    """(kernel, DRAM bytes of compulsory ones, DRAM bytes, compulsory bytes, duration), means of measured launches.
+
+    A measured launch is compared with the work of the kernel at its grid and block, where that is one amount.
+    """
+    line = facts.roofline
+    if not line.launches.height or not line.work.height:
+        return []
+    known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], set[float]] = {}
+    for row in line.work.filter(pl.col("grid").is_not_null()).iter_rows(named=True):
+        known.setdefault((row["name"], tuple(row["grid"]), tuple(row["block"])), set()).add(row["bytes"])
+    means = dict(facts.kernels.select("name", "mean_ns").iter_rows())
+    sums: dict[str, list[float]] = {}
+    for row in line.launches.iter_rows(named=True):
+        duration = row["duration_ns"] or means.get(row["name"])
+        if row["bytes"] is None or row["grid"] is None or duration is None:
+            continue
+        needed = known.get((row["name"], tuple(row["grid"]), tuple(row["block"] or ())), set())
+        if len(needed) == 1 and min(needed) > 0:
+            total = sums.setdefault(row["name"], [0.0, 0.0, 0.0, 0.0])
+            for place, value in enumerate((row["bytes"], min(needed), duration, 1.0)):
+                total[place] += value
+    return [
+        (name, moved / needed, moved / count, needed / count, duration / count)
+        for name, (moved, needed, duration, count) in sums.items()
+    ]

@@ -1,0 +1,296 @@
+"""Which launches do what: matrix work by precision, casts, changes of layout, attention's chain, the optimizer's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.base import names
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Query
+from tracetui.analysis.matching.run_join import conventions_of
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.nesting import nearest
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.whatif import Bools
+
+_NO_MATRIX_UNIT = re.compile(
+    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|col2im"
+    r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
+    re.IGNORECASE,
+)
+"""GEMMs and convolutions that a matrix unit can't do, and the steps around them."""
+_OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
+_PLAIN = re.compile(
+    r"sgemm|hgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b", re.IGNORECASE
+)
+"""Names of libraries for matrix work on FMA units; others (Triton's, XLA's, one's own) don't tell."""
+_DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
+_CAST = re.compile(
+    r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
+    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel"
+)
+_TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
+_LOG_SOFTMAX = re.compile(
+    r"log_?softmax|softmax_warp_\w+<[^<>]*?, *(?:\(int\))?\d+, *(?:true|1|\(bool\)1)\b", re.IGNORECASE
+)
+_BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
+OPTIMIZER = re.compile(
+    r"^Optimizer\.step#|(?<![a-z])optim(izer)?[ _.]?(step|update)(?![a-z])|^optim(izer)?$", re.IGNORECASE
+)
+"""PyTorch's own range around an optimizer, and what people call theirs."""
+MOST_BETWEEN = 6
+"""Kernels between a GEMM and the softmax of one attention: scaling, mask, dropout, casts, copies."""
+
+
+def by_name(launched: pl.DataFrame, says: object) -> Bools:
+    """Which launches have a name of which `says` holds."""
+    return names.matching(launched["name"], says)  # type: ignore[arg-type]
+
+
+def categories(launched: pl.DataFrame) -> pl.Series:
+    """The category of each launch."""
+    return names.mapped(launched["name"], kernel_names.category, "other")
+
+
+def on_tensor_cores(facts: Facts) -> Bools:
+    """Which launches use tensor cores: by Nsight Compute's counters where it measured the kernel, else by name."""
+    return by_name(facts.launches, conventions_of(facts.counters).uses_tensor_cores)
+
+
+def whole_ns(facts: Facts) -> int:
+    """The base of shares: all kernel time but communication, which mostly waits for other ranks."""
+    apart = facts.kernels.filter(pl.col("category") == "communication")
+    return facts.kernel_ns - int(apart["total_ns"].sum())
+
+
+def base(facts: Facts) -> str:
+    """That base in words."""
+    return "kernel time" if whole_ns(facts) == facts.kernel_ns else "kernel time without communication"
+
+
+def spent(facts: Facts, mask: Bools) -> tuple[int, float | None]:
+    """Time of the chosen launches, ns, and its share of `whole_ns`, percent."""
+    total, whole = int(np.where(mask, facts.launches["duration"].fill_null(0).to_numpy(), 0).sum()), whole_ns(facts)
+    return total, 100 * total / whole if whole else None
+
+
+def worked_out(facts: Facts, mask: Bools) -> str:
+    """How that share comes about: ``2.45 ms of 23.1 ms = 10.6 %``."""
+    total, share = spent(facts, mask)
+    return f"{words.ns(total)} of {words.ns(whole_ns(facts))} = {words.percent(share or 0.0)}"
+
+
+def proof(facts: Facts, mask: Bools) -> Query:
+    """Where the Kernels tab shows the kernel with most of the chosen time."""
+    found = facts.launches.filter(pl.Series(mask)).group_by("name").agg(pl.col("duration").sum())
+    if not found.height:
+        return Query("kernels")
+    name = str(found.sort("duration", "name", descending=[True, False])["name"].cast(pl.String)[0])
+    return Query("kernels", kernel_names.category(name), name)
+
+
+def matrix_work(name: str) -> bool:
+    """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
+    return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
+
+
+def plain_matrix_work(name: str) -> bool:
+    """Whether it is such work on FMA units, as the name tells."""
+    return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
+
+
+def fp32_matrix_work(name: str) -> bool:
+    """Whether it is such work in fp32."""
+    return plain_matrix_work(name) and _OTHER_TYPE.search(name) is None
+
+
+def undecided(facts: Facts) -> Bools:
+    """Which launches are matrix work of which neither the name nor counters tell whether tensor cores do it."""
+    launched = facts.launches
+    clear = by_name(launched, lambda name: plain_matrix_work(name) or fp64_work(name))
+    mask = by_name(launched, matrix_work) & ~clear & ~on_tensor_cores(facts)
+    if facts.counters is None:
+        return mask
+    told = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())["name"].to_list()
+    return mask & ~by_name(launched, frozenset(told).__contains__)
+
+
+def fp64_work(name: str) -> bool:
+    """Whether it computes in double precision, by its name."""
+    return _DOUBLE.search(name) is not None
+
+
+def casts(facts: Facts) -> Bools:
+    """Which launches convert between types: `aten::copy_` of two types where types were recorded, else by name."""
+    launched = facts.launches
+    host = facts.trace.host
+    cast = by_name(launched, lambda name: _CAST.search(name) is not None)
+    copying = (host["name"].gather(launched["operator"]).cast(pl.String) == "aten::copy_").fill_null(value=False)
+    types = host["input_types"].gather(launched["operator"]).cast(pl.String)
+    found = types.str.extract_groups(_TYPES.pattern)
+    target, source = found.struct.field("1"), found.struct.field("2")
+    told = (copying & (target != "") & (source != "")).fill_null(value=False).to_numpy()
+    return np.where(told, (target != source).fill_null(value=False).to_numpy(), cast)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Chains of separate kernels that compute one attention each."""
+
+    chains: int
+    """GEMM, softmax, GEMM, with nothing but elementwise work and copies between."""
+    between: Bools
+    """The launches between the GEMMs, forward and backward."""
+    gemms: Bools
+    """The GEMMs of the forward chains."""
+    replaced: Ints
+    """Device rows of all that a fused kernel stands in for: what is between the GEMMs, copies by the copy engines too,
+    these, and what their `aten::matmul` copies first."""
+
+
+def attention(facts: Facts) -> Attention:
+    """Looks for attention computed in steps: its scores are written to memory and read again for each."""
+    launched = facts.launches
+    of_name = categories(launched)
+    nothing = np.zeros(of_name.len(), np.bool_)
+    none = Attention(0, nothing, nothing, np.empty(0, np.int64))
+    if not (of_name == "softmax").any():
+        return none
+    category, begins = of_name.to_numpy(), launched["start"].to_numpy()
+    operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
+    log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
+    log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
+    back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
+    between, gemms, ends = nothing.copy(), nothing.copy(), nothing.copy()
+    chains = 0
+    lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
+    copied: list[Ints] = []
+    for rows in lanes:
+        on = rows.to_numpy()
+        here = category[on]
+        spans: list[tuple[int, int]] = []
+        for at in np.flatnonzero((here == "softmax") & ~log[on]).tolist():
+            first, last = _to_gemm(here, at, -1), _to_gemm(here, at, 1)
+            if first is None or last is None:
+                continue
+            between[on[first + 1 : last]] = True
+            ends[on[[first, last]]] = True
+            spans.append((int(begins[on[first]]), int(begins[on[last]])))
+            if not back[on[at]]:
+                chains += 1
+                gemms[on[[first, last]]] = True
+        copied.append(_copies_within(facts, launched.select("device", "stream").row(int(on[0])), spans))
+    if not chains:
+        return none
+    mask = between | ends | _of_the_same_product(facts, ends)
+    return Attention(chains, between, gemms, np.concatenate((row_ids(launched["row"])[mask], *copied)))
+
+
+def _copies_within(facts: Facts, lane: tuple[int | None, int | None], spans: list[tuple[int, int]]) -> Ints:
+    """Rows of the copies that begin on a GPU's stream within one of these stretches of time."""
+    device, stream = lane
+    on_lane = pl.col("device").eq_missing(device) & pl.col("stream").eq_missing(stream) & (pl.col("kind") == "memcpy")
+    copies = facts.of_steps.device.filter(on_lane & pl.col("start").is_not_null())
+    begun = copies["start"].to_numpy()
+    inside = np.zeros(begun.size, np.bool_)
+    for start, end in spans:
+        inside |= (begun > start) & (begun < end)
+    return row_ids(copies["row"])[inside]
+
+
+def _of_the_same_product(facts: Facts, products: Bools) -> Bools:
+    """The launches of the `aten::matmul` calls that launched these: matmul lays its operands out anew before it."""
+    host = facts.trace.host
+    calls = names.matching(host["name"], "aten::matmul".__eq__)
+    around = nearest(row_ids(host["parent"]), calls, row_ids(facts.launches["operator"]))
+    chosen = np.unique(around[products & (around >= 0)])
+    found: Bools = np.isin(around, chosen)
+    return found
+
+
+def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, step: int) -> int | None:
+    """The next GEMM in this direction, if nothing but elementwise work and copies stands before it."""
+    for away in range(1, MOST_BETWEEN + 2):
+        place = at + step * away
+        if not 0 <= place < category.size:
+            return None
+        if category[place] == "gemm":
+            return place
+        if category[place] not in ("elementwise", "copy", "reduce"):
+            return None
+    return None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What the optimizer's steps launch."""
+
+    start: Ints
+    end: Ints
+    """When they begin and end on the host."""
+    kernels: Bools
+    """Of the launches: those made in them."""
+    table: str
+    """Where the screen shows them, as in `finding.Query`."""
+    parameters: float | None
+    """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
+
+    @property
+    def calls(self) -> int:
+        """How many there are."""
+        return self.start.size
+
+    @property
+    def host_ns(self) -> int:
+        """What they last on the host."""
+        return int((self.end - self.start).sum())
+
+
+def optimizer(facts: Facts) -> Optimizer | None:
+    """The ranges around optimizer steps, and their launches; None without such a range."""
+    host = facts.sel.host
+    inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
+    found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
+    if not found.height:
+        return None
+    end = pl.col("start") + pl.col("duration")
+    reach = end.cum_max().shift(1).over("process", "thread")
+    found = found.sort("start", "duration", descending=[False, True])
+    found = found.filter((pl.col("start") >= reach).fill_null(value=True))
+    return Optimizer(
+        start=found["start"].to_numpy(),
+        end=found.select(end)["start"].to_numpy(),
+        kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
+        table="host:ranges" if (found["kind"] == "annotation").any() else "host",
+        parameters=_parameters(inside, found.height),
+    )
+
+
+def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
+    """Which host rows (-1 for none) begin in one of the ranges of their thread, which don't overlap."""
+    lane = ["process", "thread"]
+    known = np.flatnonzero(calls >= 0)
+    begun = host.select(*lane, "start")[calls[known]].with_columns(at=pl.Series(known)).sort("start")
+    inside = begun.join_asof(
+        ranges.select(*lane, "start", end=pl.col("start") + pl.col("duration")).sort("start"),
+        on="start",
+        by=lane,
+        check_sortedness=False,
+    ).filter(pl.col("start") < pl.col("end"))
+    within = np.zeros(calls.size, np.bool_)
+    within[inside["at"].to_numpy()] = True
+    return within
+
+
+def _parameters(inside: pl.DataFrame, calls: int) -> float | None:
+    grads = inside.filter(pl.col("name").cast(pl.String) == "torch::autograd::AccumulateGrad").height
+    return grads / calls if grads else None

@@ -1,0 +1,232 @@
+"""All kernels together: where Amdahl's law pays, whether all are slow alike, and what kernels can gain at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu.kernel_facts import MOST, attained, is_beside_timeline, short, stake
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.findings.core.rule import Limits
+
+NOTHING_PERCENT = 0.05
+_SPREAD = Threshold(15, "%", "interquartile range of the factors, of their median", own=True)
+_LEAST = Threshold(5, "", "kernels that must agree", own=True)
+
+
+@rule(
+    "K12",
+    "Hot spot, or none",
+    needs=("gpu",),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "hot_percent": Threshold(50, "%", "one kernel, of all kernel time: a hot spot"),
+        "attained_percent": Threshold(60, "%", "of its roof, from which on a hot spot runs as it should", own=True),
+        "flat_percent": Threshold(40, "%", "ten kernels, of all kernel time: below it there is none", own=True),
+    },
+    advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
+    source="nsys-ai (one kernel above half)",
+)
+def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
+    """Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
+
+    A hot spot that counters or the roofline show near its roof is how a healthy run looks, and only said. The gain of
+    a hot spot is what the step would shrink by if it vanished; of a flat profile none is claimed.
+    Collectives, which wait for other ranks, do not count.
+    """
+    if is_beside_timeline(facts):
+        return None
+    table = facts.kernels.filter(pl.col("category") != "communication")
+    whole = int(table["total_ns"].sum()) if table.height else 0
+    if not whole:
+        return None
+    first = table.row(0, named=True)
+    hot = 100 * first["total_ns"] / whole
+    if hot > limits.hot_percent and table.height > 1:
+        found = stake(facts, [first["name"]], 0.0)
+        at_roof = attained(facts).get(first["name"])
+        healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
+        told = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
+        return Finding(
+            "K12",
+            "info" if healthy else found.severity,
+            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{told}",
+            (
+                Evidence("share of the kernel time", hot, "%", Query("kernels", row=first["name"])),
+                Evidence("calls", first["calls"], "", Query("kernels", row=first["name"])),
+                Evidence("mean duration", first["mean_ns"], "ns"),
+            ),
+            f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)}; without it: {found.why}",
+            f"more than {words.percent(limits.hot_percent)} of the kernel time",
+            "Code gains little more here: fewer operations, a lower precision or a smaller model."
+            if healthy
+            else "Work on this kernel alone: its roofline and counters say how far it is from what the GPU can.",
+            impact_ns=found.ns,
+            ceiling_percent=found.ceiling_percent,
+        )
+    top = float(table["total_ns"].head(10).sum())
+    share = 100 * top / whole
+    if table.height <= 10 or share >= limits.flat_percent:
+        return None
+    return Finding(
+        "K12",
+        "info",
+        f"No hot spot: the ten longest of {table.height} kernels take {words.percent(share)} of the kernel time",
+        (Evidence("ten longest kernels, of kernel time", share, "%", Query("kernels")),),
+        f"{words.ns(top)} of {words.ns(whole)} = {words.percent(share)}",
+        f"less than {words.percent(limits.flat_percent)}",
+        "Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
+    )
+
+
+@rule(
+    "K13",
+    "All kernels slow alike",
+    needs=("gpu", "shapes"),
+    rests_on=("gpu",),
+    thresholds={
+        "spread_percent": _SPREAD,
+        "attained_percent": Threshold(50, "%", "median share of the roof, above which nothing is slow", own=True),
+        "kernels": _LEAST,
+        "mean_us": Threshold(20, "µs", "mean duration below which launching blurs the factor", own=True),
+    },
+    advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
+)
+def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Looks for one factor that all kernels are below their roofs by: a clock, a cap or a neighbour, and no code.
+
+    Different kernels miss their roofs by different factors; where the quartiles of ``t_min / time`` lie within the
+    limit of one another, and the median is low, something they share slows them. Against another run K18 looks for it.
+    """
+    peaks = facts.roofline.peaks
+    if peaks.bandwidth is None or not peaks.compute:
+        return Abstention("K13", f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
+    points = facts.roofline.points.filter(
+        (pl.col("origin") == "shapes")
+        & pl.col("attained_percent").is_not_null()
+        & (pl.col("total_ns") / pl.col("launches") >= 1000 * limits.mean_us)
+    )
+    if points.height < limits.kernels:
+        return None
+    factors = points["attained_percent"].to_numpy() / 100
+    median, spread = _spread(factors)
+    if spread > limits.spread_percent or 100 * median > limits.attained_percent:
+        return None
+    return Finding(
+        "K13",
+        "warning",
+        f"{words.count(points.height)} kernels all attain about {words.percent(100 * median)} of their roofs",
+        (
+            Evidence("median share of the roof", 100 * median, "%", Query("counters:roofline")),
+            Evidence("interquartile range, of the median", spread, "%"),
+            Evidence("kernels", points.height),
+            Evidence("memory roof from", peaks.bandwidth.source),
+        ),
+        f"quartiles {words.percent(100 * float(np.quantile(factors, 0.25)))} to"
+        f" {words.percent(100 * float(np.quantile(factors, 0.75)))} around {words.percent(100 * median)}: spread"
+        f" {words.percent(spread)}",
+        f"spread below {words.percent(limits.spread_percent)}, median below {words.percent(limits.attained_percent)}",
+        "Check the clock and the power mode that the run had, its temperature, and who else used the GPU; or the roofs"
+        f" are those of another mode ({peaks.bandwidth.about}).",
+        next_command="tracetui doctor --measure-peaks",
+    )
+
+
+@rule(
+    "K18",
+    "All kernels slower alike than in the other run",
+    subject="pair",
+    needs=("gpu",),
+    rests_on=("gpu",),
+    thresholds={
+        "spread_percent": _SPREAD,
+        "change_percent": Threshold(10, "%", "median change of a launch's mean time, of A's", own=True),
+        "kernels": _LEAST,
+        "mean_us": Threshold(10, "µs", "mean duration below which launching blurs the factor", own=True),
+    },
+    advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
+)
+def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
+    """Looks for one factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
+
+    Code changes single kernels; a clock, a power mode or a neighbour changes all by one factor.
+    """
+    both = pair.diff.kernels.filter((pl.col("a_calls") > 0) & (pl.col("b_calls") > 0) & (pl.col("a_ns") > 0))
+    both = both.with_columns(a=pl.col("a_ns") / pl.col("a_calls"), b=pl.col("b_ns") / pl.col("b_calls"))
+    both = both.filter(pl.col("a") >= 1000 * limits.mean_us)
+    if both.height < limits.kernels:
+        return None
+    factors = (both["b"] / both["a"]).to_numpy()
+    median, spread = _spread(factors)
+    if spread > limits.spread_percent or abs(median - 1) * 100 < limits.change_percent:
+        return None
+    word = "longer" if median > 1 else "shorter"
+    return Finding(
+        "K18",
+        "warning",
+        f"{words.count(both.height)} kernels all take {words.number(median)} times as long in B: {word} alike",
+        (
+            Evidence("median of B's mean time over A's", round(median, 3), "", Query("diff")),
+            Evidence("interquartile range, of the median", spread, "%"),
+            Evidence("kernels", both.height),
+        ),
+        f"quartiles {float(np.quantile(factors, 0.25)):.3g} to {float(np.quantile(factors, 0.75)):.3g} around"
+        f" {median:.3g}: spread {words.percent(spread)}",
+        f"spread below {words.percent(limits.spread_percent)}, {words.percent(limits.change_percent)} apart or more",
+        "Compare the clocks, power modes and temperatures of both runs, and who else used the GPU, before the code.",
+    )
+
+
+@rule(
+    "K14",
+    "What faster kernels can gain at all",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={"ceiling_percent": Threshold(10, "%", "of the step, if all kernels took no time", own=True)},
+    advice="Leave the kernels alone until what the GPU waits for is mended.",
+    source="Amdahl's law",
+)
+def amdahl(facts: Facts, limits: Limits) -> Finding | None:
+    """Bounds every advice on kernels: ``gain = share × (1 - 1 / speed-up)``, with an infinite speed-up of all of them.
+
+    Replayed without any kernel time, the step ends little earlier where the host is the limit. Advice that could gain
+    less than 2 % is left out by itself.
+    """
+    rows = facts.launches["row"].cast(pl.Int64).to_numpy()
+    if facts.replay is None or gain.gpu_is_limit(facts):
+        return None
+    found = gain.of_kernels(facts, rows)
+    if found.ceiling_percent is None or found.ceiling_percent >= limits.ceiling_percent:
+        return None
+    first = facts.kernels.filter(pl.col("category") != "communication").head(MOST)["short_name"].to_list()
+    return Finding(
+        "K14",
+        "info",
+        f"Faster kernels can gain at most {words.percent(found.ceiling_percent)} of {hints.span(facts)}, all of them"
+        " together"
+        if found.ceiling_percent >= NOTHING_PERCENT
+        else f"Faster kernels do not shorten {hints.span(facts)}: it waits for the host",
+        (
+            Evidence(f"kernel time {hints.per(facts)}", facts.per_step(facts.kernel_ns), "ns", Query("kernels")),
+            Evidence(f"time {hints.per(facts)}", facts.step_ns, "ns"),
+        ),
+        f"{words.ns(found.ns)} of {words.ns(facts.step_ns)} = {words.percent(found.ceiling_percent)}; {found.why}",
+        f"below {words.percent(limits.ceiling_percent)} of the step",
+        f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here before the"
+        " GPU stops waiting.",
+    )
+
+
+def _spread(factors: NDArray[np.float64]) -> tuple[float, float]:
+    """The median, and the interquartile range in percent of it."""
+    low, median, high = (float(value) for value in np.quantile(factors, (0.25, 0.5, 0.75)))
+    return median, 100 * (high - low) / median if median else float("inf")

@@ -1,0 +1,349 @@
+"""Single kernels: what bounds them, how near they come to the roofs, what keeps SMs empty, what is read twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import hints, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu.kernel_facts import (
+    MOST,
+    SHARE,
+    STREAMING,
+    attained,
+    bounds,
+    is_beside_timeline,
+    limiter_text,
+    limits_of_sm,
+    ncu_command,
+    shapes,
+    share_of,
+    short,
+    stake,
+)
+from tracetui.analysis.gpu.occupancy import tail_loss
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.gpu.kernel_facts import Shape
+
+_LONG = Threshold(10, "µs", "mean duration below which starting and stopping is most of a kernel", own=True)
+_BY_BOUND = {
+    "compute": "It computes near what the GPU can: fewer operations, a lower precision or tensor cores help, code does"
+    " not.",
+    "memory": "It moves data near what the memory system can: fuse it with its neighbours, use a smaller type, keep"
+    " what is read again in cache.",
+    "latency": "Neither arithmetic nor memory is busy: give each SM more work in flight (a larger grid or batch, more"
+    " resident warps, independent loads per thread).",
+    "balanced": "Arithmetic and memory are both near their limit: only less work helps.",
+}
+_TILED = frozenset({"gemm", "conv", "attention"})
+"""What holds tiles in registers and shared memory by design: few warps are no fault there."""
+
+
+@rule(
+    "K1",
+    "What bounds the longest kernels",
+    needs=("counters", "gpu"),
+    rests_on=("gpu", "counters"),
+    thresholds={"share_percent": SHARE, "mean_us": _LONG},
+    advice="By what bounds it: fewer operations, fewer bytes, or more work in flight.",
+    source="Nsight Compute's rule SOLBottleneck; NVIDIA TensorRT-LLM's profiling skills",
+)
+def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    """Says of each long kernel that Nsight Compute measured whether arithmetic, memory or neither is its limit.
+
+    As Nsight Compute decides: SM and memory both below 60 % of their peak is latency; else the one that leads by 10
+    points, else balanced. At most the kernel could become as fast as the busier of the two allows:
+    ``time × max(SM, memory)``.
+    """
+    measured = facts.counters
+    if measured is None or is_beside_timeline(facts):
+        return
+    totals = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
+    rows = measured.kernels.filter(pl.col("bound").is_not_null()).to_dicts()
+    rows = [
+        row
+        for row in rows
+        if (totals.get(row["name"], {}).get("percent") or 0) >= limits.share_percent
+        and (totals[row["name"]]["mean_ns"] or 0) >= 1000 * limits.mean_us
+    ]
+    rows.sort(key=lambda row: -totals[row["name"]]["total_ns"])
+    for row in rows[:MOST]:
+        busiest = max(row["sm_percent"], row["memory_percent"])
+        found = stake(facts, [row["name"]], min(busiest / 100, 1.0))
+        verdict = {"latency": "waits for latency"}.get(row["bound"], f"is bound by {row['bound']}")
+        verdict = "uses arithmetic and memory alike" if row["bound"] == "balanced" else verdict
+        proof = Query("counters", row=row["name"])
+        yield Finding(
+            "K1",
+            found.severity if row["bound"] == "latency" else "info",
+            f"{short(row['name'])} {verdict}: SM {words.percent(row['sm_percent'])}, memory"
+            f" {words.percent(row['memory_percent'])} of peak",
+            (
+                Evidence("compute throughput, of the SMs' peak", row["sm_percent"], "%", proof),
+                Evidence("busiest part of memory, of its peak", row["memory_percent"], "%", proof),
+                share_of(row["name"], totals[row["name"]]["percent"]),
+                Evidence("launches measured", row["launches"], "", proof),
+            ),
+            f"max({words.percent(row['sm_percent'])}, {words.percent(row['memory_percent'])}) ="
+            f" {words.percent(busiest)} of peak; {found.why}",
+            f"below 60 % on both sides: latency; 10 points apart: the busier one; kernels of {limits.mean_us:g} µs and"
+            f" more with {words.percent(limits.share_percent)} of the kernel time",
+            _BY_BOUND[row["bound"]],
+            impact_ns=found.ns,
+            ceiling_percent=found.ceiling_percent,
+        )
+
+
+@rule(
+    "K2",
+    "Far below the roofline",
+    needs=("gpu", "shapes"),
+    rests_on=("gpu", "clock"),
+    thresholds={
+        "attained_percent": Threshold(40, "%", "time at the roof, of the kernel's time", own=True),
+        "share_percent": SHARE,
+        "mean_us": _LONG,
+    },
+    advice="Measure the kernel with Nsight Compute: the counters tell what is in its way.",
+    source="TraceLens and torch's inductor have the same ratio",
+)
+def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
+    """Compares a kernel's time with the least that its operator's FLOPs and bytes need on this GPU.
+
+    ``t_min = max(FLOPs / peak, bytes / bandwidth)`` from the operator's shapes, with the peaks that `tracetui report
+    --section roofline` lists; attained is t_min / time. What Nsight Compute measured is left to K1.
+    """
+    peaks = facts.roofline.peaks
+    if peaks.bandwidth is None or not peaks.compute:
+        yield Abstention("K2", f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
+        return
+    known = bounds(facts)
+    points = facts.roofline.points.filter(
+        (pl.col("origin") == "shapes")
+        & (pl.col("attained_percent") < limits.attained_percent)
+        & (pl.col("total_ns") / pl.col("launches") >= 1000 * limits.mean_us)
+    )
+    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
+    for row in points.filter(~pl.col("name").is_in(list(known))).iter_rows(named=True):
+        if share.get(row["name"], 0.0) < limits.share_percent:
+            continue
+        found = stake(facts, [row["name"]], row["attained_percent"] / 100)
+        mean, least = row["total_ns"] / row["launches"], row["total_ns"] - row["gap_ns"]
+        peak = peaks.compute.get(row["precision"] or "")
+        roof = f"{words.number(peaks.bandwidth.value / 1e9)} GB/s ({peaks.bandwidth.source})"
+        if row["roof"] == "compute" and peak is not None:
+            roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
+        proof = Query("counters:roofline", row=row["name"])
+        yield Finding(
+            "K2",
+            found.severity,
+            f"{short(row['name'])} attains {words.percent(row['attained_percent'])} of its {row['roof']} roof",
+            (
+                Evidence("time at the roof, of its time", row["attained_percent"], "%", proof),
+                Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
+                Evidence("FLOPs per call", row["flops"], "FLOP"),
+                Evidence("bytes per call, each once", row["bytes"], "byte"),
+                share_of(row["name"], share[row["name"]]),
+            ),
+            f"at {roof} a call takes {words.ns(least / row['launches'])} of {words.ns(mean)} ="
+            f" {words.percent(row['attained_percent'])}; {found.why}",
+            f"below {words.percent(limits.attained_percent)} of the roof, calls of {limits.mean_us:g} µs and more",
+            "Ask Nsight Compute what is in its way; a library's kernel at other shapes (batch, padding, layout) may"
+            " come nearer.",
+            impact_ns=found.ns,
+            ceiling_percent=found.ceiling_percent,
+            next_command=ncu_command(row["name"]),
+        )
+
+
+@rule(
+    "K3",
+    "Low occupancy, and what limits it",
+    needs=("gpu",),
+    rests_on=("gpu",),
+    thresholds={
+        "occupancy_percent": Threshold(50, "%", "theoretical occupancy, of the warps an SM can hold", own=True),
+        "attained_percent": Threshold(40, "%", "of the roof, from which on occupancy does no harm", own=True),
+        "share_percent": SHARE,
+    },
+    advice="Larger blocks, fewer registers or less shared memory per block, whichever limits.",
+    source="CUDA's occupancy calculator; Nsight Compute's section Occupancy",
+)
+def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
+    """Computes how many warps a launch can keep on an SM and names what allows no more.
+
+    Block slots, warps, registers and shared memory each allow so many blocks; the fewest count. It matters only where
+    latency is the limit: kernels that counters or the roofline show near a roof are left alone, as are products that
+    hold tiles in registers by design: on tensor cores always, since their operands arrive by asynchronous copies, and
+    others unless they are far below their roof. A grid of less than one wave can't fill
+    the SMs whatever the block allows: that is K4's. At most the time falls as the warps rise.
+    """
+    if is_beside_timeline(facts):
+        return
+    found = shapes(facts)
+    sm, _ = limits_of_sm(facts)
+    if found is None or sm is None:
+        yield Abstention("K3", "registers and blocks of the launches on a known NVIDIA GPU: torch.profiler, nsys, ncu")
+        return
+    classes, near = bounds(facts), attained(facts)
+    for name, parts in _by_kernel(found):
+        total = sum(part.total_ns for part in parts)
+        share = facts.share_of_kernels(total) or 0.0
+        held = sum(part.held.percent * part.total_ns for part in parts) / total if total else 100.0
+        most = max(parts, key=lambda part: part.total_ns)
+        at_roof = near.get(name)
+        is_slow = (
+            classes[name] == "latency" if name in classes else at_roof is None or at_roof[0] < limits.attained_percent
+        )
+        is_tiled = kernel_names.category(name) in _TILED and (
+            at_roof is None or at_roof[0] >= limits.attained_percent or kernel_names.uses_tensor_cores(name)
+        )
+        small = most.waves is not None and most.waves < 1
+        if share < limits.share_percent or held >= limits.occupancy_percent or not is_slow or is_tiled or small:
+            continue
+        remaining = max(held / 100, at_roof[0] / 100 if at_roof else 0.0)
+        gained = stake(facts, [name], min(remaining, 1.0))
+        told = name in classes or at_roof is not None
+        yield Finding(
+            "K3",
+            gained.severity if told else "info",
+            f"{short(name)} can fill {words.percent(held)} of an SM's warps, limited by {_limiter_title(most)}",
+            (
+                Evidence("theoretical occupancy", held, "%", Query("kernels", row=name)),
+                Evidence("limited by", ", ".join(most.held.limiters)),
+                Evidence("threads per block", most.threads),
+                Evidence("registers per thread", most.registers if most.registers is not None else "unknown"),
+                Evidence("shared memory per block", most.shared if most.shared is not None else "unknown", "byte"),
+                Evidence("bound", classes.get(name) or (f"{at_roof[0]:.0f} % of its roof" if at_roof else "unknown")),
+                share_of(name, share),
+            ),
+            f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
+            f"below {words.percent(limits.occupancy_percent)}, and not near a roof",
+            _limiter_advice(most)
+            + ("" if told else " Whether more warps help only counters tell: nothing to gain if memory is the limit."),
+            impact_ns=gained.ns,
+            ceiling_percent=gained.ceiling_percent,
+            next_command="" if name in classes else ncu_command(name),
+        )
+
+
+@rule(
+    "K4",
+    "Grids that do not fill the GPU",
+    needs=("gpu",),
+    rests_on=("gpu",),
+    thresholds={
+        "loss_percent": Threshold(20, "%", "SM time that the last wave leaves idle", own=True),
+        "waves": Threshold(5, "", "from so many waves on a tail is not judged", own=True),
+        "time_percent": Threshold(20, "%", "such kernels, of all kernel time", own=True),
+    },
+    advice="A larger batch, split-K, or smaller tiles give more blocks.",
+    source="Nsight Compute's section LaunchStats (waves, tail effect)",
+)
+def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Compares each grid with the blocks that all SMs hold at a time.
+
+    ``waves = blocks / (SMs × resident blocks per SM)``. Below one wave part of the GPU stays empty; with few waves the
+    last one, partly filled, costs ``1 - waves / ceil(waves)``, if all blocks take equally long. Of kernels that stream
+    through memory only SMs without any block count: ``1 - blocks / SMs``. At most these shares of such kernels' time
+    are gained, and no more than lies between a kernel and its roof. Collectives are not judged.
+    """
+    if is_beside_timeline(facts):
+        return None
+    found = shapes(facts)
+    _, sms = limits_of_sm(facts)
+    if found is None or all(part.waves is None for part in found):
+        return Abstention(
+            "K4", "grids, registers and the number of SMs of a known NVIDIA GPU: torch.profiler, nsys, ncu"
+        )
+    near = attained(facts)
+    lost = [(part, _loss(part, limits, sms or 1, near)) for part in found]
+    guilty = [(part, loss) for part, loss in lost if loss > 0]
+    time = sum(part.total_ns for part, _ in guilty)
+    share = facts.share_of_kernels(time) or 0.0
+    if not guilty or share < limits.time_percent:
+        return None
+    idle = sum(loss * part.total_ns for part, loss in guilty) / time if time else 0.0
+    below = sum(part.total_ns for part, _ in guilty if (part.waves or 0) < 1)
+    gained = stake(facts, sorted({part.name for part, _ in guilty}), 1 - idle * time / _time_of(facts, guilty))
+    guilty.sort(key=lambda pair: -pair[1] * pair[0].total_ns)
+    worst, _ = guilty[0]
+    return Finding(
+        "K4",
+        "info" if gained.severity == "info" else "warning",
+        f"{words.percent(share)} of the kernel time runs on grids that do not fill the GPU and could take"
+        f" {words.percent(100 * idle)} less on a full one",
+        (
+            Evidence(
+                "kernels below one wave, of kernel time", facts.share_of_kernels(below) or 0.0, "%", Query("kernels")
+            ),
+            *(
+                Evidence(f"waves of {short(part.name)}", round(part.waves or 0, 2), "", Query("kernels", row=part.name))
+                for part, _ in guilty[:MOST]
+            ),
+        ),
+        f"{short(worst.name)}: {words.count(worst.grid)} blocks, {worst.held.blocks} per SM ="
+        f" {words.number(worst.waves or 0)} waves; {gained.why}",
+        f"below one wave, or more than {words.percent(limits.loss_percent)} lost in the last of fewer than"
+        f" {limits.waves:g}; from {words.percent(limits.time_percent)} of kernel time",
+        "Give each kernel more blocks: a larger batch, split-K for narrow products, smaller tiles; run independent"
+        " kernels on several streams.",
+        impact_ns=gained.ns,
+        ceiling_percent=gained.ceiling_percent,
+        next_command=hints.larger_batch(facts),
+    )
+
+
+def _by_kernel(found: list[Shape]) -> list[tuple[str, list[Shape]]]:
+    """Configurations by kernel, the most time first."""
+    parts: dict[str, list[Shape]] = {}
+    for part in found:
+        parts.setdefault(part.name, []).append(part)
+    return sorted(parts.items(), key=lambda item: -sum(part.total_ns for part in item[1]))[: 4 * MOST]
+
+
+def _loss(part: Shape, limits: Limits, sms: int, near: dict[str, tuple[float, str, str]]) -> float:
+    """The share of its time that a launch could gain on a filled GPU; 0 where it is not judged."""
+    if part.waves is None or part.waves >= limits.waves:
+        return 0.0
+    if kernel_names.category(part.name) in STREAMING:  # a few blocks per SM are enough to keep memory busy
+        loss = max(1 - part.grid / sms, 0.0)
+    else:
+        loss = tail_loss(part.waves)
+        if part.waves >= 1 and 100 * loss <= limits.loss_percent:
+            return 0.0
+    return min(loss, max(1 - near[part.name][0] / 100, 0.0)) if part.name in near else loss
+
+
+def _time_of(facts: Facts, guilty: list[tuple[Shape, float]]) -> float:
+    names = {part.name for part, _ in guilty}
+    mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(sorted(names)))
+    return float(mine["duration"].sum()) or 1.0
+
+
+def _limiter_title(part: Shape) -> str:
+    words_of = {"blocks": "block slots"}
+    return " and ".join(words_of.get(name, name) for name in part.held.limiters)
+
+
+def _limiter_advice(part: Shape) -> str:
+    first = part.held.limiters[0]
+    if first == "blocks":
+        return (
+            f"Blocks of {part.threads} threads run out of block slots before warps: give a block more warps, or more"
+            " rows of the work."
+        )
+    if first == "registers":
+        return "Fewer registers per thread (__launch_bounds__, smaller tiles), or more independent work per thread."
+    if first == "shared memory":
+        return "Less shared memory per block, or larger blocks that share it."
+    return "Blocks whose warps divide the SM's evenly leave no rest."

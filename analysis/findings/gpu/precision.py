@@ -1,0 +1,247 @@
+"""Number formats: matrix work without tensor cores, and the cost of converting between types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.roofline import peaks
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.core.whatif import Bools
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast tensor cores are as the fp32 units."""
+
+    value: float
+    about: str
+    """Where it is from."""
+
+
+def ratio(facts: Facts, precision: str) -> Ratio | None:
+    """The peak of a precision by that of fp32, both from one source; else multiply-adds per SM and clock."""
+    known = peaks.peaks_of(facts.run, facts.trace)
+    fast, slow = known.compute.get(precision), known.compute.get("fp32")
+    if fast is not None and slow is not None and fast.source == slow.source and slow.value:
+        return Ratio(fast.value / slow.value, f"{_tera(fast.value)} by {_tera(slow.value)}, {fast.source}")
+    row = peaks.table()["capability"].get(hints.capability(facts) or "")
+    if row is None or not row["fma"].get(precision) or not row["fma"].get("fp32"):
+        return None
+    per_clock = row["fma"][precision], row["fma"]["fp32"]
+    return Ratio(per_clock[0] / per_clock[1], f"{per_clock[0]} by {per_clock[1]} FMA per SM and clock")
+
+
+def _faster(found: Ratio | None) -> str:
+    return f"{found.value:.3g}×, {found.about}" if found else "peaks unknown, so all of it"
+
+
+def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidence]:
+    """Of matrix work without tensor cores: how much it is, and how fast they would be."""
+    spent, share = kernel_sorts.spent(facts, mask)
+    proof = kernel_sorts.proof(facts, mask)
+    yield Evidence(f"GEMMs, convolutions, attention {hints.per(facts)}", facts.per_step(spent), "ns", proof)
+    yield Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", proof)
+    yield Evidence("compute capability", hints.capability(facts) or "")
+    if half:
+        yield Evidence("fp16 peak by fp32 peak", half.value, "×")
+
+
+def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
+    """How much TF32 alone would gain."""
+    found = ratio(facts, "tf32_tensor")
+    if found:
+        bound = gain.of_kernels(facts, rows, factor=1 / found.value)
+        yield Evidence("TF32 peak by fp32 peak", found.value, "×")
+        yield Evidence("step shorter with TF32, at most", bound.ceiling_percent or 0.0, "%")
+
+
+def _regex(name: str) -> str:
+    """What of a short name a regular expression can take as it is."""
+    return re.split(r"[^\w]", name)[0]
+
+
+def _tera(flops: float) -> str:
+    return f"{words.number(flops / 1e12)} TFLOP/s"
+
+
+_MEASURE = "ncu --section ComputeWorkloadAnalysis --csv --page raw"
+_UNKNOWN = "the GPU's compute capability: a trace with deviceProperties (torch.profiler), an nsys export, or run.json"
+
+
+@rule(
+    "F1",
+    "Matrix work in fp32 without TF32 or mixed precision",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "shares", "whole"),
+    thresholds={
+        "share_percent": Threshold(10, "%", "fp32 GEMMs and convolutions on plain FMA units, of kernel time", own=True),
+        "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
+    },
+    advice="TF32 (one line), then bf16 autocast.",
+    source="PyTorch's profiler pattern matcher (FP32 matmul), DLProf; ratios from NVIDIA's throughput tables",
+)
+def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """GEMMs and convolutions run in fp32 on the FMA units of a GPU that has tensor cores for them.
+
+    Seen by their names (``sgemm``, ``ffma``, ``simt_s``); Nsight Compute's counters decide where they measured tensor
+    cores. What it would gain is bounded three times: by these kernels' share of the time, by how much faster the tensor
+    cores are per SM and clock (the best case is fp16/bf16), and by how much of it a replay says would shorten the step:
+    on a run that waits for launches that is next to nothing.
+    """
+    capability = hints.capability(facts)
+    if not hints.is_nvidia(facts):
+        return None
+    if capability is None:
+        return Abstention("F1", _UNKNOWN)
+    if float(capability) < limits.capability:
+        return None
+    slow = kernel_sorts.by_name(facts.launches, kernel_sorts.fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
+    share = kernel_sorts.spent(facts, slow)[1]
+    if share is None or share <= limits.share_percent:
+        return None
+    half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].cast(pl.Int64).to_numpy()[slow]
+    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
+    return Finding(
+        "F1",
+        gain.severity(bound.ceiling_percent),
+        f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, none of"
+        " it on tensor cores",
+        (
+            *_evidence(facts, slow, half),
+            *_with_tf32(facts, rows),
+        ),
+        f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
+        f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
+        " later",
+        'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range'
+        " and needs no other change. Then bf16: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy of"
+        " either.",
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        next_command=hints.rerun(facts, "--dtype", "tf32"),
+    )
+
+
+@rule(
+    "F2",
+    "Tensor cores are not used",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "shares", "whole"),
+    thresholds={
+        "used_percent": Threshold(0, "%", "kernels on tensor cores, of kernel time"),
+        "eligible_percent": Threshold(10, "%", "work that could run there, of kernel time", own=True),
+        "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
+    },
+    advice="Automatic mixed precision; sizes that are multiples of 8.",
+    source="torch-tb-profiler and DLProf",
+)
+def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """There are GEMMs, convolutions or attention, and not one kernel of the run uses tensor cores.
+
+    Nsight Compute's counters decide where they measured tensor cores, else the kernels' names. Generated kernels and
+    one's own (Triton, XLA) don't tell: where they matter the rule abstains. Double precision does not count, nor fp32
+    on GPUs that have TF32: that is F1.
+    """
+    capability = hints.capability(facts)
+    if not hints.is_nvidia(facts):
+        return None
+    if capability is None:
+        return Abstention("F2", _UNKNOWN)
+    launched = facts.launches
+    used, share_used = kernel_sorts.spent(facts, kernel_sorts.on_tensor_cores(facts))
+    if float(capability) < limits.capability or share_used is None or share_used > limits.used_percent:
+        return None
+    unknown = kernel_sorts.undecided(facts)
+    if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
+        name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
+        return Abstention("F2", f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
+    could = kernel_sorts.by_name(launched, kernel_sorts.matrix_work) & ~unknown
+    could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp64_work)
+    if float(capability) >= 8:
+        could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp32_matrix_work)
+    share = kernel_sorts.spent(facts, could)[1]
+    if share is None or share <= limits.eligible_percent:
+        return None
+    half = ratio(facts, "fp16_tensor")
+    rows = launched["row"].cast(pl.Int64).to_numpy()[could]
+    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
+    fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), kernel_sorts.fp32_matrix_work).any())
+    return Finding(
+        "F2",
+        gain.severity(bound.ceiling_percent),
+        f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_sorts.base(facts)} could",
+        (
+            *_evidence(facts, could, half),
+            Evidence("on tensor cores", used, "ns", Query("kernels")),
+            *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
+        ),
+        f"{kernel_sorts.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
+        f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
+        f" could be, compute capability {limits.capability:g} or later",
+        (
+            "Mixed precision: torch.autocast('cuda', dtype=torch.float16) with a GradScaler in training (bf16 needs"
+            " compute capability 8); convolutions in channels_last."
+            if fp32
+            else "The types fit, the shapes or strides may not: make channels, hidden and vocabulary sizes multiples of"
+            " 8, align the tensors to 16 bytes, and pass contiguous ones."
+        ),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        next_command=hints.rerun(facts, "--dtype", "fp16") if fp32 else "",
+    )
+
+
+@rule(
+    "F12",
+    "Conversions between types",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
+    advice="Convert once: weights in the type they are used in, autocast around the whole step.",
+)
+def casts(facts: Facts, limits: Limits) -> Finding | None:
+    """Kernels that only convert between number formats, such as autocast inserts before each operator.
+
+    Where types were recorded (record_shapes=True), an ``aten::copy_`` between two types is one; else the names decide
+    (``float16_copy``, ``LoadWithCast``). Each costs GPU time and a launch: both are left out in the replay that bounds
+    the gain.
+    """
+    mask = kernel_sorts.casts(facts)
+    spent, share = kernel_sorts.spent(facts, mask)
+    if share is None or share <= limits.share_percent:
+        return None
+    bound = gain.of_kernels(facts, facts.launches["row"].cast(pl.Int64).to_numpy()[mask], fewer_launches=True)
+    number = int(mask.sum())
+    return Finding(
+        "F12",
+        gain.severity(bound.ceiling_percent),
+        f"Converting types takes {words.percent(share)} of {kernel_sorts.base(facts)}, in"
+        f" {words.things(facts.per_step(number), 'launch', 'launches')} {hints.per(facts)}",
+        (
+            Evidence(f"conversions {hints.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
+            Evidence(f"of {kernel_sorts.base(facts)}", share, "%", kernel_sorts.proof(facts, mask)),
+            Evidence("launches, of all", 100 * number / mask.size, "%", kernel_sorts.proof(facts, mask)),
+        ),
+        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
+        f"above {words.percent(limits.share_percent)} of kernel time",
+        "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of"
+        " autocast; in training one autocast around the whole forward pass, so that its cache holds converted weights"
+        " (torch.no_grad turns that cache off); torch.compile fuses what conversions are left into their neighbours.",
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )

@@ -1,0 +1,225 @@
+"""Calls in which the host waits for the GPU, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.whatif import WAITS
+from tracetui.analysis.findings.host.transfers import DTOH, copies, pageable_waits
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.parsers.nesting import LaneClock
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+ASKS = frozenset(
+    {"aten::item", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique2", "aten::equal",
+     "aten::repeat_interleave", "aten::allclose"}
+)  # fmt: skip
+"""Operators that want an answer of the GPU, and so wait for it."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The calls in which the host waits for the GPU, within the steps."""
+
+    frame: pl.DataFrame
+    """row, name (of the call), owner (who called it), start, waited_ns, stall_ns: the time for which the GPU then had
+    nothing to do, at most the wait itself."""
+
+
+def waits(facts: Facts) -> Waits:
+    """Who waits for the GPU, how long, and for how long the GPU is idle after.
+
+    A wait that no work follows holds nothing up: its stall is 0. So is one that began when the GPU was idle already.
+    Waits for the end of a copy from pageable memory belong to the copy (S8).
+    """
+    host = facts.trace.host
+    slots = step_slots(facts.sel)
+    calls = facts.sel.host.filter(pl.col("kind").is_in(["runtime", "driver"]))
+    back = copies(facts).filter((pl.col("direction") == DTOH) & pl.col("pageable").fill_null(value=False))
+    waiting = names.matching(calls["name"], lambda name: WAITS.search(name) is not None)
+    waiting |= calls["row"].is_in(back["launch"].implode()).fill_null(value=False).to_numpy()
+    waiting &= ~calls["row"].is_in(pageable_waits(facts).implode()).fill_null(value=False).to_numpy()
+    calls = calls.filter(pl.Series(waiting))
+    if slots.start.size:
+        calls = calls.filter((pl.col("start") >= int(slots.start[0])) & (pl.col("start") < int(slots.end[-1])))
+    start = calls["start"].to_numpy()
+    end = start + calls["duration"].to_numpy()
+    work = activities(facts.sel)
+    busy = intervals.union(work.start, work.end)
+    following = np.searchsorted(busy[0], end, side="left")
+    last = np.searchsorted(busy[1], end, side="right") - 1
+    drained = np.where(last >= 0, busy[1][np.maximum(last, 0)], 0) if busy[0].size else np.zeros_like(end)
+    follows = (following < busy[0].size) & (following == last + 1) & (drained > start)
+    resumed = busy[0][np.minimum(following, max(busy[0].size - 1, 0))] if busy[0].size else end
+    stall = np.where(follows, np.minimum(resumed - drained, drained - start), 0)
+    return Waits(
+        pl.DataFrame(
+            {
+                "row": calls["row"].cast(pl.Int64),
+                "name": calls["name"].cast(pl.String),
+                "owner": _owners(host, calls["row"].cast(pl.Int64).to_numpy()),
+                "start": start,
+                "waited_ns": end - start,
+                "stall_ns": stall,
+            }
+        )
+    )
+
+
+def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
+    """Who called: an operator that asks the GPU something, else the innermost operator, else the call and its range."""
+    parent = row_ids(host["parent"])
+    operator = (host["kind"] == "operator").to_numpy()
+    asks = names.matching(host["name"], ASKS.__contains__) & operator
+    asking, inner = np.full(rows.size, NONE, np.int64), np.full(rows.size, NONE, np.int64)
+    at = parent[rows]
+    while (at != NONE).any():
+        real = at != NONE
+        for found, chosen in ((asking, asks), (inner, operator)):
+            fits = real & (found == NONE) & chosen[at]
+            found[fits] = at[fits]
+        at = np.where(real, parent[at], NONE)
+    owner = np.where(asking != NONE, asking, inner)
+    named = host["name"]
+    call = named.gather(rows).cast(pl.String)
+    around = named.gather(_or_null(_range_around(host, rows))).cast(pl.String)
+    with_range = pl.select(pl.concat_str(call, pl.lit(" in "), around)).to_series()
+    owned = named.gather(_or_null(owner)).cast(pl.String)
+    owners: pl.Series = pl.select(pl.coalesce(owned, with_range, call)).to_series()
+    return owners
+
+
+def _or_null(rows: Ints) -> pl.Series:
+    return pl.select(pl.when(pl.Series(rows) >= 0).then(pl.Series(rows))).to_series()
+
+
+def _with_call(host: pl.DataFrame, calls: Ints) -> Ints:
+    """The ranges in which one of these calls of their thread begins: no other can be around one."""
+    ranges = np.flatnonzero((host["kind"] == "annotation").to_numpy())
+    lane, start = lanes_of(host), host["start"].to_numpy()
+    end = start[ranges] + host["duration"].to_numpy()[ranges]
+    clock = LaneClock(int(lane[-1]) + 1 if lane.size else 0, start, end)
+    begun = np.sort(clock.key(lane[calls], start[calls]))
+    first = np.searchsorted(begun, clock.key(lane[ranges], start[ranges]), side="left")
+    return ranges[first < np.searchsorted(begun, clock.key(lane[ranges], end), side="right")]
+
+
+def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
+    """The innermost range around each call, -1 for none."""
+    rows = walk(host, np.concatenate((_with_call(host, calls), calls)))
+    start = host["start"].to_numpy()[rows]
+    above = enclosing(lanes_of(host)[rows], start, start + host["duration"].to_numpy()[rows])
+    is_call = np.isin(rows, calls)
+    while (nested := (above != NONE) & is_call[above]).any():
+        above[nested] = above[above[nested]]
+    place = np.empty(host.height, np.int64)
+    place[rows] = np.arange(rows.size)
+    around = above[place[calls]]
+    return np.where(around == NONE, NONE, rows[around])
+
+
+@rule(
+    "S7",
+    "The host waits for the GPU in the middle of the step",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "stall_percent": Threshold(2, "%", "idle time of the GPU after waits, of the step"),
+        "stall_ms": Threshold(1, "ms", "the same in the whole recording"),
+    },
+    advice="Keep values on the GPU: accumulate there, read them every n steps.",
+    source="nsys-ai (2 %, 1 ms), nsys analyze (cuda_api_sync)",
+)
+def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
+    """``.item()``, ``nonzero``, copies to the host and explicit synchronisation let the launch queue run empty.
+
+    While the host waits it launches nothing; when the GPU is done, it idles until the next launch arrives. That idle
+    time, at most as long as the host had waited, is the stall that the wait caused. A wait at the end, after which
+    nothing runs, is benign; one that finds the GPU idle already costs only the call.
+    """
+    frame = waits(facts).frame
+    stall = float(frame["stall_ns"].sum())
+    per_step = facts.per_step(stall)
+    ceiling = facts.ceiling(per_step)
+    if ceiling is None or ceiling <= limits.stall_percent or stall < 1e6 * limits.stall_ms:
+        return None
+    owners = _by_owner(frame)
+    first = owners.row(0, named=True)
+    benign = frame.height - int(owners["calls"].sum())
+    return Finding(
+        "S7",
+        gain.severity(ceiling),
+        f"Waits for the GPU stall it: {words.percent(ceiling)} of {hints.span(facts)} it is idle after them, most after"
+        f" {first['owner']}",
+        (
+            *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
+            Evidence(
+                "host waits",
+                facts.per_step(float(frame["waited_ns"].sum())),
+                "ns",
+                Query("host:API calls", "Synchronize"),
+            ),
+        ),
+        f"{words.ns(per_step)} idle after {words.things(int(owners['calls'].sum()), 'wait')} of"
+        f" {words.ns(facts.step_ns)} {hints.per(facts)} = {words.percent(ceiling)}; {words.things(benign, 'wait')}"
+        " stalled nothing",
+        f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
+        _wait_advice(first["owner"], first["call"]),
+        impact_ns=per_step,
+        ceiling_percent=ceiling,
+    )
+
+
+def _by_owner(frame: pl.DataFrame) -> pl.DataFrame:
+    """owner, calls, stall, call (an API function): the waits that stalled the GPU, the most first."""
+    return (
+        frame.filter(pl.col("stall_ns") > 0)
+        .group_by("owner")
+        .agg(calls=pl.len(), stall=pl.col("stall_ns").sum(), call=pl.col("name").first())
+        .sort("stall", "owner", descending=[True, False])
+    )
+
+
+def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
+    operator = row["owner"].startswith("aten::")
+    return Evidence(
+        f"GPU idle after {row['owner']}, {words.things(row['calls'], 'call')} ({row['call']})",
+        facts.per_step(row["stall"]),
+        "ns",
+        Query("operators", row=row["owner"]) if operator else Query("host:API calls", row=row["call"]),
+    )
+
+
+def _wait_advice(owner: str, call: str) -> str:
+    if owner in ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense"):
+        return (
+            "Do not read values in every step: accumulate losses and metrics in GPU tensors and call .item() every n"
+            " steps or at the end; replace Python ifs on tensors by torch.where."
+        )
+    if owner in ASKS:
+        return (
+            f"{owner} must know its result's size: use a mask with torch.where, or a fixed size (topk, nonzero_static),"
+            " so that the host need not ask; else compute it once outside the loop."
+        )
+    if not owner.startswith("aten::") and "Synchronize" in call:
+        return (
+            f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time with"
+            " torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned memory"
+            " and wait for them one step later."
+        )
+    return "Copy with non_blocking=True into pinned memory, and read the result one step later."

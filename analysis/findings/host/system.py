@@ -1,0 +1,238 @@
+"""Bottlenecks of the whole system: launches, the host, data, copies, synchronisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import names
+from tracetui.analysis.findings.core import gain, hints, waiting, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.core.whatif import Bools
+
+
+@rule(
+    "S1",
+    "The GPU is not the limit",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "idle_percent": Threshold(30, "%", "idle time of the GPU, of the step"),
+        "idle_percent_graphs": Threshold(15, "%", "the same where CUDA graphs launch most kernels"),
+    },
+    advice="Look for what the GPU waits for before making its kernels faster.",
+    source="NVIDIA TensorRT-LLM's profiling skills; torch-tb-profiler warns below 50 % utilization",
+)
+def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
+    """Says where to look first: a GPU that is idle for a third of the step gains little from faster kernels.
+
+    Idle is time of the steps in which no kernel, copy or fill runs. A run that replays CUDA graphs has few launches
+    that could come late, so less idle time is already odd there. The rule stakes no time itself: what the GPU waits
+    for has rules of its own (S2, S5, S7, S10).
+    """
+    idle_ns, _ = waiting.idle(facts)
+    share = facts.ceiling(idle_ns)
+    by_graph = hints.graph_percent(facts)
+    limit = limits.idle_percent_graphs if by_graph > 50 else limits.idle_percent
+    if share is None or share <= limit:
+        return None
+    return Finding(
+        "S1",
+        "info",
+        f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {hints.span(facts)}",
+        (
+            Evidence("GPU idle", idle_ns, "ns", Query("overview")),
+            Evidence("step", facts.step_ns, "ns", Query("overview")),
+            Evidence("verdict", facts.overview.verdict.sentence),
+            *(
+                Evidence(f"{row['category']}, of the step", row["percent"], "%")
+                for row in facts.overview.average.sort("ns", descending=True).head(3).iter_rows(named=True)
+            ),
+        ),
+        f"{words.ns(idle_ns)} idle of {words.ns(facts.step_ns)} = {words.percent(share)}",
+        f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
+        "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower precision"
+        " included, only make its pauses longer.",
+    )
+
+
+@rule(
+    "S5",
+    "The data loader holds up the step",
+    needs=("timeline", "gpu", "loader"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": Threshold(5, "%", "wait for data while the GPU is idle, of the step"),
+        "warning_percent": Threshold(15, "%", "from here on it is a warning"),
+        "critical_percent": Threshold(30, "%", "from here on it is critical"),
+    },
+    advice="Workers, pinned memory, prefetching, decoding on the GPU.",
+    source="torch-tb-profiler (5 %), gpuprof (15 %, 30 %)",
+)
+def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
+    """The host waits for the next batch while the GPU has nothing to do.
+
+    Only the part of the wait counts in which the GPU is idle: a loader that works behind a busy GPU costs nothing.
+    The wait is what the loader's own events last (``enumerate(DataLoader)…__next__``), or ranges of such a name.
+    """
+    found = facts.loader
+    share = facts.ceiling(found.exposed_ns) if found else None
+    if found is None or share is None or share < limits.share_percent:
+        return None
+    loud: Severity = "critical" if share >= limits.critical_percent else "warning"
+    advice = (
+        "The batch is made by the process that trains (num_workers=0). Give the DataLoader num_workers=4 or more and"
+        " persistent_workers=True"
+        if found.in_main_process
+        else "Raise num_workers and prefetch_factor, and keep persistent_workers=True"
+    )
+    return Finding(
+        "S5",
+        loud if share >= limits.warning_percent else "info",
+        f"The data loader holds up {words.percent(share)} of {hints.span(facts)} while the GPU is idle",
+        (
+            Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("overview")),
+            Evidence("waits for data, all", found.waited_ns, "ns", Query("overview")),
+            Evidence("step", facts.step_ns, "ns", Query("overview")),
+            Evidence("seen as", found.name),
+        ),
+        f"{words.ns(found.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)} (the whole wait is"
+        f" {words.ns(found.waited_ns)})",
+        f"above {words.percent(limits.share_percent)} of the step; a warning from"
+        f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
+        f"{advice}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to the GPU"
+        " (DALI, torchvision's v2 transforms on tensors), or cache what is decoded.",
+        impact_ns=found.exposed_ns,
+        ceiling_percent=share,
+        next_command=hints.rerun(facts, "--workers", "4"),
+    )
+
+
+@rule(
+    "S6",
+    "The data loader is irrelevant",
+    needs=("timeline", "gpu", "loader"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": Threshold(1, "%", "the whole wait for data, of the step", own=True)},
+    advice="Leave num_workers alone.",
+)
+def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
+    """Says that tuning the data loader would gain nothing, because "more workers" is what is usually tried first.
+
+    All of the wait counts, whether or not the GPU works meanwhile: below 1 % of the step there is nothing to find.
+    """
+    found = facts.loader
+    share = facts.ceiling(found.waited_ns) if found else None
+    if found is None or share is None or share >= limits.share_percent:
+        return None
+    return Finding(
+        "S6",
+        "info",
+        f"The data loader does not matter: the wait for data is {words.percent(share)} of {hints.span(facts)}",
+        (
+            Evidence("waits for data", found.waited_ns, "ns", Query("overview")),
+            Evidence("step", facts.step_ns, "ns", Query("overview")),
+            Evidence("seen as", found.name),
+        ),
+        f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
+        f"below {words.percent(limits.share_percent)} of the step",
+        "Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
+    )
+
+
+@rule(
+    "S12",
+    "Many small kernels in a row",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={
+        "kernel_us": Threshold(10, "µs", "a kernel shorter than this is small"),
+        "launches_percent": Threshold(50, "%", "small kernels, of all launches", own=True),
+        "time_percent": Threshold(20, "%", "small kernels, of all kernel time"),
+        "run": Threshold(5, "", "small kernels in a row that could be one"),
+    },
+    advice="Fuse them: torch.compile, foreach and fused variants; CUDA graphs for what is left.",
+    source="nsys-ai (five in a row below 10 µs), gpuprof, NVIDIA TensorRT-LLM's profiling skills",
+)
+def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
+    """Most launches are of kernels below 10 µs that follow one another: starting them costs more than their work.
+
+    Only chains of small kernels on one stream count. If they were fused, all but the first of each could vanish, though
+    not GEMMs, convolutions, attention and scans. What that would gain at most is replayed with their GPU time and their
+    launches left out.
+    """
+    launched = facts.launches
+    spent = launched["duration"].to_numpy()
+    small = spent < 1000 * limits.kernel_us
+    by_count, by_time = 100 * float(small.mean()), facts.share_of_kernels(float(spent[small].sum()))
+    if by_count < limits.launches_percent or by_time is None or by_time < limits.time_percent:
+        return None
+    runs, spare = _rows_of_small(launched, small, int(limits.run))
+    if not runs:
+        return None
+    spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
+    bound = gain.of_kernels(facts, launched["row"].cast(pl.Int64).to_numpy()[spare], fewer_launches=True)
+    ceiling = bound.ceiling_percent if spare.any() else None
+    proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
+    return Finding(
+        "S12",
+        gain.severity(ceiling),
+        f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
+        f" {words.things(facts.per_step(runs), 'chain')} of {limits.run:g} or more {hints.per(facts)}",
+        (
+            Evidence("small kernels, of launches", by_count, "%", proof),
+            Evidence("small kernels, of kernel time", by_time, "%", proof),
+            Evidence(f"kernels {hints.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
+            Evidence(f"launches {hints.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
+        ),
+        f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
+        + (
+            f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
+        ),
+        f"{words.percent(limits.launches_percent)} of launches and {words.percent(limits.time_percent)} of kernel time"
+        f" below {limits.kernel_us:g} µs, {limits.run:g} or more in a row",
+        _FEWER if hints.graph_percent(facts) <= 50 else _FEWER_IN_GRAPHS,
+        impact_ns=bound.ns if spare.any() else None,
+        ceiling_percent=ceiling,
+        next_command=hints.larger_batch(facts),
+    )
+
+
+_OWN_KERNEL = frozenset({"gemm", "conv", "attention", "scan", "communication"})
+"""What fusing does not spare: such kernels stay, whatever is fused into them."""
+_FEWER = (
+    "Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and one wide GEMM in"
+    " place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes each kernel worth its"
+    " launch."
+)
+_FEWER_IN_GRAPHS = (
+    "CUDA graphs spare their launches already: use a larger batch, one wide GEMM in place of several narrow ones, or"
+    " fuse what stands between them, so that each kernel does more than start and stop."
+)
+
+
+def _rows_of_small(launched: pl.DataFrame, small: Bools, least: int) -> tuple[int, Bools]:
+    """How many chains of at least so many small kernels there are on a stream, and which kernels are not the first."""
+    lanes = (
+        launched.select("device", "stream", small=pl.Series(small))
+        .with_row_index("at")
+        .with_columns(pl.col("small").rle_id().over("device", "stream").alias("run"))
+        .filter("small")
+        .with_columns(
+            length=pl.len().over("device", "stream", "run"),
+            place=pl.int_range(pl.len()).over("device", "stream", "run"),
+        )
+        .filter(pl.col("length") >= least)
+    )
+    spare = np.zeros(small.size, np.bool_)
+    spare[lanes.filter(pl.col("place") > 0)["at"].to_numpy()] = True
+    return lanes.filter(pl.col("place") == 0).height, spare

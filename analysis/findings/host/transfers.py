@@ -1,0 +1,191 @@
+"""Copies between host and GPU: from which memory, and beside what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.memops import operation_name
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
+
+
+def copies(facts: Facts) -> pl.DataFrame:
+    """The copies between host and GPU in scope.
+
+    Returns:
+        row, direction, pageable (null where not told), start, end, bytes, launch.
+    """
+    rows = facts.sel.device.filter(pl.col("kind") == "memcpy")
+    spelled = {name: operation_name(name) for name in rows["name"].cast(pl.String).unique().drop_nulls()}
+    name, kinds = pl.col("name").cast(pl.String), pl.col("memory_kinds").cast(pl.String)
+    told = pl.concat_str(name, kinds.fill_null(""), separator=" ")
+    return rows.select(
+        pl.col("row").cast(pl.Int64),
+        name.replace(spelled).alias("direction"),
+        pl.when(told.str.contains("Pageable|Pinned")).then(told.str.contains("Pageable")).alias("pageable"),
+        "start",
+        (pl.col("start") + pl.col("duration")).alias("end"),
+        "bytes",
+        "launch",
+    ).filter(pl.col("direction").is_in([HTOD, DTOH]))
+
+
+def pageable_waits(facts: Facts) -> pl.Series:
+    """Host rows of the waits that follow a copy from pageable memory directly, on its thread."""
+    slow = copies(facts).filter((pl.col("direction") == HTOD) & pl.col("pageable").fill_null(value=False))
+    if not slow.height:
+        return pl.Series("row", [], pl.UInt32)
+    calls = (
+        facts.trace.host.with_row_index("row")
+        .filter(pl.col("kind").is_in(["runtime", "driver"]))
+        .select("row", "name", before=pl.col("row").shift(1).over("process", "thread", order_by="start"))
+    )
+    after = calls.filter(pl.col("before").is_in(slow["launch"].implode()))
+    rows: pl.Series = after.filter(pl.Series(names.matching(after["name"], lambda name: "Synchronize" in name)))["row"]
+    return rows
+
+
+@rule(
+    "S8",
+    "Asynchronous copies from pageable memory",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"copy_kib": Threshold(64, "KiB", "smaller copies are staged at once, whatever their memory")},
+    advice="Pinned memory and non_blocking=True.",
+    source="nsys analyze (cuda_memcpy_async); 64 KiB as the CUDA runtime's documentation on synchronisation has it",
+)
+def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Copies that were asked to be asynchronous, from or to memory that the system may page out.
+
+    The driver copies such memory through a pinned buffer of its own, piece by piece, and the calling thread takes part
+    in it: the copy is slower and the host can't go on. An integrated GPU has no such copies to save (Jetson), so the
+    rule is silent there. At stake is all of the copies and of the calls that make them, and wait for them.
+    """
+    found = copies(facts)
+    if hints.is_integrated(facts) or not found.height:
+        return None
+    if found["pageable"].null_count() == found.height:
+        return Abstention("S8", "kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
+    slow = _slow_copies(facts, found, int(1024 * limits.copy_kib))
+    if not slow.height:
+        return None
+    start, end = _calls_of(facts, slow)
+    host_ns = facts.per_step(float((end - start).sum()))
+    bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
+    spent = facts.per_step(float((slow["end"] - slow["start"]).sum()))
+    moved = facts.per_step(float(slow["bytes"].sum()))
+    return Finding(
+        "S8",
+        gain.severity(bound.ceiling_percent),
+        f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
+        f" hold the host up for {words.ns(host_ns)}",
+        (
+            Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
+            Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
+            Evidence("copies", facts.per_step(slow.height)),
+            Evidence("bytes", moved, "byte"),
+            Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
+        ),
+        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host {hints.per(facts)}; {bound.why}",
+        f"any copy of {limits.copy_kib:g} KiB or more",
+        "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
+        " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
+        " wait with an event.",
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )
+
+
+def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
+    """The copies of at least so many bytes from or to pageable memory that an asynchronous call made."""
+    calls = facts.trace.host.with_row_index("launch").select(
+        "launch", api=pl.col("name").cast(pl.String), called="start", returned=pl.col("start") + pl.col("duration")
+    )
+    large = pl.col("pageable").fill_null(value=False) & (pl.col("bytes").fill_null(0) >= least)
+    return (
+        found.filter(large)
+        .join(calls, on="launch", how="left")
+        .filter(pl.col("api").is_null() | pl.col("api").str.contains("Async"))
+    )
+
+
+def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
+    """When the calls that make these copies begin and end, and the waits for them."""
+    after = facts.trace.host[pageable_waits(facts)]
+    known = slow.filter(pl.col("called").is_not_null())
+    start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
+    return start, np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
+
+
+@rule(
+    "S10",
+    "Copies to the GPU do not overlap kernels",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "overlap_percent": Threshold(50, "%", "copies with a kernel beside them, of their time", own=True),
+        "step_percent": Threshold(2, "%", "copies, of the step", own=True),
+    },
+    advice="A second stream with pinned memory, prefetching the next batch.",
+    source="nsys-ai (overlap of copies)",
+)
+def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
+    """The copy engines could carry the next batch while kernels compute the present one; here they take turns.
+
+    Counted is the time in which at least one copy from host to GPU runs, and how much of it has a kernel beside it. At
+    stake is the rest, as far as a replay of the launches says that the step would end earlier without it.
+    """
+    work = activities(facts.sel)
+    found = copies(facts).filter(pl.col("direction") == HTOD)
+    moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
+    total = intervals.length(moving)
+    share = facts.ceiling(facts.per_step(total))
+    if not total or share is None or share < limits.step_percent:
+        return None
+    computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
+    beside = intervals.length(intervals.intersect(moving, computing))
+    if 100 * beside >= limits.overlap_percent * total:
+        return None
+    bound = gain.of_kernels(facts, found["row"].to_numpy())
+    alone = facts.per_step(total - beside)
+    return Finding(
+        "S10",
+        gain.severity(bound.ceiling_percent),
+        f"Copies to the GPU take {words.percent(share)} of {hints.span(facts)}, and"
+        f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
+        (
+            Evidence("copies to the GPU", facts.per_step(total), "ns", Query("kernels:copies", row=HTOD)),
+            Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("overview")),
+            Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
+        ),
+        f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
+        f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
+        " the step or more",
+        _ON_BOARD if hints.is_integrated(facts) else _BESIDE,
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+    )
+
+
+_ON_BOARD = (
+    "Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their place, and"
+    " keep it only if a test shows that the kernels do not get slower."
+)
+_BESIDE = (
+    "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
+    " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream) before its"
+    " use; send uint8 images and convert on the GPU."
+)

@@ -1,0 +1,1 @@
+"""Rules about several runs: two that are compared, and sweeps."""

@@ -1,0 +1,209 @@
+"""Do Nsight Compute's counters speak for the run? Rules on what was measured, and under which conditions."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_key import function_name
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+ONLY_MOVES = frozenset({"copy", "memcpy", "memset", "fill"})
+"""Categories of kernels that compute nothing."""
+MOST_LAUNCHES = 200
+SM_CLOCKS = ("smsp__cycles_elapsed.avg.per_second", "SM Frequency")
+
+
+@rule(
+    "V4",
+    "Nsight Compute measured too little",
+    needs=("counters",),
+    doubts=("counters",),
+    remark="the measured kernels make only a small part of the GPU time: what holds for them need not hold for the run",
+    thresholds={
+        "covered_percent": Threshold(50, "%", "of the kernel time is of kernels that were measured", own=True),
+        "target_percent": Threshold(95, "%", "of the kernel time that the next measurement shall cover"),
+        "least_percent": Threshold(0.5, "%", "of the kernel time that a kernel needs to be worth measuring"),
+    },
+    advice="Measure the kernels that take the time: --kernel-name with their names.",
+    source="collection targets of NVIDIA's TensorRT-LLM tools",
+)
+def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The kernels that Nsight Compute measured take too little of the GPU's time for a conclusion about the run.
+
+    The time, in the recording with a time line, of all launches of measured kernels over all kernel time. With a
+    report of Nsight Compute alone that share is unknown; but where all that was measured are copies, nothing that
+    computes was. The command measures the kernels that take the target share.
+    """
+    if facts.trace.info.kind == "ncu":
+        return _only_moves(facts)
+    measured = facts.counters
+    if measured is None or measured.gpu_time_percent is None:
+        return Abstention("V4", "kernels with times: a Chrome trace or an nsys export of the same run")
+    share = measured.gpu_time_percent
+    if share >= limits.covered_percent:
+        return None
+    absent = facts.kernels.filter(~pl.col("name").is_in(measured.kernels["name"].implode()))
+    largest = absent.row(0, named=True)
+    kernels, taken, launches = worth_measuring(facts, limits.target_percent, limits.least_percent)
+    return Finding(
+        "V4",
+        "warning",
+        f"Nsight Compute measured only {words.percent(share)} of the kernel time: no conclusion on the rest",
+        (
+            Evidence("kernel time that was measured", share, "%", Query("counters")),
+            Evidence("launches measured", measured.launches),
+            Evidence("kernels measured", measured.kernels.height),
+            Evidence("largest that was not", largest["short_name"], "", Query("kernels", row=largest["name"])),
+            Evidence("its share of the kernel time", facts.share_of_kernels(largest["total_ns"]) or 0.0, "%"),
+        ),
+        f"{words.ns(share / 100 * facts.kernel_ns)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}",
+        f"below {words.percent(limits.covered_percent)}",
+        f"Measure these {len(kernels)} functions: they make {words.percent(taken)} of the kernel time.",
+        next_command=ncu_command(facts, kernels, launches),
+    )
+
+
+def _only_moves(facts: Facts) -> Finding | Abstention | None:
+    """What a report of Nsight Compute says by itself."""
+    names = facts.trace.device.filter(pl.col("kind") == "kernel")["name"].cast(pl.String).drop_nulls()
+    distinct = names.unique().to_list()
+    if not distinct or not all(kernel_names.category(name) in ONLY_MOVES for name in distinct):
+        return Abstention("V4", "the share of the GPU time that was measured: add a Chrome trace or nsys export")
+    shown = words.listed([kernel_names.short_name(name) for name in sorted(distinct)], 2)
+    return Finding(
+        "V4",
+        "warning",
+        f"All {words.things(names.len(), 'measured launch', 'measured launches')} are copies: nothing that computes "
+        "was measured",
+        (
+            Evidence("launches measured", names.len(), query=Query("counters")),
+            Evidence("kernels measured", shown),
+        ),
+        f"{names.len()} of {names.len()} launches move data only",
+        "a measured launch that computes",
+        "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels that "
+        "take the time by name.",
+        next_command="tracetui profile --tool torch,ncu MODEL",
+    )
+
+
+def worth_measuring(facts: Facts, target: float, least: float) -> tuple[list[str], float, int]:
+    """Base names of the kernels that take the target share, the longest first; their share; launches in a step."""
+    chosen: dict[str, None] = {}
+    taken, calls = 0.0, 0
+    for name, ns, count in facts.kernels.select("name", "total_ns", "calls").iter_rows():
+        share = facts.share_of_kernels(ns) or 0.0
+        if taken >= target or share < least:
+            break
+        chosen[function_name(name).base] = None
+        taken, calls = taken + share, calls + count
+    return list(chosen), taken, min(MOST_LAUNCHES, max(1, round(calls / facts.step_count)))
+
+
+def ncu_command(facts: Facts, kernels: list[str], launches: int) -> str:
+    """The command line that measures these functions."""
+    pattern = f"regex:^({'|'.join(map(re.escape, kernels))})$"
+    command = facts.manifest.identity.command if facts.manifest else ()
+    program = shlex.join(command[command.index("--") + 1 :]) if "--" in command else "python your_program.py"
+    return (
+        f"ncu --set full --clock-control none --target-processes all --kernel-name {shlex.quote(pattern)} "
+        f"--launch-count {launches} --csv --page raw --log-file ncu.csv {program}"
+    )
+
+
+SAME_CLOCK = 0.05
+"""Clocks within this share of each other count as equal: they are sampled at different moments."""
+
+
+@rule(
+    "V5",
+    "Nsight Compute measured under other conditions",
+    needs=("timeline", "gpu", "counters"),
+    doubts=("counters",),
+    remark="under Nsight Compute kernels take another time than in the run (clock, cold caches): "
+    "take its shares of peak, not its times",
+    thresholds={
+        "low_ratio": Threshold(0.85, "x", "a kernel's time under ncu over that in the run", own=True),
+        "high_ratio": Threshold(1.15, "x", "a kernel's time under ncu over that in the run", own=True),
+        "least_us": Threshold(10, "us", "that a kernel must take in the run to count", own=True),
+    },
+    advice="Run ncu with --clock-control none; --cache-control none keeps the caches warm.",
+    source="Nsight Compute's documentation: clock and cache control",
+)
+def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Kernels take another time under Nsight Compute than in the run.
+
+    By default ncu locks the GPU to its base clock and flushes the caches before each pass, so that its counters
+    describe slower clocks and colder caches. Compared are kernels of 10 µs and more, since shorter ones always take
+    longer with cold caches: the sum over them of launches times mean duration, under ncu and in the run.
+    """
+    assert facts.counters is not None
+    both = facts.kernels.join(
+        facts.counters.kernels.select("name", measured_ns="duration_ns", measured="launches"), on="name"
+    )
+    both = both.filter((pl.col("mean_ns") >= 1000 * limits.least_us) & pl.col("measured_ns").is_not_null())
+    if not both.height:
+        return Abstention("V5", f"measured kernels of {words.number(limits.least_us)} µs and more, with durations")
+    both = both.with_columns(ratio=pl.col("measured_ns") / pl.col("mean_ns"))
+    ours, theirs = float(both["total_ns"].sum()), float((both["measured_ns"] * both["calls"]).sum())
+    ratio = theirs / ours
+    if limits.low_ratio <= ratio <= limits.high_ratio:
+        return None
+    settings = dict(facts.run.of_kind("ncu")[0].info.captured)
+    return Finding(
+        "V5",
+        "warning",
+        f"Under Nsight Compute kernels of {words.number(limits.least_us)} µs and more take {words.number(ratio)} times "
+        "as long as in the run",
+        known(
+            *(
+                (f"{row['short_name']}: ncu over run", round(row["ratio"], 2), "", Query("kernels", row=row["name"]))
+                for row in both.head(4).iter_rows(named=True)
+            ),
+            ("SM clock under ncu", _clock(facts), "Hz"),
+            ("clock in the run", _run_clock(facts), "Hz"),
+            ("ncu says", settings.get("warning 1")),
+        ),
+        f"{words.ns(theirs)} / {words.ns(ours)} = {words.number(ratio)}, of "
+        f"{words.things(both.height, 'kernel')}, weighted by launches",
+        f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
+        f"Take counters as shares of peak and times from the recording. {_same_conditions(facts)}",
+    )
+
+
+def _same_conditions(facts: Facts) -> str:
+    """What to measure again with, as far as the clocks don't tell that it was so already."""
+    theirs, ours = _clock(facts), _run_clock(facts)
+    warm = "--cache-control none keeps the caches warm, if the run finds its data there."
+    if theirs and ours and abs(theirs / ours - 1) <= SAME_CLOCK:
+        return f"The clocks were the same, so it is the caches, which ncu flushes before each pass: {warm}"
+    return f"Measure again with --clock-control none; {warm}"
+
+
+def _clock(facts: Facts) -> float | None:
+    """The SMs' mean clock under ncu, Hz."""
+    for trace in facts.run.of_kind("ncu"):
+        found = trace.counters.filter(
+            pl.col("metric").cast(pl.String).is_in(SM_CLOCKS) & (pl.col("unit").cast(pl.String) == "hz")
+        )["value"].drop_nulls()
+        if found.len():
+            return float(found.sum()) / found.len()
+    return None
+
+
+def _run_clock(facts: Facts) -> float | None:
+    """The highest clock that was sampled during the run, Hz."""
+    samples = facts.manifest.power.during if facts.manifest else ()
+    return max((float(gpu.clock_hz) for sample in samples for gpu in sample.gpus if gpu.clock_hz), default=None)

@@ -1,0 +1,202 @@
+"""Is the recording whole and legible? Rules on what is missing from the file: names, its end, events."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base import names
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.core.whatif import Bools
+    from tracetui.parsers import Trace
+    from tracetui.parsers.trace import Note
+
+NUMERIC = re.compile(r"\d+")
+UNNAMED = ("", "(unknown)")
+CUT_SHORT = (
+    "the compressed stream ends early",
+    "the file ends before its closing bracket",
+    "event cut off by the end of the file",
+    "row cut short",
+    "rest of the pickle",
+    "the rest of table",
+    "table that can't be read",
+    "rows still in the database's write-ahead log",
+    "XLA's profiler stops at a million events",
+)
+"""How notes of the readers begin that say the recording goes on where the file ends."""
+DROPPED = ("not all ", "dropped", "lost", "overflow", "buffer", "exceeded")
+"""Words of a profiler's own warning that it did not keep everything."""
+
+
+@rule(
+    "V12",
+    "Names that were not resolved",
+    doubts=("gpu", "shares"),
+    remark="some kernels have no name, so that what is told by names (kinds of kernels, tensor cores) is incomplete",
+    thresholds={
+        "share_percent": Threshold(1, "%", "of the kernel launches, or of the ranges, without a name", own=True)
+    },
+    advice="Join the ids with the table StringIds (nsys: demangledName, shortName, textId), or export again.",
+)
+def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Kernels whose name is a number or missing, and ranges without a text.
+
+    An nsys export keeps names as ids in other tables. Who does not join them gets "1173" for a kernel, finds no GEMM
+    and no softmax, and may conclude that there is none. Counted per launch, and per NVTX or record_function range.
+    """
+    kernels = facts.trace.device.lazy().filter(pl.col("kind").is_in(["kernel", "graph"])).select("name").collect()
+    ranges = facts.trace.host.lazy().filter(pl.col("kind") == "annotation").select("name").collect()
+    if not kernels.height and not ranges.height:
+        return Abstention("V12", "kernels or ranges")
+    blank, numeric = _nameless(kernels), _numeric(kernels)
+    silent = _nameless(ranges)
+    kernel_share = 100 * (len(blank) + len(numeric)) / kernels.height if kernels.height else 0.0
+    range_share = 100 * len(silent) / ranges.height if ranges.height else 0.0
+    if max(kernel_share, range_share) <= limits.share_percent:
+        return None
+    if kernel_share > limits.share_percent:
+        like = f' (such as "{numeric[0]}")' if len(numeric) else ""
+        title = f"{words.percent(kernel_share)} of the kernel launches have no name{like}: no kind can be ruled out"
+    else:
+        title = f"{words.percent(range_share)} of the ranges have no text: time in them can't be told apart"
+    return Finding(
+        "V12",
+        "warning",
+        title,
+        (
+            Evidence("launches named by a number", len(numeric), query=Query("kernels", r"/^\d+$/")),
+            Evidence("launches without a name", len(blank), query=Query("kernels", "unknown")),
+            Evidence("ranges without a text", len(silent)),
+        ),
+        f"{words.count(len(blank) + len(numeric))} of {words.count(kernels.height)} launches, "
+        f"{words.count(len(silent))} of {words.count(ranges.height)} ranges",
+        f"{words.percent(limits.share_percent)} of either",
+        "Export the report again with the nsys that made it (nsys export --type=sqlite); a script of your own must "
+        "join demangledName, shortName and textId with StringIds.",
+        next_command="nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
+        if facts.trace.info.kind == "nsys"
+        else "",
+    )
+
+
+def _nameless(rows: pl.DataFrame) -> pl.Series:
+    named: pl.Series = rows["name"]
+    return _texts(named, named.is_null().to_numpy() | names.matching(named, UNNAMED.__contains__))
+
+
+def _numeric(rows: pl.DataFrame) -> pl.Series:
+    return _texts(rows["name"], names.matching(rows["name"], lambda name: NUMERIC.fullmatch(name) is not None))
+
+
+def _texts(named: pl.Series, chosen: Bools) -> pl.Series:
+    found: pl.Series = named.filter(pl.Series(chosen, dtype=pl.Boolean)).cast(pl.String)
+    return found
+
+
+@rule(
+    "V16",
+    "Truncated file",
+    refutes=("whole",),
+    advice="Record again; let the profiler finish writing, and keep the disk from filling up.",
+)
+def truncated(facts: Facts, limits: Limits) -> Finding | None:
+    """The recording goes on where the file ends.
+
+    JSON without its end, a gzip or pickle stream that stops, tables that can't be read to their end, rows left in a
+    write-ahead log, or loading that was stopped. What could be recovered is shown; sums over the whole recording are
+    too small by what is missing.
+    """
+    trace = facts.trace
+    cut = [note for begin in CUT_SHORT for note in trace.notes if note.reason.startswith(begin)]
+    if not cut and not trace.source.partial:
+        return None
+    parsed = trace.source.events_parsed
+    why = "loading was stopped" if trace.source.partial else _reason(cut[0])
+    return Finding(
+        "V16",
+        "invalid",
+        f"Only the beginning is here, {words.things(parsed, 'event')}: {why}",
+        tuple(Evidence(_reason(note), note.count) for note in cut) or (Evidence("events read", parsed),),
+        f"{words.count(parsed)} events were recovered; how many are missing is not known",
+        "a file that is whole",
+        "Open it again and let loading finish."
+        if trace.source.partial and not cut
+        else "Copy the file again; if that is no help, record fewer steps and let the profiler finish writing.",
+    )
+
+
+def _reason(note: Note) -> str:
+    return note.reason if len(note.reason) <= 80 else f"{note.reason[:79]}…"
+
+
+@rule(
+    "V17",
+    "Dropped events",
+    needs=("timeline",),
+    doubts=("gpu", "whole"),
+    remark="events are missing from the recording: sums are too small, gaps may be none",
+    thresholds={"share_percent": Threshold(1, "%", "of the launches whose kernel is not in the recording", own=True)},
+    advice="Record for a shorter time, with fewer kinds of events, or with larger buffers.",
+    source="CUPTI's count of dropped records; diagnostics of Nsight Systems",
+)
+def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The profiler lost events.
+
+    Either it says so, or launches are recorded whose kernels are not: each `cudaLaunchKernel` and `cudaGraphLaunch`
+    must have its activity, except inside the capture of a graph. Nsight Systems warns at the end of nearly every
+    capture that "not all events might have been collected"; that counts only where launches lack their kernels, or
+    where launches were not recorded and so can't clear the suspicion.
+    """
+    from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches
+
+    trace = facts.trace
+    calls, lost = launch_calls(trace).height, lost_launches(trace)
+    kernels = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).height
+    told = _told(trace)
+    dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
+    if not calls and not told and not dropped:
+        return Abstention("V17", "CUDA API calls to compare kernels with, or a profiler's own count")
+    share = 100 * lost.height / calls if calls and kernels else 0.0
+    many = share > limits.share_percent
+    certain = bool(dropped) or any("might" not in note.reason for note in told)
+    if not many and not certain and (not told or (calls and kernels)):
+        return None
+    title = f"{words.percent(share)} of the launches have no kernel in the recording"
+    if not many:
+        title = (
+            f"The profiler {f'dropped {words.count(dropped)} events' if dropped else 'says that events are missing'}"
+        )
+    return Finding(
+        "V17",
+        "warning" if many or certain else "info",
+        title,
+        (
+            Evidence("launches without a kernel", lost.height, query=Query("host:API calls", "Launch")),
+            Evidence("launches", calls),
+            *((Evidence("dropped, as the profiler counts", dropped),) if dropped else ()),
+            *(Evidence("the profiler says", _reason(note)) for note in told),
+        ),
+        f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
+        f"{words.count(dropped)} counted as dropped",
+        f"{words.percent(limits.share_percent)} of the launches, or any that the profiler counts",
+        "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by "
+        "itself, after a synchronize, so that buffers are flushed.",
+    )
+
+
+def _told(trace: Trace) -> list[Note]:
+    """The profiler's own words on events that it did not keep."""
+    return [
+        note
+        for note in trace.notes
+        if note.reason.startswith("Nsight Systems ") and any(word in note.reason.lower() for word in DROPPED)
+    ]

@@ -1,0 +1,331 @@
+"""Was the machine at full and steady speed? Rules on clocks, caps, heat and memory."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.validity.machine_samples import (
+    busy_clocks,
+    counters_raised,
+    hottest,
+    own_gpus,
+    raised_alarms,
+    slowed_share,
+)
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.parsers.runs.manifest import Device, GpuState, Power, PowerState, RunManifest
+
+MHZ = 1e6
+ORIN_EMC_HZ = 3_199_000_000
+"""Of every Orin module at its fastest."""
+PAGE = 4096
+
+
+@rule(
+    "T1",
+    "The hardware slowed down",
+    needs=("power",),
+    thresholds={
+        "share_percent": Threshold(5, "%", "of the samples in which something slowed the clock", own=True),
+        "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot"),
+        "hot_c": Threshold(82, "C", "of the hottest zone"),
+    },
+    advice="Let it cool, improve the cooling or the supply, or measure in a lower power mode that it can hold.",
+    source="gpuprof; nvidia-smi's event reasons; alarms of the INA3221 sensors",
+)
+def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Heat, power or current slowed the GPU down during the run.
+
+    The driver's reasons in the samples (thermal slowdown, power cap, power brake), over-current counters that rose or
+    alarms that went on during the run, or a clock 15 % below its highest at 82 °C and more. The times are those of a
+    slower GPU, and the next run may differ. A power cap alone is usual for large GPUs at full load, and a remark only.
+    """
+    manifest = _manifest(facts)
+    power = manifest.power
+    share, reasons = slowed_share(manifest)
+    rose, alarms = counters_raised(power), raised_alarms(power)
+    zone, degrees = hottest(power)
+    clocks = busy_clocks(facts)
+    highest = max(clocks, default=0.0)
+    drop = 100 * (1 - min(clocks) / highest) if highest else 0.0
+    hot_and_slow = degrees is not None and degrees >= limits.hot_c and drop >= limits.clock_percent
+    if share is None and not (power.after and power.after.alarms) and not clocks:
+        return Abstention(
+            "T1", "samples that say why the clock was what it was, or the board's alarms before and after"
+        )
+    if (share or 0.0) <= limits.share_percent and not rose and not alarms and not hot_and_slow:
+        return None
+    title = f"At {degrees or 0:.0f} °C the GPU's clock fell by {words.percent(drop)}"
+    if (share or 0.0) > limits.share_percent:
+        title = f"The GPU was slowed down in {words.percent(share or 0.0)} of the samples: {', '.join(reasons)}"
+    elif rose or alarms:
+        title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
+    only_power = reasons == ["sw_power_cap"] and not rose and not alarms and drop < limits.clock_percent
+    return Finding(
+        "T1",
+        "info" if only_power else "warning",
+        title,
+        known(
+            ("samples slowed down", share, "%"),
+            *(("reason", reason) for reason in reasons),
+            *((name, f"+{count}") for name, count in rose.items()),
+            *((name, "on") for name in alarms),
+            (f"hottest: {zone}", degrees, "C"),
+            ("lowest clock under load", min(clocks, default=None), "Hz"),
+        ),
+        f"{words.percent(share or 0.0)} of the samples; {words.things(len(rose) + len(alarms), 'alarm')}; "
+        f"clock down by {words.percent(drop)}" + (f" at {degrees:.0f} °C" if degrees is not None else ""),
+        f"{words.percent(limits.share_percent)} of the samples, any alarm, or {words.percent(limits.clock_percent)} of "
+        f"the clock at {limits.hot_c:.0f} °C",
+        "Let it cool and check fan and supply; or measure in a power mode, or at a locked clock, that it can hold.",
+    )
+
+
+@rule(
+    "T2",
+    "The clock was not steady",
+    needs=("timeline", "gpu"),
+    thresholds={
+        "cv_percent": Threshold(3, "%", "standard deviation of the sampled clock over its mean", own=True),
+        "faster_ratio": Threshold(0.9, "x", "time of a kernel in the last steps over that in the first", own=True),
+        "least_us": Threshold(10, "us", "that a kernel must take to be compared", own=True),
+    },
+    advice="Warm up for three seconds or more, and lock the clocks (nvidia-smi -lgc, jetson_clocks).",
+    source="advice of nvbench and of PyTorch's benchmarks",
+)
+def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The GPU's clock changed while the steps were recorded.
+
+    Either the sampled clocks scatter (of samples under load, during the recording where three fall into it), or the
+    same kernels, with the same grid and block, get faster from the first step to the last: the governor was still
+    raising the clock.
+    """
+    clocks = busy_clocks(facts)
+    ratio, compared = _last_over_first(facts, limits.least_us * 1000)
+    if len(clocks) < 3 and ratio is None:
+        return Abstention(
+            "T2", "three samples of the clock under load (tracetui profile), or three steps of equal kernels"
+        )
+    mean = statistics.fmean(clocks) if clocks else 0.0
+    cv = 100 * statistics.pstdev(clocks) / mean if len(clocks) >= 3 and mean else 0.0
+    faster = ratio is not None and ratio < limits.faster_ratio
+    if cv <= limits.cv_percent and not faster:
+        return None
+    title = (
+        f"The GPU's clock varied by {words.percent(cv)} around {mean / MHZ:.0f} MHz during the run"
+        if cv > limits.cv_percent
+        else f"The same kernels take {words.percent(100 * (1 - (ratio or 1)))} less time in the last step than at first"
+    )
+    return Finding(
+        "T2",
+        "warning",
+        title,
+        known(
+            ("lowest clock", min(clocks, default=None), "Hz"),
+            ("highest clock", max(clocks, default=None), "Hz"),
+            ("kernels' time, last step over first", ratio and round(ratio, 3), "", Query("kernels")),
+            ("launches compared", compared),
+        ),
+        f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first step "
+        + (words.number(ratio) if ratio is not None else "unknown"),
+        f"{words.percent(limits.cv_percent)}, or below {words.number(limits.faster_ratio)}",
+        "Run more warm-up (three seconds and more), and lock the clock: sudo nvidia-smi -lgc MHZ, on a Jetson "
+        "sudo jetson_clocks.",
+    )
+
+
+def _last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
+    """The time in the last step over that in the first, of launches that both have; and how many launches these are."""
+    rows = facts.launches.filter(pl.col("step").is_not_null() & (pl.col("kind") == "kernel"))
+    steps = sorted(rows["step"].unique().to_list())
+    if len(steps) < 3:
+        return None, 0
+    key = ["name", "grid", "block"]
+    rows = rows.filter(pl.col("step").is_in([steps[0], steps[-1]]) & (pl.col("duration") >= least_ns))
+    names = rows["name"].cast(pl.String)
+    # communication lasts as long as the other ranks keep it waiting
+    waiting = [name for name in names.unique().to_list() if kernel_names.category(name or "") == "communication"]
+    rows = rows.filter(~names.is_in(waiting))
+    means = rows.group_by(*key, "step").agg(ns=pl.col("duration").median(), n=pl.len())
+    first, last = (means.filter(pl.col("step") == step) for step in (steps[0], steps[-1]))
+    both = first.join(last, on=key, suffix="_last", nulls_equal=True).filter(pl.col("n") == pl.col("n_last"))
+    spent = float((both["ns"] * both["n"]).sum())
+    if not spent:
+        return None, 0
+    return float((both["ns_last"] * both["n"]).sum()) / spent, int(both["n"].sum())
+
+
+@rule(
+    "T3",
+    "The GPU could be faster than it was allowed to",
+    needs=("power",),
+    thresholds={"share_percent": Threshold(95, "%", "of the chip's highest clock that its cap allows", own=True)},
+    advice="Choose the fastest power mode (nvpmodel), or reset the application clocks (nvidia-smi -rac).",
+    source="power modes of Jetson boards; nvidia-smi's application clocks",
+)
+def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The power mode or an application clock keeps the GPU below its highest clock.
+
+    The cap in force over the chip's highest clock. What was measured holds for this cap only: the mode's name says
+    little, since one name means other clocks on other boards.
+    """
+    manifest = _manifest(facts)
+    capped = [
+        (device, state, cap)
+        for device, state in _gpus(manifest)
+        if (cap := min((c for c in (state.max_clock_hz, state.applications_clock_hz) if c), default=None))
+        and device.max_clock_hz
+    ]
+    if not capped:
+        return Abstention("T3", "the clock's cap and the chip's highest clock: launch with tracetui profile")
+    device, state, cap = min(capped, key=lambda entry: entry[2] / (entry[0].max_clock_hz or 1))
+    share = 100 * cap / (device.max_clock_hz or 1)
+    if share >= limits.share_percent:
+        return None
+    mode = _state(manifest).mode_name
+    jetson = bool(device.integrated or device.module_id)
+    return Finding(
+        "T3",
+        "info",
+        f"The GPU's clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
+        f"{(device.max_clock_hz or 0) / MHZ:.0f} MHz",
+        known(
+            ("cap", cap, "Hz"),
+            ("highest clock of the chip", device.max_clock_hz, "Hz"),
+            ("power mode", mode),
+            ("TPCs switched off (mask)", None if state.tpc_pg_mask is None else f"{state.tpc_pg_mask:#x}"),
+        ),
+        f"{cap / MHZ:.0f} / {(device.max_clock_hz or 0) / MHZ:.0f} MHz = {words.percent(share)}",
+        f"below {words.percent(limits.share_percent)}",
+        "sudo nvpmodel -m ID with the fastest mode (grep POWER_MODEL /etc/nvpmodel.conf), then sudo jetson_clocks; "
+        "or keep it, and say the cap with every figure."
+        if jetson
+        else f"sudo nvidia-smi -i {device.index or 0} -rac resets the application clocks, -rgc a locked clock.",
+    )
+
+
+@rule(
+    "T4",
+    "The memory clock is capped",
+    needs=("power",),
+    thresholds={"share_percent": Threshold(95, "%", "of the memory controller's highest clock", own=True)},
+    advice="Choose a power mode with the full EMC clock: kernels bound by memory gain in proportion.",
+    source="power modes of Jetson boards",
+)
+def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A Jetson's power mode caps its memory controller (EMC).
+
+    The cap over the controller's highest clock, which on Orin is 3199 MHz. Memory bandwidth falls in proportion, so
+    that at 2133 MHz an Orin Nano has 68 GB/s instead of 102, and kernels bound by memory take half as long again.
+    """
+    manifest = _manifest(facts)
+    state = next((found for found in _states(manifest) if found.emc is not None), None)
+    if state is None or state.emc is None:
+        return Abstention("T4", "a Jetson's memory controller: launch with tracetui profile on the board")
+    emc = state.emc
+    cap = emc.cap_hz or emc.max_hz
+    orin = any((device.module_id or "").startswith(("p3767", "p3701")) for device in manifest.device)
+    highest = max((hz for hz in (emc.max_hz, ORIN_EMC_HZ if orin else None) if hz), default=None)
+    if not cap or not highest:
+        return Abstention("T4", "the memory controller's cap and highest clock, which need root on this board")
+    share = 100 * cap / highest
+    if share >= limits.share_percent:
+        return None
+    return Finding(
+        "T4",
+        "warning",
+        f"The memory clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
+        f"{highest / MHZ:.0f} MHz",
+        (
+            Evidence("EMC cap", cap, "Hz"),
+            Evidence("highest EMC clock", highest, "Hz"),
+            *((Evidence("power mode", state.mode_name),) if state.mode_name else ()),
+        ),
+        f"{cap / MHZ:.0f} / {highest / MHZ:.0f} MHz = {words.percent(share)}; kernels bound by memory take "
+        f"{words.number(highest / cap)} times as long",
+        f"below {words.percent(limits.share_percent)}",
+        "sudo nvpmodel -m ID with a mode that does not cap EMC (grep -A20 POWER_MODEL /etc/nvpmodel.conf | grep EMC).",
+    )
+
+
+@rule(
+    "T5",
+    "The machine swapped",
+    needs=("power",),
+    thresholds={
+        "pages": Threshold(256, "", "pages read back from swap during the run: 1 MiB", own=True),
+        "grown_mib": Threshold(16, "MiB", "by which the used swap grew during the run", own=True),
+    },
+    advice="Free memory: stop the desktop, end other programs, use a smaller batch or a leaner trace.",
+    source="gpuprof",
+)
+def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Memory ran short during the run: pages came back from swap, or more of it was used after than before.
+
+    Every page fault stops the host for as long as the disk, or the decompression of zram, takes; on a Jetson the GPU's
+    memory is the same. Step times are then those of the swap.
+    """
+    power = _manifest(facts).power
+    states = [state.memory for state in (power.before, *power.during, power.after) if state and state.memory]
+    swapped = [memory.pages_swapped_in for memory in states if memory.pages_swapped_in is not None]
+    used = [memory.swap_used_bytes for memory in states if memory.swap_used_bytes is not None]
+    if len(swapped) < 2 and len(used) < 2:
+        return Abstention("T5", "swap before and after the run: launch with tracetui profile")
+    pages = swapped[-1] - swapped[0] if len(swapped) > 1 else 0
+    grown = max(used) - used[0] if len(used) > 1 else 0
+    if pages < limits.pages and grown < limits.grown_mib * (1 << 20):
+        return None
+    return Finding(
+        "T5",
+        "warning",
+        f"The machine swapped during the run: {words.size(pages * PAGE)} came back from swap, "
+        f"{words.size(grown)} more of it were used",
+        (
+            Evidence("pages read from swap", pages),
+            Evidence("growth of the used swap", grown, "byte"),
+            Evidence("used before", used[0] if used else 0, "byte"),
+            *known(("least memory available", _least(power), "byte")),
+        ),
+        f"{words.count(pages)} pages of 4 KiB; {words.size(used[0] if used else 0)} + {words.size(grown)} of swap",
+        f"{words.count(limits.pages)} pages, or {words.number(limits.grown_mib)} MiB",
+        "Free memory before measuring: end other programs (on a Jetson: sudo systemctl isolate multi-user.target), use "
+        "a smaller batch, record fewer steps without stacks.",
+    )
+
+
+def _manifest(facts: Facts) -> RunManifest:
+    assert facts.manifest is not None  # the need "power" has seen to that
+    return facts.manifest
+
+
+def _states(manifest: RunManifest) -> list[PowerState]:
+    power = manifest.power
+    return [state for state in (power.before, *power.during, power.after) if state is not None]
+
+
+def _state(manifest: RunManifest) -> PowerState:
+    return _states(manifest)[0]
+
+
+def _gpus(manifest: RunManifest) -> list[tuple[Device, GpuState]]:
+    """Each GPU with its first known state."""
+    known = {device.index or 0: device for device in manifest.device}
+    return [(known[gpu.index or 0], gpu) for gpu in own_gpus(manifest, _state(manifest)) if (gpu.index or 0) in known]
+
+
+def _least(power: Power) -> int | None:
+    """The least memory that was available at any time, bytes."""
+    states = (power.before, *power.during, power.after)
+    known = [state.memory.available_bytes for state in states if state and state.memory]
+    return min((value for value in known if value is not None), default=None)

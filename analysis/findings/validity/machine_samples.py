@@ -1,0 +1,106 @@
+"""What the samples of a run's machine come to: what slowed it down, its clocks under load, its heat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.gpu.steps import extent
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.parsers.runs.manifest import GpuState, Power, PowerState, RunManifest
+
+SLOWED = frozenset(
+    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
+)
+"""The driver's reasons that mean slowing down; others mean idling or a clock that was asked for."""
+BUSY_PERCENT = 50.0
+"""Load from which a GPU counts as working: its clock while idle says nothing."""
+
+
+def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
+    """The GPU that the run was on, where run.json names one (`cuda:1`) and the state has it; else all of them."""
+    name = manifest.workload.device or ""
+    number = int(name[5:]) if name.startswith("cuda:") and name[5:].isdecimal() else None
+    mine = tuple(gpu for gpu in state.gpus if gpu.index == number)
+    return mine if number is not None and mine else state.gpus
+
+
+def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
+    """The share of samples in which something slowed a GPU down, percent, and what; null where no sample says."""
+    states = manifest.power.during
+    known = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
+    if not known:
+        return None, []
+    slow = [gpu for gpu in known if SLOWED.intersection(gpu.throttle_reasons or ())]
+    reasons = sorted({reason for gpu in slow for reason in gpu.throttle_reasons or () if reason in SLOWED})
+    return 100 * len(slow) / len(known), reasons
+
+
+def counters_raised(power: Power) -> dict[str, int]:
+    """Counters of slowing down (``oc1_event_cnt``) that rose from before to after, and by how much."""
+    if power.before is None or power.after is None:
+        return {}
+    old, new = power.before.alarms, power.after.alarms
+    return {
+        name: new[name] - old[name]
+        for name in sorted(old.keys() & new.keys())
+        if _counts(name) and new[name] > old[name]
+    }
+
+
+def raised_alarms(power: Power) -> list[str]:
+    """Alarms that went on during the run."""
+    before = power.before.alarms if power.before else {}
+    later = [state.alarms for state in (*power.during, power.after) if state is not None]
+    return sorted(
+        {name for alarms in later for name, on in alarms.items() if on and not _counts(name) and not before.get(name)}
+    )
+
+
+def _counts(name: str) -> bool:
+    return name.endswith("_cnt")
+
+
+def hottest(power: Power) -> tuple[str, float | None]:
+    """The hottest zone at any time, and its temperature, °C."""
+    found: dict[str, float] = {}
+    for state in (power.before, *power.during, power.after):
+        if state is None:
+            continue
+        zones = dict(state.temperatures_c)
+        zones |= {f"GPU {gpu.index or 0}": gpu.temperature_c for gpu in state.gpus if gpu.temperature_c is not None}
+        for name, degrees in zones.items():
+            found[name] = max(degrees, found.get(name, degrees))
+    return max(found.items(), key=lambda zone: zone[1]) if found else ("", None)
+
+
+def busy_clocks(facts: Facts) -> list[float]:
+    """The clock of the busiest GPU in the samples taken during the recording, else in those under load; Hz."""
+    manifest = facts.manifest
+    if manifest is None:
+        return []
+    samples = manifest.power.during
+    window = _recorded(facts)
+    inside = [
+        state for state in samples if window and state.time_unix_ns and window[0] <= state.time_unix_ns <= window[1]
+    ]
+    if len(inside) >= 3:
+        samples = tuple(inside)
+    return [
+        float(gpu.clock_hz)
+        for state in samples
+        if (gpu := _working(own_gpus(manifest, state))) is not None and gpu.clock_hz
+    ]
+
+
+def _working(gpus: tuple[GpuState, ...]) -> GpuState | None:
+    """The GPU with the most load, if that is work."""
+    loaded = [gpu for gpu in gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
+    return max(loaded, key=lambda gpu: gpu.load_percent or 0.0) if loaded else None
+
+
+def _recorded(facts: Facts) -> tuple[int, int] | None:
+    """When the recording was made, Unix ns; null where the file does not tie its clock to that."""
+    zero, when = facts.trace.info.base_time, extent(facts.trace)
+    return (zero + when[0], zero + when[1]) if zero is not None and when is not None else None

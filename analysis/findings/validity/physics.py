@@ -1,0 +1,227 @@
+"""Does what is recorded fit what the GPU can do? A rate above its peak means that something recorded is wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.roofline.peaks import Peak, Peaks
+    from tracetui.parsers.runs.manifest import RunManifest
+
+PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
+"""Operators whose FLOPs are certain. Convolutions are not: Winograd and FFT need fewer than by definition."""
+STREAMS = frozenset(
+    {"aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::sub", "aten::div", "aten::div_", "aten::copy_"}
+)
+"""Operators that read and write each element once."""
+ALSO = {"fp32": "tf32_tensor", "fp64": "fp64_tensor", "fp16": "fp16_tensor", "bf16": "bf16_tensor"}
+"""What a product of this type may be computed in, whatever the kernel is called."""
+OF_TYPE = {"fp32": "fp32", "tf32": "tf32_tensor", "bf16": "bf16", "fp64": "fp64"}
+"""The precision of a run's type; of others the fastest that is common."""
+CACHE_MIB = {"6.0": 4, "6.1": 3, "7.0": 6, "7.2": 0.5, "7.5": 6, "8.0": 40, "8.6": 6, "8.7": 4, "8.9": 72, "9.0": 60}
+"""L2 by compute capability; of others the largest that there is."""
+LARGEST_CACHE_MIB = 128
+MHZ = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What was achieved, and what there is."""
+
+    what: str
+    achieved: float
+    """FLOP/s or byte/s."""
+    peak: Peak
+    unit: str
+    query: Query | None = None
+
+    @property
+    def percent(self) -> float:
+        """Of the peak."""
+        return 100 * self.achieved / self.peak.value
+
+
+@rule(
+    "V15",
+    "What is recorded contradicts physics",
+    needs=("timeline",),
+    doubts=("clock",),
+    remark="rates above the GPU's peak were recorded: the power mode, the GPU or the shapes are not what they are "
+    "said to be",
+    thresholds={
+        "known_percent": Threshold(105, "%", "of a peak from recorded clocks", own=True),
+        "table_percent": Threshold(
+            125, "%", "of a peak from the table: GPUs may run above their nominal clock", own=True
+        ),
+        "least_us": Threshold(10, "us", "that a launch must take", own=True),
+        "caches": Threshold(8, "x", "the L2 cache, that data must be to come from DRAM", own=True),
+        "mode_percent": Threshold(5, "%", "between the clock cap and that of the power mode's name", own=True),
+    },
+    advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
+)
+def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Rates above what the GPU can do, or a power mode whose name and caps disagree.
+
+    FLOP/s of matrix products and bytes/s of plain elementwise operators and copies, from the shapes recorded, over the
+    peak of the clocks in run.json or of the table. Bytes count only of data far larger than the L2 cache. A rate above
+    its peak can't be: the board ran in another mode, the GPU is another, or the shapes are not those of the launch.
+    """
+    from tracetui.analysis.roofline.peaks import peaks_of
+
+    if (mislabelled := _mode_and_caps(facts, limits)) is not None:
+        return mislabelled
+    # the peaks of other tools' recordings are at their clocks
+    peaks = peaks_of(replace(facts.run, traces=(facts.trace,)), facts.trace, measured=False)
+    if not peaks.compute and peaks.bandwidth is None:
+        return Abstention("V15", "; ".join(peaks.unknown) or "the GPU's peaks")
+    rates = [*_of_operators(facts, peaks, limits), *_of_copies(facts, peaks, limits), *_of_steps(facts, peaks)]
+    if not rates:
+        return Abstention("V15", "work whose size is known: record with record_shapes=True")
+    over = [rate for rate in rates if rate.percent > _allowed(rate, limits)]
+    if not over:
+        return None
+    over.sort(key=lambda rate: -rate.percent)
+    worst = over[0]
+    allowed = _allowed(worst, limits)
+    return Finding(
+        "V15",
+        "critical",
+        f"{worst.what} reaches {words.percent(worst.percent)} of the peak of this GPU: what is recorded can't be right",
+        known(
+            *((rate.what, rate.achieved, rate.unit, rate.query) for rate in over[:6]),
+            ("peak", worst.peak.value, worst.unit),
+            ("peak from", worst.peak.source),
+            ("power mode", _mode(facts)),
+        ),
+        f"{_rate(worst.achieved, worst.unit)} / {_rate(worst.peak.value, worst.unit)} = "
+        f"{words.percent(worst.percent)}; peak: {worst.peak.about}",
+        f"more than {words.percent(allowed)} of the peak ({worst.peak.source})",
+        f"The run needs at least {words.number(worst.percent / 100)} times the recorded {_clock_of(worst.unit)}: "
+        "look up the power mode, the clocks and the GPU it really had, and the real shapes.",
+        next_command="tracetui doctor",
+    )
+
+
+def _allowed(rate: Rate, limits: Limits) -> float:
+    return limits.table_percent if rate.peak.source == "table" else limits.known_percent
+
+
+def _rate(value: float, unit: str) -> str:
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= scale:
+            return f"{words.number(value / scale)} {prefix}{'B' if unit == 'byte/s' else 'FLOP'}/s"
+    return f"{words.number(value)} {unit}"
+
+
+def _clock_of(unit: str) -> str:
+    return "memory bandwidth" if unit == "byte/s" else "clock"
+
+
+def _mode(facts: Facts) -> str | None:
+    before = facts.manifest.power.before if facts.manifest else None
+    return before.mode_name if before else None
+
+
+def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
+    """Rates of operators whose shapes are known, the launches of each kernel and operator together."""
+    from tracetui.analysis.roofline.shapes import shape_work
+    from tracetui.parsers.names import kernel_names
+
+    table = shape_work(facts.sel, kernel_names.uses_tensor_cores)
+    table = table.filter(pl.col("total_ns") >= 1000 * limits.least_us * pl.col("launches"))
+    rates = []
+    for row in table.iter_rows(named=True):
+        seconds = row["total_ns"] / 1e9 / row["launches"]
+        query = Query("kernels", row=row["name"])
+        if row["operator"] in PRODUCTS and (peak := _compute_peak(peaks, row["precision"])) is not None:
+            rates.append(
+                Rate(f"{row['operator']} in {row['precision']}", row["flops"] / seconds, peak, "FLOP/s", query)
+            )
+        elif row["operator"] in STREAMS and peaks.bandwidth and row["bytes"] >= _far_larger(peaks, limits):
+            rates.append(Rate(str(row["operator"]), row["bytes"] / seconds, peaks.bandwidth, "byte/s", query))
+    return rates
+
+
+def _compute_peak(peaks: Peaks, precision: str) -> Peak | None:
+    """The highest peak that numbers of this type may be computed at."""
+    known = [peaks.compute.get(name) for name in (precision, ALSO.get(precision.removesuffix("_tensor"), ""))]
+    return max((peak for peak in known if peak is not None), key=lambda peak: peak.value, default=None)
+
+
+def _far_larger(peaks: Peaks, limits: Limits) -> float:
+    """The size from which data can't be in the L2 cache to any large part, bytes."""
+    return limits.caches * CACHE_MIB.get(peaks.capability or "", LARGEST_CACHE_MIB) * (1 << 20)
+
+
+def _of_copies(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
+    """Rates of copies within the GPU, which read and write, and to or from it."""
+    if peaks.bandwidth is None:
+        return []
+    copies = facts.sel.device.filter((pl.col("kind") == "memcpy") & (pl.col("duration") >= 1000 * limits.least_us))
+    copies = copies.filter(pl.col("bytes") >= _far_larger(peaks, limits)).select(
+        pl.col("name").cast(pl.String), "bytes", seconds=pl.col("duration") / 1e9
+    )
+    rates = []
+    for (name,), rows in copies.group_by("name"):
+        factor = 2 if "DtoD" in str(name) or "Device-to-Device" in str(name) else 1
+        fastest = float((factor * rows["bytes"] / rows["seconds"]).max())  # type: ignore[arg-type]
+        rates.append(Rate(str(name), fastest, peaks.bandwidth, "byte/s", Query("kernels:copies", row=str(name))))
+    return rates
+
+
+def _of_steps(facts: Facts, peaks: Peaks) -> list[Rate]:
+    """The rate of whole steps by the work that run.json counts, over the time of the kernels."""
+    manifest = facts.manifest
+    if manifest is None or not manifest.workload.flops_per_step or not facts.sel.steps.height or not facts.kernel_ns:
+        return []
+    peak = _compute_peak(peaks, OF_TYPE.get(manifest.workload.dtype or "", "fp16"))
+    seconds = facts.per_step(facts.kernel_ns) / 1e9
+    return [Rate("The whole step", manifest.workload.flops_per_step / seconds, peak, "FLOP/s")] if peak else []
+
+
+def _mode_clock(manifest: RunManifest, mode: str) -> float | None:
+    """The GPU's highest clock in a Jetson's power mode of this name, Hz; null where it is not known."""
+    from tracetui.analysis.roofline.peaks import table
+
+    words_of = [w for d in manifest.device[:1] for w in (d.board, d.module_id, *d.compatible) if w]
+    module = next((row for row in table()["jetson"] if re.search(row["match"], " ".join(words_of))), None)
+    modes = (module or {}).get("modes", ())
+    found = next((row for row in modes if re.fullmatch(f"(?:{row['mode']})(?:_SUPER)?", mode, re.IGNORECASE)), None)
+    return None if found is None else found["mhz"] * MHZ
+
+
+def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
+    """A power mode whose name stands for another clock than the cap in force."""
+    manifest = facts.manifest
+    before = manifest.power.before if manifest else None
+    if manifest is None or before is None or not before.mode_name or not before.gpus or not before.gpus[0].max_clock_hz:
+        return None
+    cap, expected = before.gpus[0].max_clock_hz, _mode_clock(manifest, before.mode_name)
+    if expected is None or 100 * abs(cap - expected) / expected <= limits.mode_percent:
+        return None
+    return Finding(
+        "V15",
+        "critical",
+        f"The power mode is called {before.mode_name}, which has {expected / MHZ:.0f} MHz, but the GPU was capped at "
+        f"{cap / MHZ:.0f} MHz",
+        (
+            Evidence("power mode", before.mode_name),
+            Evidence("clock of that mode", expected, "Hz"),
+            Evidence("cap in force", cap, "Hz"),
+        ),
+        f"{cap / MHZ:.0f} / {expected / MHZ:.0f} MHz = {words.percent(100 * cap / expected)}",
+        f"more than {words.percent(limits.mode_percent)} apart",
+        "Believe the caps, not the name: sudo nvpmodel -m ID and a restart make them agree.",
+        next_command="tracetui doctor",
+    )

@@ -1,0 +1,170 @@
+"""Are shares and ranges what they are taken for? Rules on parts of a step."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+MADE_BY_TORCH = re.compile(
+    r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
+)
+"""Ranges that nobody set by hand."""
+
+
+@rule(
+    "V2",
+    "Impossible shares",
+    needs=("timeline",),
+    refutes=("shares",),
+    thresholds={
+        "part_percent": Threshold(100, "%", "of the longest step, which a part of a step may take"),
+        "overlap_percent": Threshold(5, "%", "by which steps may add up to more than the time they take", own=True),
+    },
+    advice="Look for a step that was cut short (out of memory?), and compare a part only with the whole it was in.",
+)
+def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A part that takes longer than its whole.
+
+    A range that occurs inside steps takes, over all its instances (lower median), more than the longest step: its share
+    would be above 100 %. That happens where a step was cut short, as by running out of memory, or where instances of
+    other work have the same name. Steps that overlap each other add up to more than the time they take.
+    """
+    steps = facts.step_ranges.frame
+    if not steps.height:
+        return Abstention("V2", "steps and ranges inside them: call profiler.step(), or put an NVTX range around each")
+    longest = int((steps["end"] - steps["start"]).max())
+    said = f"more than {words.percent(limits.part_percent)} of the longest step"
+    found = _longest_part(facts)
+    if found is not None and longest > 0 and 100 * found[1] / longest > limits.part_percent:
+        name, part, instances = found
+        share = 100 * part / longest
+        return Finding(
+            "V2",
+            "invalid",
+            f"{name} takes {words.percent(share)} of the {facts.step_ranges.name} it is part of",
+            (
+                Evidence(f"{name}, median", part, "ns", Query("host:ranges", row=name)),
+                Evidence(f"longest {facts.step_ranges.name}", longest, "ns"),
+                Evidence("instances", instances),
+            ),
+            f"{words.ns(part)} of {words.ns(longest)} = {words.percent(share)}",
+            said,
+            "Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it "
+            "short), and compare each range with the step that it was in.",
+        )
+    return _overlap(steps, limits.overlap_percent)
+
+
+def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
+    """Steps that add up to more than the time they take."""
+    whole, wall = int((steps["end"] - steps["start"]).sum()), _covered(steps)
+    if wall and 100 * (whole - wall) / wall > most_percent:
+        return Finding(
+            "V2",
+            "invalid",
+            f"The steps add up to {words.percent(100 * whole / wall)} of the time they take: they overlap",
+            (Evidence("steps", steps.height), Evidence("sum", whole, "ns"), Evidence("time they take", wall, "ns")),
+            f"{words.ns(whole)} of {words.ns(wall)} = {words.percent(100 * whole / wall)}",
+            f"more than {words.percent(most_percent)} above it",
+            "Mark steps on one thread only, and end each before the next begins.",
+        )
+    return None
+
+
+def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
+    """Of the ranges that occur in steps on their thread, the one whose lower median is the longest: name, ns, count."""
+    steps = facts.step_ranges.frame.drop_nulls("thread")
+    nests = pl.col("style").is_null() | (pl.col("style") == "push_pop")
+    ranges = facts.sel.host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
+    ranges = ranges.join(steps.select("process", "thread").unique(), on=["process", "thread"], how="semi")
+    if not ranges.height:
+        return None
+    ranges = ranges.select(pl.col("name").cast(pl.String), "process", "thread", "start", "duration").sort("start")
+    around = ranges.join_asof(
+        steps.sort("start").rename({"start": "begin"}),
+        left_on="start",
+        right_on="begin",
+        by=["process", "thread"],
+        check_sortedness=False,
+    )
+    is_step = (pl.col("start") == pl.col("begin")) & (pl.col("start") + pl.col("duration") == pl.col("end"))
+    inside = around.filter(pl.col("start") + pl.col("duration") <= pl.col("end"))
+    whole = inside.filter(is_step)["name"].unique()
+    parts = inside["name"].unique()
+    ranges = ranges.filter(pl.col("name").is_in(parts.implode()) & ~pl.col("name").is_in(whole.implode()))
+    low = pl.col("duration").sort().get((pl.len() - 1) // 2)
+    found = (
+        ranges.group_by("name").agg(low.alias("ns"), pl.len().alias("n")).sort("ns", "name", descending=[True, False])
+    )
+    return found.row(0) if found.height else None
+
+
+def _covered(steps: pl.DataFrame) -> int:
+    from tracetui.analysis.base import intervals
+
+    return intervals.length(intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()))
+
+
+@rule(
+    "V13",
+    "Ranges on the host are not GPU time",
+    needs=("timeline", "annotations", "gpu"),
+    doubts=("ranges",),
+    remark="ranges last as long as the host needs, which here is not what their work takes on the GPU",
+    thresholds={
+        "low_ratio": Threshold(0.67, "x", "GPU time of a range over its host time", own=True),
+        "high_ratio": Threshold(1.5, "x", "GPU time of a range over its host time", own=True),
+        "least_percent": Threshold(1, "%", "of the time that a range must take to count", own=True),
+    },
+    advice="Compare ranges by their projection on the GPU, not by how long the host was in them.",
+    source="nvtx_gpu_proj_sum of Nsight Systems",
+)
+def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A range's time on the host and the time of its work on the GPU differ.
+
+    The projection of a range is the time from the first start to the last end of what was launched while it was open;
+    it is divided by how long the range was open on the host. CUDA calls return before their work is done, so a range
+    may last as long as it takes to launch (shorter than the work) or to prepare (longer). Ranges that torch sets by
+    itself do not count.
+    """
+    steps = facts.step_ranges.frame
+    base = float((steps["end"] - steps["start"]).sum()) if steps.height else facts.step_ns
+    found = []
+    for phase in facts.phases.by_name:
+        if phase.role == "step" or MADE_BY_TORCH.match(phase.name) or not phase.launched_ops:
+            continue
+        if not phase.host_ns or phase.span_ns is None:
+            continue
+        ratio = phase.span_ns / phase.host_ns
+        if phase.host_ns >= limits.least_percent / 100 * base and not limits.low_ratio <= ratio <= limits.high_ratio:
+            found.append((abs(phase.span_ns - phase.host_ns), ratio, phase))
+    if not found:
+        return None
+    found.sort(key=lambda entry: -entry[0])
+    _, ratio, worst = found[0]
+    times = f" ({worst.instances} times)" if worst.instances and worst.instances > 1 else ""
+    return Finding(
+        "V13",
+        "info",
+        f"{worst.name}{times} is open for {words.ns(worst.host_ns or 0)} on the host, but its work takes "
+        f"{words.ns(worst.span_ns or 0)} on the GPU",
+        tuple(
+            Evidence(f"{phase.name}: GPU over host", round(factor, 2), "", Query("host:ranges", row=phase.name))
+            for _, factor, phase in found[:6]
+        ),
+        f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
+        f"{len(found)} of {words.things(len(facts.phases.by_name), 'range')}",
+        f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
+        "Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
+        "neither stands for the other.",
+    )

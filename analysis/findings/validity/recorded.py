@@ -1,0 +1,208 @@
+"""Was anything recorded of the GPU, and are its times possible?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+CUDA = 1
+"""How torch numbers this kind of device (c10::DeviceType)."""
+
+
+@rule(
+    "V9",
+    "GPU events are missing",
+    needs=("timeline",),
+    refutes=("gpu", "shares"),
+    advice="On a desktop or server: check that no other profiler holds CUPTI, and that torch's CUPTI fits the driver. "
+    "On Jetson before CUDA 13: run as root. `tracetui doctor` tests both.",
+    source="Kineto; CUPTI on Tegra needs root",
+)
+def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Kernels were launched, but the recording holds none, or none that takes time.
+
+    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
+    That the run used a GPU is also told by run.json, and by memory that was allocated there. The usual cause is
+    that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the GPU would be
+    0, so nothing that rests on them is said.
+    """
+    from tracetui.analysis.attribution.launch_calls import launch_calls
+
+    trace = facts.trace
+    kernels = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    device = _gpu_of(facts)
+    calls = launch_calls(trace).height
+    if not calls and not kernels.height and device is None:
+        return Abstention("V9", "CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
+    if trace.info.kind == "nsys" and not calls:
+        return None  # without any call it is an empty capture, which V11 is about
+    if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
+        return None
+    what = "none took any time" if kernels.height else "no kernel was recorded"
+    done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
+    return Finding(
+        "V9",
+        "invalid",
+        f"{done}, but {what}: nothing can be said of the GPU",
+        known(
+            ("launching calls", calls, "", Query("host:API calls", "Launch")),
+            ("kernels recorded", kernels.height),
+            ("device of the run", device),
+        ),
+        f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
+        f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
+        "kernel time above 0",
+        "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, end "
+        "other profilers, and use a torch whose CUPTI fits the driver.",
+        next_command="tracetui doctor",
+    )
+
+
+def _gpu_of(facts: Facts) -> str | None:
+    """The GPU that the run used although nothing of it may be recorded; null where nothing says so."""
+    device = facts.manifest.workload.device if facts.manifest else None
+    if device and device.startswith("cuda"):
+        return device
+    return "CUDA memory was allocated" if (facts.trace.memory["device_type"] == CUDA).any() else None
+
+
+@rule(
+    "V10",
+    "Times that can't be",
+    needs=("timeline", "gpu"),
+    doubts=("host", "whole"),
+    remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
+    thresholds={
+        "share_percent": Threshold(1, "%", "of the launched work that begins before its launch", own=True),
+        "slack_us": Threshold(
+            1, "us", "by which a kernel may begin before its launch: the clocks' resolution", own=True
+        ),
+    },
+    advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
+    source="torch.profiler's trace validator",
+)
+def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Work begins before the call that launched it, or events end before they begin.
+
+    The GPU's clock is converted to the host's; where that goes wrong, kernels run before their launch, and every
+    statement on who waits for whom is void. Compared is the start of each activity with the start of its API call.
+    """
+    launched = facts.sel.device.select("name", "launch", "start").drop_nulls(["launch", "start"])
+    negative = sum(
+        n.count for n in facts.trace.notes if "negative duration" in n.reason or "end before the start" in n.reason
+    )
+    if not launched.height and not negative:
+        return Abstention("V10", "which call launched which kernel: record the CUDA API too")
+    called = facts.trace.host["start"].gather(launched["launch"])
+    ahead = called - launched["start"]
+    early = int((ahead > 1000 * limits.slack_us).sum())
+    events = max(facts.trace.source.events_parsed, 1)
+    share = 100 * early / launched.height if launched.height else 0.0
+    if share <= limits.share_percent and 100 * negative / events <= limits.share_percent:
+        return None
+    title, row = f"{words.count(negative)} of {words.count(events)} events end before they begin", ""
+    if early:
+        worst = int(ahead.arg_max() or 0)
+        most, row = words.ns(ahead[worst]), str(launched["name"][worst])
+        title = f"{words.percent(share)} of the launched work begins before its launch, up to {most}"
+    return Finding(
+        "V10",
+        "warning",
+        title,
+        (
+            Evidence("begins before its launch", early, query=Query("kernels", row=row)),
+            Evidence("launched work", launched.height),
+            Evidence("events that end before they begin", negative),
+        ),
+        f"{words.count(early)} of {words.count(launched.height)} start before their call; "
+        f"{words.count(negative)} negative durations in {words.count(events)} events",
+        f"{words.percent(limits.share_percent)} of either, by more than {words.number(limits.slack_us)} µs",
+        "Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till then.",
+    )
+
+
+@rule(
+    "V11",
+    "Empty capture",
+    refutes=("gpu", "shares", "whole"),
+    advice="Call torch.cuda.cudart().cudaProfilerStart() and cudaProfilerStop() around the steps, or leave "
+    "--capture-range (nsys) and --profile-from-start off (ncu) out.",
+    source="NVIDIA's guides to nsys and ncu",
+)
+def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A capture by Nsight Systems without a single CUDA row, or one by Nsight Compute without a launch.
+
+    The usual cause: `--capture-range=cudaProfilerApi` waits for a `cudaProfilerStart()` that the program never calls.
+    It is also what a program without CUDA leaves. Nothing follows from such a file, least of all that the GPU is idle.
+    """
+    trace = facts.trace
+    if trace.info.kind not in ("nsys", "ncu"):
+        return Abstention("V11", "a capture by Nsight Systems or Nsight Compute")
+    work = trace.device.filter(pl.col("kind") != "annotation").height
+    calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"])).height
+    if work or calls:
+        return None
+    settings = dict(trace.info.captured)
+    why, advice = _why_empty(facts, settings)
+    return Finding(
+        "V11",
+        "invalid",
+        f"The capture is empty: 0 CUDA events; {why}",
+        known(
+            ("GPU activities", work),
+            ("CUDA calls", calls),
+            ("other events", trace.host.height),
+            ("capture starts", settings.get("capture starts")),
+        ),
+        f"0 GPU activities and 0 CUDA calls among {words.count(trace.source.events_total)} events of the file",
+        "at least one CUDA event",
+        advice,
+        next_command=f"tracetui profile --tool {trace.info.kind} {_program(facts)}",
+    )
+
+
+def _why_empty(facts: Facts, settings: dict[str, str]) -> tuple[str, str]:
+    """The likely cause, and what to do."""
+    asked, waited = settings.get("traced", ""), _waits_for(facts, settings)
+    if asked and "cuda" not in asked.lower():
+        return f"CUDA was not traced, only {asked}", "Record again with nsys profile --trace=cuda,nvtx."
+    if waited:
+        return f"the capture waited for {waited}, which never came", (
+            "Call torch.cuda.cudart().cudaProfilerStart() before and cudaProfilerStop() after the steps, or record "
+            "all: leave --capture-range (nsys) or --profile-from-start off (ncu) out."
+        )
+    return "the program used no GPU, or the capture began after its work or ended before", (
+        "Check that the program ran on the GPU, and that the capture covers its work (--capture-range, --delay)."
+    )
+
+
+def _waits_for(facts: Facts, settings: dict[str, str]) -> str:
+    """What the capture was to wait for, as far as the file or run.json says."""
+    trigger = settings.get("capture starts", "")
+    if trigger and trigger.lower() not in ("immediate", "now", "delayed", "none", "manual"):
+        return trigger
+    said = [word for command in facts.manifest.measurement.commands for word in command] if facts.manifest else []
+    for at, word in enumerate(said):
+        if word.startswith("--capture-range="):
+            return word.partition("=")[2]
+        if word in ("--capture-range", "-c") and at + 1 < len(said):
+            return said[at + 1]
+        if word.startswith("--profile-from-start") and "off" in (word.partition("=")[2], *said[at + 1 : at + 2]):
+            return "cudaProfilerStart"
+    return ""
+
+
+def _program(facts: Facts) -> str:
+    """What was profiled, as far as `tracetui profile` noted it."""
+    model = facts.manifest.workload.model if facts.manifest else None
+    return model if model and " " not in model else "-- python your_program.py"

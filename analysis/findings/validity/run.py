@@ -1,0 +1,258 @@
+"""Was what ran what was asked for? Rules that compare a recording with what its run.json, or another run, says."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.validity.observed_batch import (
+    IMAGE_AXES,
+    batch_in_name,
+    batch_in_shapes,
+    explains,
+    samples_copied,
+)
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.validity.observed_batch import BatchSeen
+
+FLOAT_BYTES = 4
+REFERENCE_CODE = r"\b(selective_scan|causal_conv1d|mamba_inner|layer_norm|rms_norm)_(ref|reference)$"
+"""Names of the pure PyTorch stand-ins for CUDA kernels of mamba_ssm and causal_conv1d."""
+HEAVY_FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with_flops")
+
+
+@rule(
+    "V1",
+    "The real batch is not the one asked for",
+    needs=("timeline",),
+    doubts=("steps",),
+    remark="a step holds another batch than was asked for: divide by the samples that it really holds",
+    thresholds={"off_percent": Threshold(2, "%", "between the batch asked for and the samples really seen", own=True)},
+    advice="Print how many samples a second really pass, and look for what changes the batch in the data loader.",
+)
+def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The step holds another number of samples than was asked for.
+
+    Asked for: run.json, else the file's name (`bs4`, `batch_8`). Seen: run.json's own count; the first dimension of the
+    first convolution's, embedding's or linear's input; the bytes copied to the GPU per step over those of an image.
+    Loaders that scale the batch for validation, and benchmarks that ignore their option, are found so. A batch split
+    among ranks or micro-batches is none of that.
+    """
+    asked, source = _asked(facts)
+    seen = batch_in_shapes(facts.sel)
+    image = _image_bytes(facts, seen)
+    copied = samples_copied(facts.sel, image) if image else None
+    counted = facts.manifest.workload.batch if facts.manifest else None
+    if asked is None:
+        return Abstention("V1", "the batch asked for: launch with tracetui profile --batch N")
+    if counted is None and seen is None and copied is None:
+        return Abstention("V1", "the batch really seen: record with record_shapes=True")
+    real = _contradicting(facts, asked, counted, seen, copied, limits.off_percent)
+    if real is None:
+        return None
+    row = str(facts.trace.host["name"][seen.row]) if seen else ""
+    shape = "x".join(map(str, seen.shape)) if seen else None
+    step_s = facts.step_ns / 1e9
+    return Finding(
+        "V1",
+        "critical",
+        f"A step holds {words.things(real, 'sample')}, not the {words.count(asked)} asked for",
+        known(
+            (f"asked for ({source})", asked),
+            ("counted by the run", counted),
+            (f"input of {seen.operator}" if seen else "", shape, "", Query("operators", row=row)),
+            ("samples copied to the GPU per step", copied and round(copied, 2), "", Query("kernels:copies")),
+            ("samples per second", round(real / step_s, 1) if step_s and facts.step_ranges.frame.height else None),
+        ),
+        f"{words.number(real)} / {words.count(asked)} = {words.number(real / asked)}",
+        f"more than {words.percent(limits.off_percent)} apart",
+        "Every figure per image, and every comparison by batch, is off by this factor: print the shape that reaches "
+        "the model, and see where the loader or the benchmark changes the batch.",
+    )
+
+
+def _asked(facts: Facts) -> tuple[int | None, str]:
+    """The batch that was asked for, and where that stands."""
+    if facts.manifest and facts.manifest.workload.requested_batch:
+        return facts.manifest.workload.requested_batch, "run.json"
+    if facts.manifest is None and (named := batch_in_name(facts.trace.source.path.name)):
+        return named, "the file's name"
+    return None, ""
+
+
+def _image_bytes(facts: Facts, seen: BatchSeen | None) -> int | None:
+    """Of one image, from the recording, else from run.json: of floats, as loaders give them."""
+    if seen is not None:
+        return seen.sample_bytes if len(seen.shape) >= IMAGE_AXES else None
+    shapes = facts.manifest.workload.input_shapes if facts.manifest else ()
+    image = next((shape for shape in shapes if len(shape) >= IMAGE_AXES), None)
+    if image is None:
+        return None
+    size = FLOAT_BYTES
+    for length in image[1:]:
+        size *= length
+    return size
+
+
+def _contradicting(
+    facts: Facts, asked: int, counted: int | None, seen: BatchSeen | None, copied: float | None, off_percent: float
+) -> float | None:
+    """The batch by the best witness, where it is not the one asked for."""
+    ranks = max(facts.trace.info.world_size or 1, 1)
+
+    def off(batch: float) -> bool:
+        return 100 * abs(batch - asked) / asked > off_percent and 100 * abs(batch * ranks - asked) / asked > off_percent
+
+    if seen is not None:
+        return None if explains(seen, asked, ranks) or not off(seen.batch) else seen.batch
+    if counted is not None and off(counted):
+        return counted
+    # fewer bytes than asked for may be smaller types; more can't be fewer samples
+    return copied if copied is not None and copied > asked and off(copied) else None
+
+
+@rule(
+    "V8",
+    "The profiler slows the program down",
+    needs=("manifest",),
+    doubts=("host",),
+    remark="the profiler slows the host down: compare only with runs recorded in the same way, "
+    "and see V8 for what is left to gain without it",
+    thresholds={"ratio": Threshold(1.2, "x", "a step's time under the profiler over that without", own=True)},
+    advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",
+)
+def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Steps take longer under the profiler than without it.
+
+    The median step under the profiler over that of the clean loop which `tracetui profile` runs before. The GPU's work
+    takes the same time in both, so that what the profiler adds is idle time: of the clean step, only what the GPU is
+    not busy in could be gained.
+    """
+    assert facts.manifest is not None
+    measured = facts.manifest.measurement
+    if not measured.clean_step_ns:
+        return Abstention("V8", "steps without a profiler: launch with tracetui profile --clean-steps 5")
+    clean = statistics.median(measured.clean_step_ns)
+    profiled = statistics.median(measured.profiled_step_ns) if measured.profiled_step_ns else facts.step_ns
+    if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):
+        return Abstention("V8", "steps under the profiler: call profiler.step() after each")
+    ratio = profiled / clean
+    # one slow step among few under the profiler is noise, not its price
+    if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= clean:
+        return None
+    busy = _busy_ns(facts)
+    left = 100 * max(clean - busy, 0) / clean if busy is not None else None
+    flags = [name for name in HEAVY_FLAGS if measured.flags.get(name)]
+    return Finding(
+        "V8",
+        "warning",
+        f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
+        f"{words.ns(profiled)} instead of {words.ns(clean)}",
+        known(
+            ("step without the profiler", clean, "ns"),
+            ("step under the profiler", profiled, "ns"),
+            ("GPU busy per step", busy, "ns"),
+            ("at most to gain of the clean step from idle time", left, "%"),
+            ("flags that cost time", ", ".join(flags) or None),
+        ),
+        f"{words.ns(profiled)} / {words.ns(clean)} = {words.number(ratio)}"
+        + (
+            f"; without it the GPU is idle for {words.ns(max(clean - (busy or 0), 0))} = {words.percent(left)}"
+            if left is not None
+            else ""
+        ),
+        f"more than {words.number(limits.ratio)} times",
+        "Judge waiting and launching by the clean step, and compare runs only if recorded with the same tool and flags"
+        + ("; record again with --no-stack." if "with_stack" in flags else "."),
+    )
+
+
+def _busy_ns(facts: Facts) -> float | None:
+    """How long the busiest GPU works per step, ns."""
+    if not facts.trace.has_timeline or not facts.launches.height:
+        return None
+    busy = facts.overview.gpu["busy_percent"].drop_nulls()
+    return float(busy.max()) / 100 * facts.step_ns if busy.len() else None  # type: ignore[arg-type]
+
+
+@rule(
+    "V14",
+    "The runs are not comparable",
+    subject="pair",
+    doubts=("gpu", "host", "shares", "whole", "steps", "clock"),
+    remark="the two runs differ in more than what is to be compared",
+    advice="Repeat one of the runs under the conditions of the other.",
+)
+def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
+    """The two runs differ in something that changes times beside the code: GPU, power mode, clocks, versions, batch.
+
+    The verdict is that of `tracetui diff`, from both recordings and their run.json: each difference is listed, and
+    those that matter by themselves make a difference in time prove nothing about the code.
+    """
+    verdict = pair.comparable
+    if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
+        return Abstention("V14", "under which conditions both ran: launch with tracetui profile")
+    if verdict["verdict"] != "not_comparable":
+        return None
+    matters = [row for row in verdict["differences"] if row["matters"]]
+    names = words.listed([str(row["field"]) for row in matters], 4)
+    return Finding(
+        "V14",
+        "warning",
+        f"The runs are not comparable: {words.things(len(matters), 'condition')} differ ({names})"
+        if len(matters) != 1
+        else f"The runs are not comparable: they differ in {names}",
+        tuple(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in matters[:12]),
+        "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in matters[:4]),
+        "no difference that matters",
+        "Repeat one of the runs under the conditions of the other, or take the difference as that of all of them "
+        "together.",
+    )
+
+
+@rule(
+    "V18",
+    "A reference implementation was profiled",
+    needs=("timeline",),
+    doubts=("gpu", "host", "whole"),
+    remark="pure PyTorch code stood in for the CUDA kernels: its times say nothing about the device",
+    advice="Install mamba-ssm and causal-conv1d for this GPU, and record again.",
+)
+def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The scan ran as pure PyTorch code instead of as its CUDA kernel.
+
+    run.json says so (`backend: reference`), or the recording has calls of functions such as `selective_scan_ref`. A
+    loop over the tokens launches hundreds of small kernels where the real one launches one.
+    """
+    backend = facts.manifest.workload.backend if facts.manifest else None
+    rows = facts.trace.host.filter(pl.col("kind").is_in(["python", "operator", "annotation", "module"]))
+    names = rows.select(pl.col("name").unique())["name"].cast(pl.String).drop_nulls()
+    calls = names.filter(names.str.contains(REFERENCE_CODE)).sort().to_list()
+    if backend is None and not (rows["kind"] == "python").any() and not calls:
+        return Abstention("V18", "which code ran: launch with tracetui profile, or record with with_stack=True")
+    if backend != "reference" and not calls:
+        return None
+    return Finding(
+        "V18",
+        "critical",
+        "A reference implementation was profiled instead of the CUDA kernels"
+        + (f": {words.listed(calls, 2)}" if calls else ""),
+        (
+            *((Evidence("backend, as run.json says", backend),) if backend else ()),
+            *(Evidence("function", name, "", Query("host", row=name)) for name in calls[:4]),
+        ),
+        f"backend {backend or 'unknown'}; {words.things(len(calls), 'reference function')} in the recording",
+        "none",
+        "Install mamba-ssm and causal-conv1d built for this GPU and torch (`tracetui doctor` says what is missing), "
+        "and record again.",
+        next_command="tracetui doctor",
+    )

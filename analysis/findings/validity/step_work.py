@@ -1,0 +1,39 @@
+"""Which GPU work belongs to the iterations of a recording, and which was launched outside of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.analysis.captures.step_ranges import StepRanges
+    from tracetui.analysis.selection import Selection
+
+
+def outside_steps(sel: Selection, steps: StepRanges) -> tuple[int, int]:
+    """The time of kernels, copies and fills launched in no step, and of all; ns."""
+    work = _work(sel, steps, ["kernel", "graph", "memcpy", "memset"])
+    return int(work.filter(pl.col("at") < 0)["duration"].sum()), int(work["duration"].sum())
+
+
+def per_step(sel: Selection, steps: StepRanges) -> list[int]:
+    """How many kernels, whole graphs included, each step launched; those with an unknown launch count for none."""
+    work = _work(sel, steps, ["kernel", "graph"])
+    if work["launched"].any():
+        work = work.filter("launched")
+    chosen = work.filter(pl.col("at") >= 0)["at"].to_numpy()
+    return [int(number) for number in np.bincount(chosen, minlength=steps.frame.height)]
+
+
+def _work(sel: Selection, steps: StepRanges, kinds: list[str]) -> pl.DataFrame:
+    """Device work: duration, launched, ``at`` (number of the step, -1 for none)."""
+    work = sel.device.filter(pl.col("kind").is_in(kinds))
+    called = sel.trace.host["start"].gather(work["launch"])
+    when = work.select(time=pl.coalesce(called, "start"))["time"].fill_null(-1).to_numpy()
+    frame = steps.frame.sort("start")
+    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
+    at = np.searchsorted(start, when, side="right") - 1
+    at = np.where((at >= 0) & (when < end[at]), at, -1) if start.size else np.full(when.size, -1)
+    return work.select("duration", launched=pl.col("launch").is_not_null(), at=pl.Series(at, dtype=pl.Int64))

@@ -1,0 +1,283 @@
+"""Are the steps whole, warm and alike? Rules on what is divided by steps."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import statistics
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base import names
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.validity.step_work import outside_steps, per_step
+
+if TYPE_CHECKING:
+    from tracetui.analysis.captures.roles import Phase
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
+T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""Student's t for a two-sided interval of 95 % with 2 to 10 values; 2.0 stands for more."""
+
+
+@rule(
+    "V3",
+    "Scope mismatch",
+    needs=("timeline", "gpu"),
+    doubts=("steps",),
+    remark="what was recorded is not just whole, equal steps: do not divide sums over the recording by steps",
+    thresholds={
+        "outside_percent": Threshold(5, "%", "of the GPU time that is launched outside of the steps", own=True),
+        "spread_percent": Threshold(5, "%", "of the median, between the steps with most and fewest kernels", own=True),
+        "over_percent": Threshold(5, "%", "by which kernels may take more than the time there is", own=True),
+    },
+    advice="Cut the numbers to the steps (--steps, --skip-steps), and keep warm-up out of the capture.",
+)
+def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """Sums over the recording are no multiple of a step.
+
+    GPU work launched outside of the steps (warm-up, evaluation), steps with different numbers of kernels (one was cut
+    off, or does other work), or more kernel time than wall time times streams. Who divides the sum of such a recording
+    by its steps, or compares it with one forward pass, compares different work.
+    """
+    if (too_much := _too_much(facts, limits)) is not None:
+        return too_much
+    warmup = next((phase for phase in facts.phases.by_role if phase.role == "warmup" and phase.launched_ns), None)
+    steps = facts.step_ranges
+    if not steps.frame.height:
+        if warmup is None:
+            return Abstention("V3", "steps, or ranges named as such: call profiler.step() after each")
+        return _with_warmup(facts, warmup, limits)
+    return _outside(facts, limits, warmup) or _unlike(facts, limits)
+
+
+def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | None:
+    """GPU work that no step launched."""
+    steps = facts.step_ranges
+    outside, all_ns = outside_steps(facts.sel, steps)
+    share = 100 * outside / all_ns if all_ns else 0.0
+    if share > limits.outside_percent:
+        return Finding(
+            "V3",
+            "warning",
+            f"{words.percent(share)} of the GPU time is from outside of the {_named(steps.frame.height, steps.name)}",
+            (
+                Evidence("GPU time outside of the steps", outside, "ns"),
+                Evidence("GPU time of the recording", all_ns, "ns", Query("kernels")),
+                *((Evidence("of it in warm-up ranges", warmup.launched_ns or 0, "ns"),) if warmup else ()),
+            ),
+            f"{words.ns(outside)} of {words.ns(all_ns)} = {words.percent(share)}",
+            f"more than {words.percent(limits.outside_percent)}",
+            "Cut the numbers to the steps, or start the capture after the warm-up "
+            "(torch.profiler.schedule, cudaProfilerStart); compare per step only.",
+        )
+    return None
+
+
+def _unlike(facts: Facts, limits: Limits) -> Finding | None:
+    """Steps with different numbers of kernels."""
+    counts = per_step(facts.sel, facts.step_ranges)
+    middle = statistics.median(counts)
+    spread = 100 * (max(counts) - min(counts)) / middle if middle else 100.0 * bool(max(counts))
+    if len(counts) < 2 or spread <= limits.spread_percent:
+        return None
+    return Finding(
+        "V3",
+        "warning",
+        f"The steps are not alike: {words.count(min(counts))} to {words.things(max(counts), 'kernel')} each",
+        (
+            Evidence(
+                "kernels per step", ", ".join(map(words.count, counts[:12])) + (", …" if len(counts) > 12 else "")
+            ),
+            Evidence("median", middle),
+        ),
+        f"({words.count(max(counts))} - {words.count(min(counts))}) / {words.count(middle)} = {words.percent(spread)}",
+        f"more than {words.percent(limits.spread_percent)} of the median",
+        "Leave out the steps that do other work (--steps, --skip-steps): a first one that captures or compiles, a last "
+        "one that was cut off.",
+    )
+
+
+def _named(count: int, name: str) -> str:
+    return words.things(count, "step") if name == "step" else f"{words.count(count)} {name} ranges"
+
+
+def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
+    """A recording without steps, but with a range that is called warm-up."""
+    spent, whole = warmup.launched_ns or 0, int(facts.sel.device["duration"].sum())
+    share = 100 * spent / whole if whole else 0.0
+    if share <= limits.outside_percent:
+        return None
+    return Finding(
+        "V3",
+        "warning",
+        f"{words.percent(share)} of the GPU time is warm-up",
+        (Evidence("GPU time of warm-up", spent, "ns"), Evidence("GPU time of the recording", whole, "ns")),
+        f"{words.ns(spent)} of {words.ns(whole)} = {words.percent(share)}",
+        f"more than {words.percent(limits.outside_percent)}",
+        "Start the capture after the warm-up, or mark the steps so that the numbers can be cut to them.",
+    )
+
+
+def _too_much(facts: Facts, limits: Limits) -> Finding | None:
+    """More kernel time on a device than its streams can hold. Branches of a graph share a stream and do not count."""
+    rows = facts.launches.filter(
+        pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
+    )
+    if not rows.height or facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
+        return None
+    sums = rows.group_by("device").agg(
+        ns=pl.col("duration").sum(),
+        wall=(pl.col("start") + pl.col("duration")).max() - pl.col("start").min(),
+        streams=pl.col("stream").n_unique(),
+    )
+    sums = sums.with_columns(percent=100 * pl.col("ns") / (pl.col("wall") * pl.col("streams"))).drop_nulls("percent")
+    worst = sums.sort("percent", descending=True).row(0, named=True)
+    if worst["percent"] <= 100 + limits.over_percent:
+        return None
+    return Finding(
+        "V3",
+        "warning",
+        f"The kernels take {words.percent(worst['percent'])} of the time that the streams had",
+        (
+            Evidence("kernel time", worst["ns"], "ns", Query("kernels")),
+            Evidence("from the first to the last", worst["wall"], "ns"),
+            Evidence("streams", worst["streams"]),
+        ),
+        f"{words.ns(worst['ns'])} / ({worst['streams']} x {words.ns(worst['wall'])}) = "
+        f"{words.percent(worst['percent'])}",
+        f"more than {words.percent(100 + limits.over_percent)}",
+        "Events of several runs or ranks seem to be in one file: look at each by itself.",
+    )
+
+
+@rule(
+    "V6",
+    "Warm-up in the data",
+    needs=("timeline",),
+    doubts=("steps", "whole"),
+    remark="the first step is a warm-up: leave it out (--skip-steps 1) before trusting averages",
+    thresholds={
+        "first_ratio": Threshold(1.5, "x", "the first step's time over the median of the others", own=True),
+        "load_percent": Threshold(1, "%", "of the time goes to loading GPU code", own=True),
+    },
+    advice="Leave the first steps out (--skip-steps 1), or record after more warm-up steps.",
+    source="warm-up advice of NVIDIA's TensorRT-LLM tools",
+)
+def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The first step is not like the others, or code is loaded while it is measured.
+
+    The first step's time over the median of the rest; and the time of calls such as `cuLibraryLoadData` and
+    `cuModuleLoad`, by which kernels reach the GPU when they are first used, over the time of the steps.
+    """
+    durations = _durations(facts)
+    loads, spent = _loads(facts)
+    base = sum(durations) or facts.step_ns
+    if len(durations) < 2 and not loads:
+        return Abstention("V6", "two steps or more, or calls that load GPU code (nsys records them)")
+    rest = statistics.median_high(durations[1:]) if len(durations) > 1 else 0.0
+    ratio = durations[0] / rest if rest else 0.0
+    share = 100 * spent / base if base else 0.0
+    if ratio <= limits.first_ratio and share <= limits.load_percent:
+        return None
+    first = f"The first step takes {words.number(ratio)} times as long as the others"
+    loading = f"{words.percent(share)} of the time goes to loading GPU code"
+    slow = ratio > limits.first_ratio
+    return Finding(
+        "V6",
+        "warning",
+        f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
+        (
+            *(
+                (Evidence("first step", durations[0], "ns"), Evidence("median of the others", rest, "ns"))
+                if rest
+                else ()
+            ),
+            Evidence("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
+            Evidence("loading calls", loads),
+        ),
+        (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if rest else "")
+        + f"{words.ns(spent)} of loading in {words.ns(base)} = {words.percent(share)}",
+        f"{words.number(limits.first_ratio)} times the median, or {words.percent(limits.load_percent)} of loading",
+        "Leave the first step out, or run more warm-up steps before recording; CUDA_MODULE_LOADING=EAGER loads all "
+        "code at the start.",
+        next_command=f"tracetui report --skip-steps 1 {shlex.quote(str(facts.run.path))}" if slow else "",
+    )
+
+
+def _durations(facts: Facts) -> list[float]:
+    """How long each step takes, with the GPU's work for it where the trace marks steps; ns.
+
+    Where others have kernels, a step without any was cut off, and is left out.
+    """
+    steps = facts.step_ranges
+    if not steps.frame.height:
+        return []
+    found = (steps.frame["end"] - steps.frame["start"]).to_list()
+    if steps.marked and facts.overview.per_step.height == steps.frame.height:
+        found = facts.overview.per_step["duration_ns"].to_list()
+    counts = per_step(facts.sel, steps)
+    return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
+
+
+def _loads(facts: Facts) -> tuple[int, int]:
+    """How many calls load GPU code, and their time, ns; within steps where there are some."""
+    host = facts.sel.host
+    loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
+    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
+    calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))
+    steps = facts.step_ranges.frame
+    if steps.height and calls.height:
+        steps = steps.select(begin="start", until="end").sort("begin")
+        calls = calls.sort("start").join_asof(steps, left_on="start", right_on="begin")
+        calls = calls.filter(pl.col("start") < pl.col("until"))
+    return calls.height, int(calls["duration"].sum())
+
+
+@rule(
+    "V7",
+    "Noisy steps",
+    needs=("timeline",),
+    thresholds={
+        "cv_percent": Threshold(5, "%", "standard deviation of the steps over their mean", own=True),
+        "tail_ratio": Threshold(2, "x", "slowest step over the median"),
+    },
+    advice="Record more steps, on a machine that does nothing else and with steady clocks.",
+)
+def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The steps' times vary so much that small differences mean nothing.
+
+    The standard deviation over the mean, and the slowest over the median; a first step that is warm-up (V6) is left
+    out. The interval is that of Student's t for the mean, 95 %.
+    """
+    durations = _durations(facts)
+    if len(durations) > 2 and durations[0] > 1.5 * statistics.median(durations[1:]):
+        durations = durations[1:]
+    if len(durations) < 3:
+        return Abstention("V7", "three steps or more beside warm-up")
+    mean, deviation = statistics.fmean(durations), statistics.stdev(durations)
+    if not mean:
+        return None
+    cv, tail = 100 * deviation / mean, max(durations) / statistics.median(durations)
+    if cv <= limits.cv_percent and tail < limits.tail_ratio:
+        return None
+    t = T_95[len(durations) - 2] if len(durations) - 2 < len(T_95) else 2.0
+    within = 100 * t * deviation / mean / len(durations) ** 0.5
+    return Finding(
+        "V7",
+        "info",
+        f"The step time is {words.ns(mean)} ± {words.percent(within)} (95 %, {words.things(len(durations), 'step')})",
+        (
+            Evidence("steps", len(durations)),
+            Evidence("standard deviation", deviation, "ns"),
+            Evidence("slowest step", max(durations), "ns"),
+        ),
+        f"{words.ns(deviation)} / {words.ns(mean)} = {words.percent(cv)}; slowest / median = {words.number(tail)}",
+        f"{words.percent(limits.cv_percent)}, or a step {words.number(limits.tail_ratio)} times as long as the median",
+        "Record more steps before believing differences smaller than this interval.",
+    )

@@ -1,0 +1,1 @@
+"""What the GPUs did and when: activities, steps, busy and idle time."""

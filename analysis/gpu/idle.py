@@ -1,0 +1,171 @@
+"""Why a GPU has nothing to do: it waits for the host, for the next kernel to start, or for something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.activities import WORK, activities, distinct
+from tracetui.analysis.gpu.steps import step_slots
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.gpu.activities import Activities
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+KERNEL_WAIT_LIMIT_NS = 30_000
+"""A shorter gap before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""
+CAUSES = ("host_wait", "kernel_wait", "other")
+CAUSE = pl.Enum(CAUSES)
+GAPS = {
+    "device": pl.Int64(),
+    "stream": pl.Int64(),
+    "start": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "cause": CAUSE,
+}
+IDLE = {
+    "device": pl.Int64(),
+    "stream": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    **{f"{cause}_percent": pl.Float64() for cause in CAUSES},
+}
+
+
+def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """Every stretch in which a device (stream null) or one of its streams has nothing to do, and why.
+
+    HTA's causes (`_analyze_idle_time_for_stream`), on exact times:
+
+    - host_wait: the call that launched the next activity began after the gap did;
+    - kernel_wait: it was launched in time and the gap is shorter than `KERNEL_WAIT_LIMIT_NS`;
+    - other: it was launched in time but something else held it back, or its launch is not in the trace.
+
+    Ours are gaps between the first step's start and the last step's end, whatever overlaps being busy; time after the
+    last activity of all is host_wait. HTA's lie between one activity and the next of each stream, and are negative
+    where two overlap.
+    """
+    work = activities(sel, conventions)
+    slots = step_slots(sel, conventions)
+    window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
+    return gaps_of(sel.trace, work, window, conventions)
+
+
+def gaps_of(
+    trace: Trace, work: Activities, window: tuple[int, int] | None, conventions: Conventions = TRACETUI
+) -> pl.DataFrame:
+    """`gaps` of activities and a window that are at hand."""
+    if conventions.synchronization_is_work:
+        work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
+    if conventions.gaps_by_stream:
+        window = None
+    elif window is None:
+        return pl.DataFrame(schema=GAPS)
+    if not work.start.size:
+        return pl.DataFrame(schema=GAPS)
+    called = _launch_start(trace, work)
+    device, stream = work.column("device"), work.column("stream")
+    found: list[_Gaps] = []
+    for number in distinct(device):
+        on = np.flatnonzero(device == number)
+        if window is not None:
+            found.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
+        for lane in distinct(stream[on]):
+            rows = on[stream[on] == lane]
+            if window is None:
+                found.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
+            elif lane >= 0:
+                found.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
+    return pl.concat([part.frame() for part in found])
+
+
+def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
+    """Idle time per device (stream null) and per stream, and its causes in percent of it."""
+    return shares(gaps(sel, conventions))
+
+
+def shares(found: pl.DataFrame) -> pl.DataFrame:
+    """`idle` of gaps that are at hand."""
+    total = pl.col("duration_ns").sum()
+    share = [
+        (100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total).alias(f"{cause}_percent")
+        for cause in CAUSES
+    ]
+    return (
+        found.group_by("device", "stream", maintain_order=True)
+        .agg(total.alias("idle_ns"), *share)
+        .with_columns(pl.col(f"{cause}_percent").fill_nan(None) for cause in CAUSES)
+        .sort("device", "stream", nulls_last=False)
+        .select(pl.col(name).cast(dtype) for name, dtype in IDLE.items())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """The gaps of one device or stream."""
+
+    device: int
+    stream: int
+    start: Ints
+    duration: Ints
+    cause: np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+    def frame(self) -> pl.DataFrame:
+        size = self.start.size
+        return pl.DataFrame(
+            {
+                "device": pl.Series([None if self.device < 0 else self.device], dtype=pl.Int64).new_from_index(0, size),
+                "stream": pl.Series([None if self.stream < 0 else self.stream], dtype=pl.Int64).new_from_index(0, size),
+                "start": self.start,
+                "duration_ns": self.duration,
+                "cause": pl.Series(self.cause, dtype=pl.UInt8).cat.to(CAUSE),
+            },
+            schema=GAPS,
+        )
+
+
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+def _launch_start(trace: Trace, work: Activities) -> Ints:
+    """When the call that launched each activity began; `_UNKNOWN` where the trace doesn't hold it."""
+    launch = work.column("launch")
+    called: Ints = np.full(launch.size, _UNKNOWN, np.int64)
+    known = launch >= 0
+    called[known] = trace.host["start"].to_numpy()[launch[known]]
+    return called
+
+
+def _causes(
+    begin: Ints, duration: Ints, called: Ints, *, unknown_may_wait: bool
+) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    cause = np.full(begin.size, CAUSES.index("other"), np.uint8)
+    in_time = (called <= begin) & ((called != _UNKNOWN) | unknown_may_wait)
+    cause[in_time & (duration < KERNEL_WAIT_LIMIT_NS)] = CAUSES.index("kernel_wait")
+    cause[called > begin] = CAUSES.index("host_wait")
+    return cause
+
+
+def _signed(start: Ints, end: Ints, called: Ints, device: int, stream: int) -> _Gaps:
+    """HTA's gaps of one stream."""
+    begin, duration = end[:-1], start[1:] - end[:-1]
+    return _Gaps(device, stream, begin, duration, _causes(begin, duration, called[1:], unknown_may_wait=True))
+
+
+def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], device: int, stream: int) -> _Gaps:
+    """Time of the window in which none of the activities runs, each gap with the activity that ends it."""
+    lasting = end > start
+    start, end, called = start[lasting], end[lasting], called[lasting]
+    never, ever = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    idle_from = np.concatenate(([never], np.maximum.accumulate(end)))
+    idle_to = np.append(start, ever)
+    launched = np.append(called, ever)
+    begin, finish = np.maximum(idle_from, window[0]), np.minimum(idle_to, window[1])
+    real = finish > begin
+    begin, duration = begin[real], (finish - begin)[real]
+    return _Gaps(device, stream, begin, duration, _causes(begin, duration, launched[real], unknown_may_wait=False))

@@ -1,0 +1,107 @@
+"""How many blocks of a launch an SM holds at a time, and what allows no more: CUDA's occupancy arithmetic.
+
+As in NVIDIA's occupancy calculator and `cudaOccupancyMaxActiveBlocksPerMultiprocessor`: registers are given to warps in
+units of 256 out of each partition's part of the file, shared memory to blocks in units of its own plus what the system
+keeps for itself. Barriers and clusters, which seldom bind, are left out. The part of the L1 cache that serves as shared
+memory is taken at its largest: the driver grows it to what resident blocks need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.analysis.roofline.peaks import SmLimits
+
+WARP = 32
+MOST_THREADS = 2048
+"""That an SM of any GPU since 2012 holds at most."""
+REGISTER_UNIT = 256
+"""Registers that a warp gets are a multiple of it."""
+LIMITERS = ("blocks", "warps", "registers", "shared memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Of one launch configuration."""
+
+    blocks: int
+    """Resident blocks per SM."""
+    warps: int
+    """Resident warps per SM."""
+    percent: float
+    """Of the warps an SM can hold."""
+    limiters: tuple[str, ...]
+    """What allows the fewest blocks (`LIMITERS`), several where they tie."""
+    limits: dict[str, int | None]
+    """Blocks that each of `LIMITERS` allows; null where it sets no limit or is not known."""
+
+
+def estimated_occupancy() -> pl.Expr:
+    """The column ``occupancy_percent`` of device activities without the zeros of estimates that failed.
+
+    Kineto asks CUDA how many blocks an SM can hold and writes 0 where CUDA refuses, as it does for kernels that take
+    more shared memory than a launch gets unasked (nvjet, cuDNN's fused attention). A kernel that ran filled at least
+    ``min(1, blocks per SM)`` blocks' threads: where that alone rounds to 1 % or more, 0 means unknown.
+    """
+    size = pl.col("block").arr
+    threads = size.get(0).cast(pl.Int64) * size.get(1) * size.get(2)
+    least = 100 * pl.col("blocks_per_sm").clip(upper_bound=1) * threads / MOST_THREADS
+    failed = (pl.col("occupancy_percent") == 0) & (least >= 1)
+    return pl.when(~failed.fill_null(value=False)).then("occupancy_percent").alias("occupancy_percent")
+
+
+def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:
+    """The theoretical occupancy; null for a block that can't run.
+
+    Args:
+        threads: per block.
+        registers: per thread; null where unknown, which then is no limit.
+        shared: bytes per block, static and dynamic, without what the system takes; null where unknown.
+        sm: what an SM holds.
+    """
+    if threads <= 0:
+        return None
+    warps = -(-threads // WARP)
+    limits: dict[str, int | None] = {
+        "blocks": sm.blocks,
+        "warps": sm.warps // warps,
+        "registers": _by_registers(warps, registers, sm),
+        "shared memory": _by_shared_memory(shared, sm),
+    }
+    known = {name: limit for name, limit in limits.items() if limit is not None}
+    blocks = min(known.values())
+    if blocks < 1:
+        return None
+    resident = blocks * warps
+    least = tuple(name for name in LIMITERS if known.get(name) == blocks)
+    return Occupancy(blocks, resident, 100 * resident / sm.warps, least, limits)
+
+
+def waves(blocks: int, held: Occupancy, sm_count: int) -> float:
+    """How many times all SMs are filled with a launch's blocks."""
+    return blocks / (held.blocks * sm_count)
+
+
+def tail_loss(filled: float) -> float:
+    """The share of a launch's SM time that its last, partial wave leaves idle, if all blocks take equally long."""
+    whole = -(-filled // 1)
+    return 1 - filled / whole if whole else 0.0
+
+
+def _by_registers(warps: int, registers: int | None, sm: SmLimits) -> int | None:
+    if not registers:
+        return None
+    per_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+    held = sm.registers // sm.partitions // per_warp * sm.partitions
+    return held // warps
+
+
+def _by_shared_memory(shared: int | None, sm: SmLimits) -> int | None:
+    if shared is None:
+        return None
+    per_block = -(-(shared + sm.shared_reserved) // sm.shared_unit) * sm.shared_unit
+    return sm.shared // per_block if per_block else None

@@ -1,0 +1,179 @@
+"""Where each step begins and ends, the GPU's work for it included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.selection import Selection
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+
+_NEVER, _EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
+_EXTENT = [*_API, *(schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation", "dataloader"))]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSlots:
+    """Steps that follow each other without overlap."""
+
+    index: tuple[int, ...]
+    name: tuple[str, ...]
+    start: Ints
+    end: Ints
+    marked: bool
+    """False where the trace has no steps and its whole extent stands for one."""
+
+    def take(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], start: Ints, end: Ints) -> StepSlots:
+        """The chosen steps, with these bounds."""
+        rows = np.flatnonzero(chosen).tolist()
+        index, name = (tuple(values[row] for row in rows) for values in (self.index, self.name))
+        return StepSlots(index, name, start[chosen], end[chosen], self.marked)
+
+
+def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots:
+    """The steps in scope, each from the end of the work before it to the end of its own.
+
+    As in torch-tb-profiler (`_update_steps_duration`): a step lasts until its own last device activity ends, if that
+    is later than its host annotation, and the next one begins there. The first begins after the device work that was
+    launched before it, as far as that ended before its own began. Unlike there, a step's work is what was launched in
+    its host time by any API call, and no step is dropped. Where no launch is known, it is what began to run in it.
+
+    A trace without steps is one step from its first event to its last.
+    """
+    whole = _torch_tb_steps(sel.trace, conventions) if conventions.drop_partial_tail else _steps(sel.trace)
+    start, end = whole.start, whole.end
+    chosen = np.ones(start.size, np.bool_)
+    if whole.marked:
+        # a window cuts the steps as they are here, not as the host saw them
+        wanted = Selection(sel.trace, replace(sel.scope, window=None)).steps["index"].implode()
+        chosen &= pl.Series(whole.index, dtype=pl.Int64).is_in(wanted).to_numpy()
+    if sel.scope.window is not None:
+        start, end = np.maximum(start, sel.scope.window[0]), np.minimum(end, sel.scope.window[1])
+        chosen &= end > start
+    return whole.take(chosen, start, end)
+
+
+def _steps(trace: Trace) -> StepSlots:
+    if not trace.steps.height:
+        return _whole_file(trace)
+    start = trace.steps["start"].to_numpy()
+    end = start + trace.steps["duration"].to_numpy()
+    kind = trace.device["kind"].to_physical().to_numpy()
+    work = np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in WORK], np.uint8))
+    begins = trace.device["start"].to_numpy()[work]
+    ends = begins + trace.device["duration"].to_numpy()[work]
+    step = trace.device["step"].cast(pl.Int64).fill_null(-1).to_numpy()[work]
+    launched = trace.device["launch"].is_not_null().to_numpy()[work]
+    if launched.any():  # what was launched before the recording belongs to an earlier step than the one it runs in
+        step = np.where(launched, step, -1)
+    start, end, _ = _extend(start, end, step, begins, ends)
+    return StepSlots(tuple(trace.steps["index"].to_list()), tuple(trace.steps["name"].to_list()), start, end, True)
+
+
+def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """Steps from their host time, and the step (or -1) and times of each device activity.
+
+    Returns:
+        Starts, ends, and how many activities each step has.
+    """
+    counts = np.bincount(step[step >= 0], minlength=start.size)
+    if not counts.any():
+        return start, end, counts
+    first, last = np.full(start.size, _EVER), np.full(start.size, _NEVER)
+    np.minimum.at(first, step[step >= 0], begins[step >= 0])
+    np.maximum.at(last, step[step >= 0], ends[step >= 0])
+    before = ends[(step < 0) & (ends < first[0])] if counts[0] else ends[:0]
+    previous = max(int(start[0]), int(before.max(initial=_NEVER)))
+    slots = np.empty((2, start.size), np.int64)
+    for row in range(start.size):
+        begin = max(previous, int(start[row]))
+        previous = max(begin, int(end[row]), int(last[row]))
+        slots[:, row] = begin, previous
+    return slots[0], slots[1], counts
+
+
+def extent(trace: Trace) -> tuple[int, int] | None:
+    """When the recorded work begins and ends, ns; None for a trace without any."""
+    whole = _whole_file(trace)
+    return (int(whole.start[0]), int(whole.end[0])) if whole.start.size else None
+
+
+def _whole_file(trace: Trace) -> StepSlots:
+    kind = trace.host["kind"].to_physical().to_numpy()
+    rows = np.isin(kind, np.array(_EXTENT, np.uint8))
+    if not rows.any():
+        rows[:] = True
+    low, high = _EVER, _NEVER
+    # a recording of durations only has no extent
+    for frame, chosen in ((trace.host, rows), (trace.device, trace.device["start"].is_not_null().to_numpy())):
+        start, duration = frame["start"].to_numpy()[chosen], frame["duration"].to_numpy()[chosen]
+        if start.size:
+            low, high = min(low, int(start.min())), max(high, int((start + duration).max()))
+    if low > high:
+        none = np.empty(0, np.int64)
+        return StepSlots((), (), none, none, marked=False)
+    return StepSlots((0,), ("whole file",), np.array([low]), np.array([high]), marked=False)
+
+
+def _torch_tb_steps(trace: Trace, conventions: Conventions) -> StepSlots:
+    """Steps as torch-tb-profiler finds them (`parse_steps`, `_find_device_steps`, `_update_steps_duration`)."""
+    marks = trace.steps.select("index", "name", "start", "duration")
+    if conventions.device_annotations:
+        projected = trace.device.filter(pl.col("kind") == "annotation").select(
+            pl.col("name").cast(pl.String).str.extract(r"^ProfilerStep#(\d+)$").cast(pl.Int64).alias("index"),
+            pl.col("name").cast(pl.String),
+            "start",
+            "duration",
+        )
+        marks = pl.concat([marks, projected.drop_nulls("index")]).sort("start", maintain_order=True)
+    host_kind = trace.host["kind"].to_physical().to_numpy()
+    marked = marks.height > 0
+    if not marked:
+        operators = trace.host.filter(pl.col("kind") == "operator").select(
+            "start", end=pl.col("start") + pl.col("duration")
+        )
+        if not operators.height:
+            return _whole_file(trace)
+        low, high = int(operators["start"].min()), int(operators["end"].max())  # type: ignore[arg-type]
+        marks = pl.DataFrame({"index": [0], "name": ["0"], "start": [low], "duration": [high - low]})
+    start = marks["start"].to_numpy()
+    end = start + marks["duration"].to_numpy()
+
+    kinds = [kind for kind in _API if conventions.driver_is_runtime or kind == schema.HOST_KINDS.index("runtime")]
+    calls = trace.host.filter(pl.Series(np.isin(host_kind, np.array(kinds, np.uint8)))).select(
+        "correlation", call="start", returned=pl.col("start") + pl.col("duration")
+    )
+    work = trace.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select(
+        "correlation", "start", end=pl.col("start") + pl.col("duration")
+    )
+    work = work.join(
+        calls.sort("call").drop_nulls("correlation").unique("correlation", keep="last"),
+        on="correlation",
+        how="left",
+        maintain_order="left",
+    )
+    called = work["call"].fill_null(_NEVER).to_numpy()
+    # its merge of calls into steps passes a step for good once a call begins after the step's end
+    step = np.searchsorted(np.maximum.accumulate(end), called, side="right")
+    inside = step < start.size
+    at = np.minimum(step, start.size - 1)
+    inside &= (start[at] <= called) & (work["returned"].fill_null(_EVER).to_numpy() <= end[at])
+    step = np.where(inside, step, -1)
+    start, end, counts = _extend(start, end, step, work["start"].to_numpy(), work["end"].to_numpy())
+    keep = start.size
+    if counts.any() and start.size > 1:
+        last = int(np.flatnonzero(counts)[-1])
+        keep = last if last > 0 and counts[last - 1] * 0.8 > counts[last] else last + 1
+    return StepSlots(
+        tuple(marks["index"].to_list()[:keep]), tuple(marks["name"].to_list()[:keep]), start[:keep], end[:keep], marked
+    )

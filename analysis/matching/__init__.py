@@ -1,0 +1,1 @@
+"""Which kernel of one recording is which kernel of another."""

@@ -1,0 +1,1 @@
+"""The framework's allocator: how much it held, when, and who held it."""

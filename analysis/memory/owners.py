@@ -1,0 +1,169 @@
+"""Who an allocation belongs to: the call stack, operator, module or annotation around it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, call_tree, row_ids
+from tracetui.analysis.attribution.module_tree import module_tree
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+
+NOT_ATTRIBUTED = "(not attributed)"
+EARLIER = "(allocated before the recording)"
+NO_STACK = "(no stack recorded)"
+OWNERS = ("name", "own", "library", "stack")
+_SOURCE = re.compile(r"(?:(?P<file>.+):[1-9]\d* .*|(?P<profiled>.+\.py)\(\d+\): .*)")
+"""``train.py:12 step`` of a snapshot; ``train.py(12): step`` of one made from a profile."""
+_COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".so")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages)/|/lib/python\d|^<(?:frozen|__array_function__)"
+    r"|(?:^|/)torch/(?:nn|optim|utils|autograd|distributed|ao|amp|cuda|jit|fx|profiler|export|_\w+|\w+\.py)"
+)
+_OPERATOR = re.compile(r"at::_ops::(\w+)::")
+_NODE = re.compile(r"autograd::generated::(\w+)::apply\(")
+_MACHINERY = re.compile(r"unwind::|CapturedTraceback|gather_with_cpp|CachingAllocator|^c10::|at::detail::|^at::empty")
+
+
+def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
+    """The owner of each of some `schema.MEMORY` rows: name, and of a stack its own and library frames.
+
+    Of what was allocated before the recording only who gave it back is known, which is no owner (`EARLIER`).
+
+    Args:
+        trace: whose rows they are.
+        rows: row numbers.
+        by: ``stack``; ``operator``: the innermost one around; ``module``: the path of the innermost nn.Module call
+            around that operator, or around the forward operator of a backward one; ``range``: the innermost annotation.
+    """
+    actions = trace.memory["action"].gather(rows)
+    frees = actions.is_in(["free", "free_requested"])
+    if by == "stack":
+        texts = trace.memory["stack"].gather(rows).cast(pl.String)
+        # a block that was allocated while stacks were recorded has one
+        recorded = trace.memory["stack"].null_count() < trace.memory.height
+        earlier = frees | (actions == "block") & texts.is_null() if recorded else frees
+        return _stacks(pl.select(pl.when(~frees).then(texts)).to_series(), earlier)
+    if by == "range":
+        names = _ranges(trace, rows)
+    elif by == "module":
+        names = _modules(trace, rows)
+    else:
+        names = _operators(trace, rows)
+    empty = pl.lit(None, dtype=pl.String)
+    named = pl.select(pl.when(frees).then(pl.lit(EARLIER)).otherwise(names.fill_null(NOT_ATTRIBUTED)).alias("name"))
+    return named.select("name", own=empty, library=empty, stack=empty)
+
+
+def _operators(trace: Trace, rows: Ints) -> pl.Series:
+    operator = trace.memory["operator"].gather(rows)
+    names: pl.Series = trace.host["name"].gather(operator).cast(pl.String)
+    return names
+
+
+def _modules(trace: Trace, rows: Ints) -> pl.Series:
+    host = trace.host
+    tree = module_tree(trace)
+    operator = row_ids(trace.memory["operator"].gather(rows))
+    if not tree.paths:
+        return pl.Series([None] * operator.size, dtype=pl.String)
+    path = tree.path_of(_module_around(host, operator))
+    forward = row_ids(host["forward"])
+    backward = _first_above(host, operator, forward >= 0)
+    of_forward = np.where(backward >= 0, forward[np.maximum(backward, 0)], NONE)
+    missing = path < 0
+    path = np.where(missing, tree.path_of(_module_around(host, of_forward)), path)
+    paths = pl.Series([*tree.paths, None], dtype=pl.String)
+    names = paths.gather(np.where(path >= 0, path, len(tree.paths)))
+    told_apart = pl.Series(missing & (path >= 0))
+    return pl.select(pl.when(told_apart).then(names + " (backward)").otherwise(names)).to_series()
+
+
+def _module_around(host: pl.DataFrame, rows: Ints) -> Ints:
+    return _first_above(host, rows, (host["kind"] == "module").to_numpy())
+
+
+def _first_above(host: pl.DataFrame, rows: Ints, wanted: np.typing.NDArray[np.bool_]) -> Ints:
+    """The row itself or its nearest ancestor that is wanted, or -1."""
+    parent = row_ids(host["parent"])
+    at = np.where(rows >= 0, rows, NONE)
+    for _ in range(1 << 15):
+        climbing = np.flatnonzero((at >= 0) & ~wanted[np.maximum(at, 0)])
+        if not climbing.size:
+            break
+        at[climbing] = parent[at[climbing]]
+    return at
+
+
+def _ranges(trace: Trace, rows: Ints) -> pl.Series:
+    """The innermost annotation around each time, whatever thread it is on: a snapshot does not tell threads."""
+    times = trace.memory["time"].gather(rows)
+    tree = call_tree(trace.host, ("annotation",))
+    if not tree.rows.size or times.null_count() == len(times):
+        return pl.Series([None] * len(times), dtype=pl.String)
+    order = np.argsort(tree.start, kind="stable")
+    start = tree.start[order]
+    at = times.fill_null(int(start[0]) - 1).to_numpy()
+    place = np.searchsorted(start, at, side="right") - 1
+    node = np.where(place >= 0, order[np.maximum(place, 0)], NONE)
+    end = tree.start + tree.duration
+    for _ in range(1 << 15):
+        over = np.flatnonzero((node >= 0) & (at >= end[np.maximum(node, 0)]))
+        if not over.size:
+            break
+        node[over] = tree.parent[node[over]]
+    names = trace.host["name"].gather(pl.Series(np.where(node >= 0, tree.rows[np.maximum(node, 0)], 0)))
+    return pl.select(pl.when(pl.Series(node >= 0)).then(names.cast(pl.String))).to_series()
+
+
+def _stacks(texts: pl.Series, earlier: pl.Series) -> pl.DataFrame:
+    texts = texts.alias("stack")
+    distinct = texts.unique()
+    frames = [(text, *own_and_library(text), compiled(text)) for text in distinct.to_list() if text is not None]
+    layout = dict.fromkeys(("stack", "own", "library", "compiled"), pl.String)
+    known = pl.DataFrame(frames, schema=layout, orient="row")
+    frame = texts.to_frame().join(known, on="stack", how="left", maintain_order="left")
+    name = pl.coalesce("own", "library", "compiled", pl.lit(NO_STACK))
+    name = pl.when(earlier).then(pl.lit(EARLIER)).otherwise(name)
+    return frame.select(name.alias("name"), "own", "library", "stack")
+
+
+def own_and_library(stack: str) -> tuple[str | None, str | None]:
+    """The innermost Python frame of the program's own code and that of a library, null where there is none.
+
+    Library is what is installed (site-packages), Python's own, or torch wherever it stands.
+    """
+    own = library = None
+    for frame in stack.split(";"):
+        match = _SOURCE.fullmatch(frame)
+        if match is None:
+            continue
+        file = match["file"] or match["profiled"]
+        if file.endswith(_COMPILED):
+            continue
+        if _LIBRARY.search(file):
+            library = library or frame
+        else:
+            own = frame
+            break
+    return own, library
+
+
+def compiled(stack: str) -> str:
+    """What tells a stack without Python frames: ``mul_Tensor in SoftmaxBackward0``, operator and autograd node.
+
+    Where there is neither, its first frame that is not of the recording or the allocator.
+    """
+    operator, node = _OPERATOR.search(stack), _NODE.search(stack)
+    if operator and node:
+        return f"{operator[1]} in {node[1]}"
+    if operator or node:
+        return (operator or node)[1]  # type: ignore[index]
+    frames = stack.split(";")
+    return next((frame for frame in frames if not _MACHINERY.search(frame)), frames[0])

@@ -1,0 +1,1 @@
+"""NVIDIA's report tables, as `nsys stats` prints them."""

@@ -1,0 +1,292 @@
+"""NVIDIA's reports about NVTX ranges: by host time, projected on the GPU, and the kernels inside each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, codes_of, dense
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.attribution.projection import Projection, enclosing, lanes_of, project
+from tracetui.analysis.nsys.values import rounded, spread_columns, statistics, timing_columns, with_percent
+from tracetui.parsers.categories import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.selection import Selection
+
+_FOLDED = {"sequence": "seq", "external_id": "op_id", "input_shapes": "sizes"}
+"""Columns of what stood in a range's name, and what it is called there, in PyTorch's order."""
+_STYLES = {"push_pop": "PushPop", "start_end": "StartEnd", "cross_thread": "StartEnd"}
+
+
+def nvtx_sum(sel: Selection, styles: Sequence[str] = tuple(_STYLES)) -> pl.DataFrame:
+    """Ranges by name and style: host time. Ranges that end on another thread count, instants do not."""
+    groups = (
+        _ranges(sel)
+        .filter(pl.col("style").is_in(styles))
+        .group_by("label", pl.col("style").replace_strict(_STYLES, return_dtype=pl.String))
+        .agg(statistics("duration"))
+        .sort("total", "label", "style", descending=[True, False, False])
+    )
+    columns = [*timing_columns(groups, "Instances"), groups["style"].alias("Style"), groups["label"].alias("Range")]
+    return with_percent(groups, columns)
+
+
+def nvtx_pushpop_sum(sel: Selection) -> pl.DataFrame:
+    """Push/pop ranges by name."""
+    return nvtx_sum(sel, ("push_pop",)).drop("Style")
+
+
+def nvtx_startend_sum(sel: Selection) -> pl.DataFrame:
+    """Start/end ranges by name."""
+    return nvtx_sum(sel, ("start_end", "cross_thread")).drop("Style")
+
+
+def nvtx_gpu_proj_trace(sel: Selection) -> pl.DataFrame:
+    """Every range that contains GPU work, projected on the GPU, in the order in which they begin."""
+    found = _projected(sel)
+    by_start = found.sort("range_id")
+    stacks = _stacks(by_start["range_id"].to_list(), by_start["parent_id"].to_list())
+    return by_start.select(
+        pl.col("label").alias("Name"),
+        pl.col("proj_start").alias("Projected Start (ns)"),
+        pl.col("projected").alias("Projected Duration (ns)"),
+        pl.col("start").alias("Orig Start (ns)"),
+        pl.col("duration").alias("Orig Duration (ns)"),
+        pl.col("style").replace_strict(_STYLES, return_dtype=pl.String).alias("Style"),
+        pl.col("process").alias("PID"),
+        pl.col("thread").alias("TID"),
+        pl.col("launches").alias("NumGPUOps"),
+        pl.col("level").alias("Lvl"),
+        pl.col("children").alias("NumChild"),
+        pl.col("range_id").alias("RangeId"),
+        pl.col("parent_id").alias("ParentId"),
+        pl.Series("RangeStack", stacks, dtype=pl.String),
+    )
+
+
+def nvtx_gpu_proj_sum(sel: Selection) -> pl.DataFrame:
+    """`nvtx_gpu_proj_trace` by name and style, the most projected time first."""
+    groups = (
+        _projected(sel)
+        .group_by("label", pl.col("style").replace_strict(_STYLES, return_dtype=pl.String))
+        .agg(
+            *statistics("projected"),
+            pl.col("duration").sum(),
+            pl.col("launches").sum(),
+            launches_each=pl.col("launches").mean(),
+            level=pl.col("level").mean(),
+            children=pl.col("children").mean(),
+        )
+        .sort("total", "label", "style", descending=[True, False, False])
+    )
+    means = {
+        title: pl.Series([rounded(value) for value in groups[name].to_list()], dtype=pl.Float64)
+        for title, name in (
+            ("Avg GPU Ops", "launches_each"), ("Avg Range Lvl", "level"), ("Avg Num Child", "children"),
+        )
+    }  # fmt: skip
+    return pl.DataFrame(
+        [
+            groups["label"].alias("Range"),
+            groups["style"].alias("Style"),
+            groups["total"].alias("Total Proj Time (ns)"),
+            groups["duration"].alias("Total Range Time (ns)"),
+            groups["num"].cast(pl.Int64).alias("Range Instances"),
+            *spread_columns(groups, "(ns)", label="Proj "),
+            groups["launches"].alias("Total GPU Ops"),
+            *(values.alias(title) for title, values in means.items()),
+        ]
+    )
+
+
+def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
+    """Kernels by the ranges around their launch, by every one of them; kernels outside any range come first.
+
+    A kernel inside two ranges of one name counts twice in the times and once in ``Kern Inst``, as in NVIDIA's report.
+    """
+    ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
+    kernels = sel.device.filter(pl.col("kind") == "kernel")
+    found = project(sel.trace.host, ranges["row"].to_numpy(), kernels)
+    alone = np.flatnonzero(~_covered(found, kernels.height))
+    threads = sel.trace.host.select("process", "thread")[kernels["launch"].gather(alone)]
+    outside = threads.select(pl.lit(None, pl.String).alias("label"), pl.lit(None, pl.String).alias("style"), pl.all())
+    of_range = pl.concat([ranges.select(outside.columns), outside]).with_columns(
+        place=pl.struct(pl.all()).rank("dense").cast(pl.UInt32)
+    )
+    places = of_range.unique("place")
+    # a row per range and kernel inside it, in numbers, since there may be many; then the kernels outside any
+    length = found.end - found.begin
+    owner = np.repeat(np.arange(length.size, dtype=np.uint32), length)
+    ahead = np.concatenate(([0], np.cumsum(length)))[:-1]
+    position = np.arange(owner.size) - np.repeat(ahead - found.begin, length)
+    kernel = np.concatenate((found.work[position] if owner.size else owner, alone)).astype(np.uint32)
+    row = np.concatenate((owner, np.arange(ranges.height, of_range.height, dtype=np.uint32)))
+    pairs = pl.DataFrame({"place": of_range["place"].gather(row), "range": row, "kernel": kernel})
+    groups = (
+        pairs.with_columns(
+            duration=kernels["duration"].gather(pairs["kernel"]), name=kernels["name"].gather(pairs["kernel"])
+        )
+        .group_by("place", "name")
+        .agg(
+            *statistics("duration"),
+            instances=pl.col("range").filter(pl.col("range") < ranges.height).n_unique(),
+            kernels=pl.col("kernel").n_unique(),
+        )
+        .join(places, on="place")
+        .with_columns(pl.col("name").cast(pl.String), pl.col("style").cast(pl.String).replace(_STYLES))
+        .sort(
+            "label", "process", "thread", "total", "style", "name",
+            descending=[False, False, False, True, False, False], nulls_last=False,
+        )
+    )  # fmt: skip
+    return pl.DataFrame(
+        [
+            groups["label"].alias("NVTX Range"),
+            groups["style"].alias("Style"),
+            groups["process"].alias("PID"),
+            groups["thread"].alias("TID"),
+            groups["instances"].cast(pl.Int64).alias("NVTX Inst"),
+            groups["kernels"].cast(pl.Int64).alias("Kern Inst"),
+            groups["total"].alias("Total Time (ns)"),
+            *spread_columns(groups, "(ns)"),
+            groups["name"].alias("Kernel Name"),
+        ]
+    )
+
+
+def nvtx_pushpop_trace(sel: Selection) -> pl.DataFrame:
+    """Every push/pop range in the order in which they begin, with what it spends in ranges inside it."""
+    ranges = _nested(_ranges(sel).filter(pl.col("style") == "push_pop"))
+    inner = ranges.group_by("parent_id").agg(pl.col("duration").sum().alias("inner"))
+    ranges = ranges.join(inner, left_on="range_id", right_on="parent_id", how="left").sort("range_id")
+    stacks = _stacks(ranges["range_id"].to_list(), ranges["parent_id"].to_list())
+    inside = pl.col("inner").fill_null(0)
+    return ranges.select(
+        pl.col("start").alias("Start (ns)"),
+        (pl.col("start") + pl.col("duration")).alias("End (ns)"),
+        pl.col("duration").alias("Duration (ns)"),
+        inside.alias("DurChild (ns)"),
+        (pl.col("duration") - inside).alias("DurNonChild (ns)"),
+        pl.col("label").alias("Name"),
+        pl.col("process").alias("PID"),
+        pl.col("thread").alias("TID"),
+        pl.col("level").alias("Lvl"),
+        pl.col("children").alias("NumChild"),
+        pl.col("range_id").alias("RangeId"),
+        pl.col("parent_id").alias("ParentId"),
+        pl.Series("RangeStack", stacks, dtype=pl.String),
+        pl.concat_str(pl.lit("--").repeat_by("level").list.join(""), "label").alias("NameTree"),
+    )
+
+
+def _ranges(sel: Selection) -> pl.DataFrame:
+    """All ranges in scope: row, label, start, duration, process, thread, style, range_id.
+
+    The label is ``domain:name``; NVTX's default domain has no name. What other tools call an annotation has no domain
+    and nests, as push/pop ranges do. Ids count all ranges of the trace by their start.
+    """
+    host = sel.trace.host
+    kept = (host["kind"] == "annotation").to_numpy() & scope_mask(sel)
+    rows = np.flatnonzero(kept)
+    frame = host.select("name", "domain", "start", "duration", "process", "thread", "style", *_FOLDED)[rows]
+    name, codes = dense(codes_of(frame["name"]))
+    # a domain's code + 1, 0 for none: few pairs, however many ranges
+    domain = frame["domain"].to_physical().cast(pl.Int64).fill_null(NONE).to_numpy() + 1
+    pairs, number = np.unique(domain * max(codes.size, 1) + name, return_inverse=True)
+    texts = decode(codes.astype(np.uint32)).cast(pl.String).to_list()
+    spelled = [
+        texts[pair % codes.size] if pair < codes.size else f"{_text(pair // codes.size - 1)}:{texts[pair % codes.size]}"
+        for pair in pairs.tolist()
+    ]
+    return frame.select(
+        pl.Series("row", rows, dtype=pl.Int64),
+        _unfolded(pl.Series("label", spelled, dtype=pl.String).gather(number), frame, sel),
+        "start",
+        "duration",
+        "process",
+        "thread",
+        pl.col("style").cast(pl.String).fill_null("push_pop"),
+        pl.Series("range_id", _ids(frame["start"].to_numpy())),
+        pl.Series("lane", lanes_of(host)[rows]),
+    )
+
+
+def _unfolded(label: pl.Series, frame: pl.DataFrame, sel: Selection) -> pl.Series:
+    """Labels with what PyTorch's emit_nvtx writes behind an operator's name, which the reader holds apart."""
+    if sel.trace.info.kind != "nsys" or all(frame[column].null_count() == frame.height for column in _FOLDED):
+        return label
+    parts = [
+        pl.when(pl.col(column).is_not_null()).then(pl.format(f", {word} = {{}}", column)).otherwise(pl.lit(""))
+        for column, word in _FOLDED.items()
+    ]
+    return frame.select(pl.concat_str(label, *parts).alias("label"))["label"]
+
+
+def _text(code: int) -> str:
+    return str(decode(np.array([code], np.uint32)).cast(pl.String)[0])
+
+
+def _ids(start: Ints) -> Ints:
+    """1 for the range that begins first, and so on."""
+    ids = np.empty(start.size, np.int64)
+    ids[np.argsort(start, kind="stable")] = np.arange(1, start.size + 1)
+    return ids
+
+
+def _projected(sel: Selection) -> pl.DataFrame:
+    """The ranges that contain GPU work: `_nested` with launches, proj_start, projected."""
+    ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
+    work = sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
+    found = project(sel.trace.host, ranges["row"].to_numpy(), work)
+    filled = found.launches > 0
+    return _nested(
+        ranges.with_columns(
+            launches=pl.Series(found.launches),
+            proj_start=pl.Series(found.start_ns),
+            projected=pl.Series(np.where(filled, found.end_ns, 0) - np.where(filled, found.start_ns, 0)),
+        ).filter(pl.Series(filled))
+    )
+
+
+def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Ranges with the one that encloses each most closely (parent_id, null for none), level and children."""
+    ranges = ranges.sort("lane", "start", -pl.col("duration"), "range_id")
+    start = ranges["start"].to_numpy()
+    parent = enclosing(ranges["lane"].to_numpy(), start, start + ranges["duration"].to_numpy())
+    level = np.zeros(parent.size, np.int64)
+    above = parent
+    while (above >= 0).any():  # one round per level
+        level += above >= 0
+        above = np.where(above >= 0, parent[above], NONE)
+    ids = ranges["range_id"].to_numpy()
+    return ranges.with_columns(
+        level=pl.Series(level),
+        children=pl.Series(np.bincount(parent[parent >= 0], minlength=parent.size).astype(np.int64)),
+        parent_id=pl.select(
+            pl.when(pl.Series(parent) >= 0).then(pl.Series(ids[parent] if parent.size else ids))
+        ).to_series(),
+    )
+
+
+def _stacks(ids: list[int], parents: list[int | None]) -> list[str]:
+    """``:1:3`` for range 3 inside range 1; a parent begins no later than what is inside it."""
+    stacks: dict[int, str] = {}
+    for own, parent in zip(ids, parents, strict=True):
+        stacks[own] = f"{stacks.get(parent, '') if parent is not None else ''}:{own}"
+    return [stacks[own] for own in ids]
+
+
+def _covered(found: Projection, size: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which device rows are inside at least one range."""
+    steps = np.zeros(found.work.size + 1, np.int64)
+    np.add.at(steps, found.begin, 1)
+    np.add.at(steps, found.end, -1)
+    covered = np.zeros(size, np.bool_)
+    covered[found.work] = np.cumsum(steps)[:-1] > 0
+    return covered

@@ -1,0 +1,95 @@
+"""NVIDIA's report tables: what `nsys stats` prints, made from any trace's frames.
+
+Definitions: NVIDIA's description of its statistical reports (Nsight Systems Analysis Guide), and what `nsys stats`
+printed for recordings, which `tests/test_nsys_stats.py` compares with value by value. docs/nsys.md says what differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.nsys import nvtx as nsys_nvtx
+from tracetui.analysis.nsys import tables as nsys_tables
+from tracetui.analysis.nsys.values import StatsTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from tracetui.analysis.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    title: str
+    make: Callable[[Selection], pl.DataFrame]
+    lacks: str
+    """What the trace does not contain where the report is empty, in NVIDIA's words."""
+    old: str
+    """Its name before 2023."""
+
+
+_GPU, _KERNELS, _API = "GPU trace data", "CUDA kernel data", "CUDA trace data"
+_NVTX, _MEMORY = "NV Tools Extension (NVTX) data", "GPU memory data"
+_REPORTS = {
+    "cuda_api_gpu_sum": _Report("CUDA Summary (API/Kernels/MemOps)", nsys_tables.cuda_api_gpu_sum, _API, "apigpusum"),
+    "cuda_api_sum": _Report("CUDA API Summary", nsys_tables.cuda_api_sum, _API, "cudaapisum"),
+    "cuda_api_trace": _Report("CUDA API Trace", nsys_tables.cuda_api_trace, _API, "cudaapitrace"),
+    "cuda_gpu_kern_gb_sum": _Report(
+        "CUDA GPU Kernel/Grid/Block Summary", nsys_tables.cuda_gpu_kern_gb_sum, _KERNELS, ""
+    ),
+    "cuda_gpu_kern_sum": _Report("CUDA GPU Kernel Summary", nsys_tables.cuda_gpu_kern_sum, _KERNELS, "gpukernsum"),
+    "cuda_gpu_mem_size_sum": _Report(
+        "CUDA GPU MemOps Summary (by Size)", nsys_tables.cuda_gpu_mem_size_sum, _MEMORY, "gpumemsizesum"
+    ),
+    "cuda_gpu_mem_time_sum": _Report(
+        "CUDA GPU MemOps Summary (by Time)", nsys_tables.cuda_gpu_mem_time_sum, _MEMORY, "gpumemtimesum"
+    ),
+    "cuda_gpu_sum": _Report("CUDA GPU Summary (Kernels/MemOps)", nsys_tables.cuda_gpu_sum, _GPU, "gpusum"),
+    "cuda_gpu_trace": _Report("CUDA GPU Trace", nsys_tables.cuda_gpu_trace, _GPU, "gputrace"),
+    "cuda_kern_exec_sum": _Report(
+        "CUDA Kernel Launch & Exec Time Summary", nsys_tables.cuda_kern_exec_sum, _KERNELS, "kernexecsum"
+    ),
+    "cuda_kern_exec_trace": _Report(
+        "CUDA Kernel Launch & Exec Time Trace", nsys_tables.cuda_kern_exec_trace, _KERNELS, "kernexectrace"
+    ),
+    "nvtx_gpu_proj_sum": _Report("NVTX GPU Projection Summary", nsys_nvtx.nvtx_gpu_proj_sum, _NVTX, "nvtxgpuprojsum"),
+    "nvtx_gpu_proj_trace": _Report("NVTX GPU Projection Trace", nsys_nvtx.nvtx_gpu_proj_trace, _NVTX, "nvtxgpuproj"),
+    "nvtx_kern_sum": _Report("NVTX Range Kernel Summary", nsys_nvtx.nvtx_kern_sum, _KERNELS, "nvtxkernsum"),
+    "nvtx_pushpop_sum": _Report("NVTX Push/Pop Range Summary", nsys_nvtx.nvtx_pushpop_sum, _NVTX, "nvtxppsum"),
+    "nvtx_pushpop_trace": _Report("NVTX Push/Pop Range Trace", nsys_nvtx.nvtx_pushpop_trace, _NVTX, "nvtxpptrace"),
+    "nvtx_startend_sum": _Report("NVTX Start/End Range Summary", nsys_nvtx.nvtx_startend_sum, _NVTX, "nvtxsesum"),
+    "nvtx_sum": _Report("NVTX Range Summary", nsys_nvtx.nvtx_sum, _NVTX, "nvtxsum"),
+    "osrt_sum": _Report("OS Runtime Summary", nsys_tables.osrt_sum, "OS Runtime trace data", "osrtsum"),
+}
+REPORTS = tuple(_REPORTS)
+"""The names that `nsys_report` takes, alphabetically."""
+_ALIASES = {report.old: name for name, report in _REPORTS.items() if report.old} | {
+    "nvtxsssum": "nvtx_startend_sum",
+    "nvtx_pp_sum": "nvtx_pushpop_sum",
+    "nvtx_se_sum": "nvtx_startend_sum",
+}
+
+
+def known_name(name: str) -> str | None:
+    """Today's name of a report, whether it is given by that or by an older one; null for none."""
+    return name if name in _REPORTS else _ALIASES.get(name)
+
+
+def nsys_report(sel: Selection, name: str) -> StatsTable:
+    """One of NVIDIA's tables.
+
+    Args:
+        sel: the trace and what of it the numbers are about.
+        name: out of `REPORTS`, or an older name of one of them.
+
+    Raises:
+        KeyError: where there is no such report.
+    """
+    current = known_name(name)
+    if current is None:
+        raise KeyError(name)
+    report = _REPORTS[current]
+    return StatsTable(current, report.title, report.make(sel), report.lacks)

@@ -1,0 +1,103 @@
+"""The report's hardware counters: per launch, per kernel, what is missing, and several reports side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.counters.compared import compare, reports_of
+from tracetui.analysis.counters.counters import by_kernel, launch_counters
+from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.report.sections import COUNTER_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tracetui.parsers import Run, Trace
+
+KERNEL_COLUMNS = (
+    "kernel", "short_name", "launches", "total_ns", "duration_ns", "duration_min_ns", "duration_max_ns", "grid",
+    "block", *COUNTER_COLUMNS[COUNTER_COLUMNS.index("duration_ns") + 1 :],
+)  # fmt: skip
+"""Columns of `kernels`."""
+
+
+class Counters:
+    """The counters of one recording of Nsight Compute as the report has them."""
+
+    def __init__(self, trace: Trace, limit: int | None = None) -> None:
+        self._trace = trace
+        self._limit = limit
+        self._launches = launch_counters(trace)
+
+    @property
+    def count(self) -> int:
+        """How many launches there are."""
+        return self._launches.height
+
+    def launches(self) -> list[Json]:
+        """One row per profiled launch, in the order of the file."""
+        frame = self._launches.rename({"device_row": "launch", "name": "kernel"})
+        return _plain(rows(frame, COUNTER_COLUMNS, self._limit))
+
+    def kernels(self) -> list[Json]:
+        """One row per kernel, means over its profiled launches, the most total time first."""
+        return _plain(rows(by_kernel(self._launches).rename({"name": "kernel"}), KERNEL_COLUMNS, self._limit))
+
+    def missing(self) -> Json | None:
+        """What no launch has, in words, and the command that would collect it."""
+        found = not_collected(self._trace, self._launches)
+        return None if found is None else {"what": list(found.what), "command": found.command}
+
+
+def compared(run: Run, limit: int | None = None, open_file: Callable[[Path], Trace] | None = None) -> Json | None:
+    """Several recordings of Nsight Compute side by side; null for fewer than two.
+
+    Every list over files has an item per file, in their order.
+
+    Args:
+        run: what `open_path` returned; of a folder of reports, all of them are compared.
+        limit: at most so many kernels.
+        open_file: opens one of the folder's other files.
+    """
+    traces, problems = reports_of(run, open_file)
+    if len(traces) < 2:
+        return None
+    found = compare(traces)
+    kernels = found.kernels if limit is None else found.kernels.head(limit)
+    metrics = found.metrics.filter(pl.col("kernel").is_null() | pl.col("kernel").is_in(kernels["name"].implode()))
+    return {
+        "files": rows(found.files, ("label", "path", "launches", "kernels", "total_ns", "common_launches")),
+        "problems": problems,
+        "same_kernels": found.same_kernels,
+        "kernels": rows(kernels, ("name", "short_name", "launches")),
+        "kernel_count": found.kernels.height,
+        "metrics": [_metric(row) for row in metrics.iter_rows(named=True)],
+    }
+
+
+def _metric(row: Json) -> Json:
+    """Times in µs, as everywhere in the report."""
+    in_ns = row["unit"] == "ns"
+    convert = us if in_ns else known
+    return {
+        "of": row["of"],
+        "kernel": row["kernel"],
+        "metric": row["metric"].removesuffix("_ns") + "_us" if in_ns else row["metric"],
+        "label": row["label"],
+        "unit": "us" if in_ns else row["unit"],
+        "values": [convert(value) for value in row["values"]],
+        "launches": row["launches"],
+        "changes": [convert(value) for value in row["changes"]],
+    }
+
+
+def _plain(found: list[Json]) -> list[Json]:
+    """Lists where a row has none."""
+    for row in found:
+        row["rules"] = row["rules"] or []
+        row["missing"] = row["missing"] or []
+    return found

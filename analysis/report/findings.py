@@ -1,0 +1,64 @@
+"""Findings as the JSON contract (`docs/report.md`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.rows import Json, us
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.finding import Finding, Findings
+
+FINDING_KEYS = (
+    "id", "severity", "title", "impact_us", "ceiling_percent", "evidence", "formula", "threshold", "advice",
+    "next_command", "reference", "remarks",
+)  # fmt: skip
+"""The keys of a finding."""
+
+
+def findings_section(found: Findings, limit: int | None = None) -> Json:
+    """The key `findings` and those beside it: what was set aside, what could not be judged, what was looked for."""
+    return {"findings": finding_rows(found, limit), **set_aside(found)}
+
+
+def set_aside(found: Findings) -> Json:
+    """The keys beside `findings`."""
+    return {
+        "findings_suppressed": [{**finding_row(each.finding), "by": each.by} for each in found.suppressed],
+        "findings_silenced": [{**finding_row(each.finding), "reason": each.by} for each in found.silenced],
+        "findings_abstained": [{"id": each.id, "missing": each.missing} for each in found.abstained],
+        "findings_checked": list(found.checked),
+    }
+
+
+def finding_rows(found: Findings, limit: int | None = None) -> list[Json]:
+    """What was found, in its order; times at stake in µs, evidence in its own units."""
+    return [finding_row(finding) for finding in found.found[:limit]]
+
+
+def finding_row(finding: Finding) -> Json:
+    """One finding."""
+    return {
+        "id": finding.id,
+        "severity": finding.severity,
+        "title": finding.title,
+        "impact_us": us(finding.impact_ns),
+        "ceiling_percent": finding.ceiling_percent,
+        "evidence": [
+            {
+                "label": item.label,
+                "value": item.value,
+                "unit": item.unit,
+                "tab": item.query.tab if item.query else None,
+                "filter": item.query.filter if item.query else None,
+                "row": item.query.row if item.query else None,
+            }
+            for item in finding.evidence
+        ],
+        "formula": finding.formula,
+        "threshold": finding.threshold,
+        "advice": finding.advice,
+        "next_command": finding.next_command,
+        "reference": finding.reference,
+        "remarks": list(finding.remarks),
+    }

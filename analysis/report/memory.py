@@ -1,0 +1,108 @@
+"""The report's section ``memory`` (`docs/report.md` describes its keys)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.base.rows import known, rows, us
+from tracetui.analysis.memory.curve import curve, curve_points
+from tracetui.analysis.memory.lifetime import growth, long_lived
+from tracetui.analysis.memory.peak import By, holders, peak
+from tracetui.analysis.memory.segments import EndState, end_state, ooms
+from tracetui.analysis.memory.totals import memory
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.selection import Selection
+
+POINTS = 200
+"""Of the curve; its peak is one of them."""
+_BYTES = {
+    name: f"{name}_bytes"
+    for name in ("allocated", "reserved", "largest", "requested", "device_free", "allocated_start", "allocated_end")
+}
+PEAKS = ("device_type", "device", "allocated_bytes", "reserved_bytes")
+CURVE = ("at_ns", "allocated_bytes", "reserved_bytes")
+HOLDERS = ("by", "name", "bytes", "percent", "allocations", "largest_bytes", "own", "library", "stack")
+LONG_LIVED = ("by", "name", "bytes", "kept_bytes", "allocations", "steps", "largest_bytes", "own", "library", "stack")
+GROWTH = ("index", "name", "allocated_start_bytes", "allocated_end_bytes", "growth_bytes", "peak_bytes")
+OOMS = (
+    "at_ns", "device", "requested_bytes", "device_free_bytes", "allocated_bytes", "reserved_bytes", "own", "stack",
+)  # fmt: skip
+
+
+def memory_section(sel: Selection, limit: int | None) -> Json:
+    """Peaks, the curve in at most `POINTS` points, who held the peak, what outlives steps, the end state."""
+    peaks, most, end = memory(sel), peak(sel), end_state(sel)
+    whole = curve(sel, most)
+    owners = callers(sel)
+    held = [_named(holders(sel, by, most), by).head(_most(limit)) for by in owners]
+    longer = [_named(long_lived(sel, by), by).head(_most(limit)) for by in owners]
+    last = _last(whole)
+    return {
+        "peak_allocated_bytes": peaks.peak_allocated_bytes,
+        "peak_reserved_bytes": peaks.peak_reserved_bytes,
+        "on_gpu": peaks.on_gpu,
+        "peak_device": None if most is None else most.device,
+        "peak_time_us": _since(sel, None if most is None else most.time),
+        "peaks": rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS),
+        "unused_percent": None if most is None else known(most.unused_percent),
+        "end_allocated_bytes": last["allocated"] if end.allocated_bytes is None else end.allocated_bytes,
+        "end_reserved_bytes": last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,
+        "fragmentation_percent": None if end.fragmentation_percent is None else known(end.fragmentation_percent),
+        "segments": _segments(end),
+        "curve": rows(_timed(sel, curve_points(whole, POINTS)), CURVE),
+        "holders": rows(pl.concat(held), HOLDERS) if held else [],
+        "long_lived": rows(pl.concat(longer), LONG_LIVED) if longer else [],
+        "growth": rows(growth(sel).rename(_BYTES, strict=False), GROWTH, limit),
+        "oom": rows(_timed(sel, ooms(sel)), OOMS, limit),
+    }
+
+
+def callers(sel: Selection) -> tuple[By, ...]:
+    """By whom a recording can tell who allocated: a snapshot by stack, a trace by operator and module."""
+    if not sel.trace.memory.height:
+        return ()
+    if sel.trace.info.kind == "memory_snapshot":
+        return ("stack", "range") if sel.trace.host.height else ("stack",)
+    return ("operator", "module") if (sel.trace.host["kind"] == "module").any() else ("operator",)
+
+
+def _named(frame: pl.DataFrame, by: str) -> pl.DataFrame:
+    return frame.rename(_BYTES, strict=False).with_columns(pl.lit(by).alias("by"))
+
+
+def _most(limit: int | None) -> int:
+    return 1 << 62 if limit is None else limit
+
+
+def _timed(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
+    """With the time since the recording began in place of the clock's."""
+    window = sel.trace.info.window
+    begin = pl.lit(window[0] if window else None, dtype=pl.Int64)
+    return frame.with_columns((pl.col("time") - begin).alias("at_ns")).rename(_BYTES, strict=False)
+
+
+def _since(sel: Selection, time: int | None) -> float | None:
+    window = sel.trace.info.window
+    return None if time is None or window is None else us(time - window[0])
+
+
+def _last(whole: pl.DataFrame) -> dict[str, Any]:
+    """What was there at the end of a recording of events."""
+    return whole.row(-1, named=True) if whole.height else {"allocated": None, "reserved": None}
+
+
+def _segments(end: EndState) -> Json | None:
+    if end.reserved_bytes is None:
+        return None
+    return {
+        "count": end.segments,
+        "reserved_bytes": end.reserved_bytes,
+        "allocated_bytes": end.allocated_bytes,
+        "free_bytes": end.free_bytes,
+        "largest_free_bytes": end.largest_free_bytes,
+        "inactive_split_bytes": end.inactive_split_bytes,
+    }

@@ -1,0 +1,223 @@
+"""The report: one JSON contract for scripts, CI and the plain-text reports (`docs/report.md` describes every key)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.report import sections as report_sections
+from tracetui.analysis.selection import Scope, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Run, Trace
+
+SCHEMA = "tracetui.report/1"
+DIFF_SCHEMA = "tracetui.diff/1"
+SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
+
+COMPARED_UNASKED = ("nsys", "ncu")
+"""Kinds whose files open so fast that a folder of them is compared unasked."""
+
+RANK_COLUMNS = (
+    "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
+)  # fmt: skip
+DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
+SPLIT_COLUMNS = ("part", "a_ns", "b_ns", "delta_ns")
+WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
+
+
+def report(
+    run: Run,
+    scope: Scope | None = None,
+    sections: Iterable[str] | None = None,
+    limit: int | None = None,
+    open_file: Callable[[Path], Trace] | None = None,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+    by: str = "name",
+) -> Json:
+    """The numbers of a run as the JSON contract.
+
+    Args:
+        run: what `open_path` returned.
+        scope: the steps, devices or stretch of time the numbers are about.
+        sections: names out of `SECTIONS`; all of them by default. Only these are computed.
+        limit: at most so many rows of each list; `counts` still tells how many there are.
+        open_file: opens one of the folder's other files for the table of captures, which is filled for Chrome traces
+            only where it is asked for by name: reading many takes long.
+        config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
+        by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; other than by name they are listed by group
+            too.
+
+    Returns:
+        Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
+    """
+    wanted = tuple(SECTIONS if sections is None else sections)
+    unknown = [name for name in wanted if name not in SECTIONS]
+    if unknown:
+        raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    scope = scope or Scope()
+    body: Json = {
+        "path": str(run.path),
+        "traces": [trace_report(trace, scope, wanted, limit, run, config, on_error, by) for trace in run.traces],
+        "main": run.traces.index(run.main) if run.traces else None,
+        "joins": _joins(run) if "kernels" in wanted else [],
+        "comparable": None,
+        "captures": _captures(run, scope, limit, open_file) if _wants_captures(run, sections and wanted) else [],
+        "warnings": list(run.warnings),
+        "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
+    }
+    if "counters" in wanted:
+        body["counters_compared"] = _compared(run, limit, open_file)
+    if "ranks" in wanted:
+        body["ranks"] = _ranks(run, scope)
+    return {"schema": SCHEMA, "run": body}
+
+
+def trace_report(
+    trace: Trace,
+    scope: Scope,
+    sections: Iterable[str],
+    limit: int | None = None,
+    run: Run | None = None,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+    by: str = "name",
+) -> Json:
+    """One trace's part of the report: its source, devices and the sections asked for; with what its run adds."""
+    sel = select(trace, scope)
+    found: Json = {
+        "source": report_sections.source(trace),
+        "device": report_sections.devices(trace),
+        "base": sel.describe() if trace.has_timeline or sel.by_steps else "whole recording",
+        "totals_base": sel.describe_totals() if trace.has_timeline or sel.by_steps else "whole recording",
+    }
+    counts: dict[str, int] = {}
+    filled = report_sections.Sections(sel, limit, run, config, on_error)
+    for name in report_sections.SECTIONS:
+        if name in sections:
+            if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
+                is_list = name in report_sections.LISTS and name != "communication"
+                found[name], count = ([], 0) if is_list else (None, None)
+            else:
+                found[name], count = getattr(filled, name)()
+            if count is not None:
+                counts[name] = count
+    if "kernels" in found and by != "name":
+        groups, counts["kernel_groups"] = filled.kernel_groups(by)
+        found |= {"kernels_by": by, "kernel_groups": groups}
+    if "counters" in found:
+        found |= filled.counter_extras()
+    if "roofline" in found:
+        found |= filled.roofline_extras()
+    if "findings" in found:
+        found |= filled.finding_extras()
+    found["counts"] = counts
+    return found
+
+
+def diff_report(
+    a: Selection,
+    b: Selection,
+    limit: int | None = None,
+    runs: tuple[Run, Run] | None = None,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+) -> Json:
+    """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
+
+    Args:
+        a: the base.
+        b: what is compared with it.
+        limit: at most so many rows of each list; `counts` still tells how many there are.
+        runs: the runs that A and B are of, for what their run.json says.
+        config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
+    """
+    from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.findings.engine import find
+    from tracetui.analysis.report.findings import findings_section
+    from tracetui.parsers import Run
+
+    sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
+    ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
+    pair = Pair(ours, theirs)
+    found, said = pair.diff, find(pair, config, on_error=on_error)
+    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges")}
+    return {
+        "schema": DIFF_SCHEMA,
+        "a": _side(pair.a),
+        "b": _side(pair.b),
+        "comparable": pair.comparable,
+        "step": {
+            "a_us": us(found.step.a_ns),
+            "b_us": us(found.step.b_ns),
+            "delta_us": us(found.step.delta_ns),
+            "delta_percent": known(found.step.delta_percent),
+            "noise_us": us(found.step.noise_ns),
+            "a_median_us": us(found.step.a_median_ns),
+            "b_median_us": us(found.step.b_median_ns),
+            "median_delta_us": us(found.step.median_delta_ns),
+            "median_delta_percent": known(found.step.median_delta_percent),
+            "median_noise_us": us(found.step.median_noise_ns),
+            "beyond_noise": found.step.beyond_noise,
+        },
+        "split": rows(found.split, SPLIT_COLUMNS),
+        "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
+        "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
+        "operators": rows(found.operators, DIFF_COLUMNS, limit),
+        "modules": rows(found.modules, DIFF_COLUMNS, limit),
+        "ranges": rows(found.ranges, DIFF_COLUMNS, limit),
+        **findings_section(said, limit),
+        "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
+    }
+
+
+def _side(facts: Facts) -> Json:
+    """One of the two: a run that was launched is called by its folder, another by its file."""
+    path, run = facts.trace.source.path, facts.run
+    name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
+    return {"path": str(path), "name": name, "rank": facts.trace.info.rank, "base": facts.sel.describe()}
+
+
+def _joins(run: Run) -> list[Json]:
+    if len({trace.info.kind for trace in run.traces}) < 2:
+        return []
+    from tracetui.analysis.matching.run_join import join_row, run_joins
+
+    return [join_row(found) for found in run_joins(run)]
+
+
+def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
+    return bool(run.traces) and (run.main.info.kind in COMPARED_UNASKED if sections is None else "captures" in sections)
+
+
+def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:
+    from tracetui.analysis.captures.captures import captures
+    from tracetui.analysis.report.captures import capture_rows
+
+    return capture_rows(captures(run, scope, open_file)[:limit])
+
+
+def _compared(run: Run, limit: int | None, open_file: Callable[[Path], Trace] | None) -> Json | None:
+    if not run.of_kind("ncu"):
+        return None
+    from tracetui.analysis.report.counters import compared
+
+    return compared(run, limit, open_file)
+
+
+def _ranks(run: Run, scope: Scope) -> list[Json]:
+    if len(run.ranks) < 2:
+        return []
+    from tracetui.analysis.compare.ranks import rank_table
+
+    return rows(rank_table(run, scope), RANK_COLUMNS)

@@ -1,0 +1,394 @@
+"""The report's sections, each from one analysis function; an analysis is imported when its section is asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.report.findings import FINDING_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import polars as pl
+
+    from tracetui.analysis.base.conventions import Conventions
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.matching.run_join import Measured
+    from tracetui.analysis.overview import Overview
+    from tracetui.analysis.report.counters import Counters
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Run, Trace
+
+Section = tuple[Any, "int | None"]
+SECTIONS = (
+    "overview",
+    "kernels",
+    "memops",
+    "operators",
+    "modules",
+    "host_functions",
+    "api",
+    "ranges",
+    "range_tree",
+    "launches",
+    "communication",
+    "counters",
+    "roofline",
+    "memory",
+    "findings",
+)
+"""Every section of a trace, in the order of the report; each is a method of `Sections`."""
+
+KERNEL_COLUMNS = (
+    "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns", "min_ns",
+    "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores",
+    "tensor_cores_from", "module", "operator", "range", "modules", "operators",
+)  # fmt: skip
+GROUP_COLUMNS = (
+    "group", "kernels", "name", "short_name", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
+    "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
+)  # fmt: skip
+MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
+OPERATOR_COLUMNS = (
+    "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
+    "tensor_core_eligible", "tensor_core_percent",
+)  # fmt: skip
+MODULE_COLUMNS = (
+    "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
+    "device_total_ns", "backward_device_ns", "kernels",
+)  # fmt: skip
+HOST_COLUMNS = ("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits")
+API_COLUMNS = ("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent")
+RANGE_COLUMNS = (
+    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
+    "gpu_ops", "by_category",
+)  # fmt: skip
+RANGE_TREE_COLUMNS = (
+    "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns", "device_self_ns",
+    "device_total_ns", "device_meanwhile_ns", "gpu_ops",
+)  # fmt: skip
+GPU_COLUMNS = (
+    "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
+    "tensor_core_percent",
+)  # fmt: skip
+COUNTER_COLUMNS = (
+    "launch", "kernel", "short_name", "range", "grid", "block", "launches", "duration_ns", "sm_percent",
+    "memory_percent", "dram_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
+    "l1_hit_percent", "l2_hit_percent", "l1_percent", "l2_percent", "registers", "shared_memory", "waves",
+    "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing", "rules",
+)  # fmt: skip
+ROOFLINE_COLUMNS = (
+    "letter", "name", "short_name", "origin", "launches", "total_ns", "flops", "bytes", "precision", "achieved_flops",
+    "achieved_bytes", "intensity", "peak_flops", "attained_percent", "memory_roof_percent", "compute_roof_percent",
+    "roof", "bound", "gap_ns", "unknown",
+)  # fmt: skip
+COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
+LISTS = {
+    "kernels": (*KERNEL_COLUMNS, "p95_ns"),
+    "kernel_groups": GROUP_COLUMNS,
+    "memops": MEMOP_COLUMNS,
+    "operators": OPERATOR_COLUMNS,
+    "modules": MODULE_COLUMNS,
+    "host_functions": HOST_COLUMNS,
+    "api": API_COLUMNS,
+    "ranges": RANGE_COLUMNS,
+    "range_tree": RANGE_TREE_COLUMNS,
+    "communication": COMMUNICATION_COLUMNS,
+    "counters": COUNTER_COLUMNS,
+    "roofline": ROOFLINE_COLUMNS,
+    "findings": FINDING_KEYS,
+}
+"""The columns of the sections that are lists, empty or not."""
+NEED_TIMELINE = frozenset(
+    ("overview", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
+)
+"""The sections that a recording without a time line leaves empty."""
+IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
+
+
+def source(trace: Trace) -> Json:
+    """Where the numbers come from and what of it could not be read."""
+    info, origin = trace.info, trace.source
+    return {
+        "path": str(origin.path),
+        "kind": info.kind,
+        "tool": info.tool,
+        "tool_version": info.tool_version,
+        "rank": info.rank,
+        "world_size": info.world_size,
+        "bytes": origin.bytes,
+        "events_total": origin.events_total,
+        "events_parsed": origin.events_parsed,
+        "partial": origin.partial,
+        "captured": dict(info.captured),
+        "skipped": _notes(trace, "skipped"),
+        "repaired": _notes(trace, "repaired"),
+        "missing": _notes(trace, "missing"),
+    }
+
+
+def devices(trace: Trace) -> list[Json]:
+    """The GPUs the trace describes."""
+    fields = ("id", "name", "compute_capability", "sm_count", "memory_bytes")
+    return [{field: getattr(device, field) for field in fields} for device in trace.info.devices]
+
+
+class Sections:
+    """The sections of one selection. Each method is a section of that name.
+
+    A method returns what the section holds, and how many rows its whole list has (null where it is no list).
+    """
+
+    def __init__(
+        self,
+        sel: Selection,
+        limit: int | None = None,
+        run: Run | None = None,
+        config: Config | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.sel = sel
+        self.limit = limit
+        self.run = run
+        """The run that the selection's trace is of: its other tools know more about the kernels."""
+        self.config = config
+        """The rules' thresholds."""
+        self.on_error = on_error
+
+    @cached_property
+    def _overview(self) -> Overview:
+        return self._facts.overview
+
+    @cached_property
+    def _measured(self) -> Measured | None:
+        return None if self.run is None else self._facts.counters
+
+    @cached_property
+    def _conventions(self) -> Conventions:
+        from tracetui.analysis.matching.run_join import conventions_of
+
+        return conventions_of(self._measured)
+
+    def overview(self) -> Section:
+        """Step time by category, GPU metrics, idle time, and what the run waits for."""
+        found = self._overview
+        steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
+        return {
+            "steps": found.steps,
+            "base": found.base,
+            "average_step_us": us(found.average_step_ns),
+            "categories": {
+                row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])}
+                for row in found.average.iter_rows(named=True)
+            },
+            "per_step": [_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
+            "gpu": rows(found.gpu, GPU_COLUMNS),
+            "idle": _idle(found.idle),
+            "overlap_percent": known(found.overlap_percent),
+            "lanes": _lanes(self.sel.trace, found),
+            "waits_for": {"what": found.verdict.kind, "sentence": found.verdict.sentence},
+        }, found.per_step.height
+
+    def communication(self) -> Section:
+        """Collectives against compute: averages per step, and the kernels that communicate."""
+        found = self._overview
+        frame = self._facts.kernels
+        frame = frame.filter(frame["category"] == "communication")
+        return {
+            "communication_us": _mean_us(found.per_step["collective_ns"]),
+            "compute_us": _mean_us(found.per_step["computation_ns"]),
+            "overlap_us": _mean_us(found.per_step["overlap_ns"]),
+            "overlap_percent": known(found.overlap_percent),
+            "kernels": rows(frame, COMMUNICATION_COLUMNS, self.limit),
+        }, frame.height
+
+    def kernels(self) -> Section:
+        """One row per kernel name."""
+        from tracetui.analysis.matching.run_join import COUNTERS, with_counters
+        from tracetui.analysis.report.spread import distributions
+
+        measured = self._measured
+        counters: dict[str, Json] = {}
+        if measured is not None:
+            counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
+        frame = with_counters(self._facts.kernels, measured)
+        found = rows(frame, KERNEL_COLUMNS, self.limit)
+        spread = distributions(self._facts.launches, {row["name"] for row in found})
+        for row in found:
+            row |= spread.get(row["name"], {"p95_us": None, "distribution": None})
+            row["counters"] = counters.get(row["name"], {})
+        return found, frame.height
+
+    def kernel_groups(self, by: str) -> tuple[list[Json], int]:
+        """One row per group of kernels, and how many there are."""
+        from tracetui.analysis.kernel_groups import kernel_groups
+
+        frame = kernel_groups(self.sel, by)
+        return rows(frame, GROUP_COLUMNS, self.limit), frame.height
+
+    def memops(self) -> Section:
+        """Copies and fills by kind."""
+        return self._table(self._facts.memops, MEMOP_COLUMNS)
+
+    def operators(self) -> Section:
+        """One row per framework operator."""
+        from tracetui.analysis.operators import operators
+
+        return self._table(operators(self.sel, conventions=self._conventions), OPERATOR_COLUMNS)
+
+    def modules(self) -> Section:
+        """The nn.Module tree, depth first."""
+        from tracetui.analysis.modules import modules
+
+        return self._table(modules(self.sel), MODULE_COLUMNS)
+
+    def host_functions(self) -> Section:
+        """Where the host's time goes: operators, Python functions, modules, API calls."""
+        from tracetui.analysis.host import host_functions
+
+        return self._table(host_functions(self.sel), HOST_COLUMNS)
+
+    def api(self) -> Section:
+        """CUDA runtime and driver API calls by name."""
+        return self._table(self._facts.api, API_COLUMNS)
+
+    def ranges(self) -> Section:
+        """Annotations and NVTX ranges."""
+        return self._table(self._facts.ranges, RANGE_COLUMNS)
+
+    def range_tree(self) -> Section:
+        """Ranges by what is around them, depth first."""
+        from tracetui.analysis.range_tree import range_tree
+
+        return self._table(range_tree(self.sel), RANGE_TREE_COLUMNS)
+
+    def launches(self) -> Section:
+        """How kernels reach the GPU: how many, how short, how late."""
+        from tracetui.analysis.api import launches
+
+        found = launches(self.sel)
+        return {
+            "count": found.count,
+            "short_kernels": found.short_kernels,
+            "runtime_outliers": found.runtime_outliers,
+            "delay_outliers": found.delay_outliers,
+            "median_delay_us": us(found.median_delay_ns),
+        }, None
+
+    def memory(self) -> Section:
+        """The allocator's peaks, who held them, what stays, and how fragmented the rest is."""
+        from tracetui.analysis.report.memory import memory_section
+
+        return memory_section(self.sel, self.limit), None
+
+    def counters(self) -> Section:
+        """Hardware counters per profiled launch."""
+        return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
+
+    def counter_extras(self) -> Json:
+        """What goes with the section `counters`: the same by kernel, and what was not collected."""
+        found = self._counters
+        return {
+            "counters_by_kernel": [] if found is None else found.kernels(),
+            "counters_missing": None if found is None else found.missing(),
+        }
+
+    def roofline(self) -> Section:
+        """How near each kernel comes to what the GPU's arithmetic and memory allow."""
+        return self._table(self._facts.roofline.points, ROOFLINE_COLUMNS)
+
+    def roofline_extras(self) -> Json:
+        """What goes with the section `roofline`: the roofs and where they are from."""
+        from tracetui.analysis.report.roofline import roofs
+
+        return {"roofline_peaks": roofs(self._facts.roofline)}
+
+    @cached_property
+    def _counters(self) -> Counters | None:
+        if self.sel.trace.info.kind != "ncu":
+            return None
+        from tracetui.analysis.report.counters import Counters
+
+        return Counters(self.sel.trace, self.limit)
+
+    def findings(self) -> Section:
+        """What is wrong and what to do about it."""
+        from tracetui.analysis.report.findings import finding_rows
+
+        return finding_rows(self._findings, self.limit), len(self._findings.found)
+
+    def finding_extras(self) -> Json:
+        """What goes with the section `findings`: what was set aside, and what could not be judged."""
+        from tracetui.analysis.report.findings import set_aside
+
+        return set_aside(self._findings)
+
+    @cached_property
+    def _findings(self) -> Findings:
+        from tracetui.analysis.findings.of_run import findings_of
+
+        return findings_of(self._facts, self.config, self.on_error)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        from tracetui.analysis.findings.of_run import facts_of
+        from tracetui.parsers import Run
+
+        return facts_of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
+
+    def _table(self, frame: pl.DataFrame, columns: tuple[str, ...]) -> Section:
+        return rows(frame, columns, self.limit), frame.height
+
+
+def _lanes(trace: Trace, found: Overview) -> Json:
+    """The most typical step as lanes in equal parts."""
+    from tracetui.analysis.timeline.step_lanes import lane_rows, step_lanes, typical_step
+
+    if not found.per_step.height:
+        return {"step": None, "us": None, "lanes": []}
+    row = found.per_step.row(typical_step(found.per_step), named=True)
+    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"])
+    return {
+        "step": row["index"] if found.steps else None,
+        "us": us(row["duration_ns"]),
+        "lanes": lane_rows(lanes),
+    }
+
+
+def _step(row: Json, categories: Iterable[str]) -> Json:
+    whole = row["duration_ns"]
+    costs = {name: row[f"{name}_ns"] for name in categories}
+    return {
+        "index": row["index"],
+        "name": row["name"],
+        "us": us(whole),
+        "categories": {
+            name: {"us": us(cost), "percent": 100 * cost / whole if whole else None} for name, cost in costs.items()
+        },
+    }
+
+
+def _mean_us(values: pl.Series) -> float | None:
+    return us(int(values.sum()) / len(values)) if len(values) else None
+
+
+def _notes(trace: Trace, kind: str) -> list[Json]:
+    found = [note for note in trace.notes if note.kind == kind]
+    return [{"reason": note.reason, "count": note.count, "example": note.example} for note in found]
+
+
+def _idle(frame: pl.DataFrame) -> Json:
+    """The shares of the idle time of every GPU together, and per device."""
+    per_device = rows(frame.filter(frame["stream"].is_null()), ("device", "idle_ns", *IDLE_SHARES))
+    idle = [row["idle_us"] for row in per_device]
+    whole = sum(value for value in idle if value is not None)
+    shares: Json = dict.fromkeys(IDLE_SHARES)
+    if whole:
+        shares = {
+            name: sum((row[name] or 0) * (row["idle_us"] or 0) for row in per_device) / whole for name in IDLE_SHARES
+        }
+    return {**shares, "idle_us": whole if idle else None, "per_device": per_device}

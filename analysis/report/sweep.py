@@ -1,0 +1,121 @@
+"""A sweep as the JSON contract (`docs/report.md`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.rows import Json, known, us
+from tracetui.analysis.findings.engine import find
+from tracetui.analysis.report.findings import finding_rows, set_aside
+from tracetui.analysis.sweeps.compare import Crossover, comparisons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.sweeps.compare import Comparison, Row
+    from tracetui.analysis.sweeps.reading import Point, Sweep
+
+SCHEMA = "tracetui.sweep/1"
+POINT_KEYS = (
+    "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops", "batch_seen",
+    "problem", "findings", "path",
+)  # fmt: skip
+
+
+def sweep_report(
+    sweep: Sweep, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
+) -> Json:
+    """Points, variants against their baselines, the crossover, and what the rules found.
+
+    Args:
+        sweep: what `sweep.read_sweep` returned.
+        config: thresholds of the rules, and which are silenced.
+        on_error: called with what a rule failed of; the others still hold.
+    """
+    found = find(sweep, config, on_error=on_error)
+    compared = comparisons(sweep)
+    chosen = next((one.crossover for one in compared if one.crossover.value is not None), None)
+    if chosen is None:
+        chosen = compared[0].crossover if compared else Crossover(sweep.x_axis, None, None, "nothing to compare")
+    return {
+        "schema": SCHEMA,
+        "path": str(sweep.path),
+        "source": sweep.source,
+        "base": sweep.base,
+        "axes": list(sweep.axes),
+        "x_axis": sweep.x_axis,
+        "points": [point_row(point, sweep, found) for point in sweep.points],
+        "comparisons": [comparison_row(one) for one in compared],
+        "crossover": _crossover(chosen),
+        "findings": finding_rows(found),
+        **set_aside(found),
+        "notes": list(sweep.notes),
+    }
+
+
+def point_row(point: Point, sweep: Sweep, found: Findings) -> Json:
+    """One point; an axis that it lacks is null."""
+    return {
+        **{axis: point.axes.get(axis) for axis in sweep.axes},
+        "step_us": us(point.step_ns),
+        "std_us": us(point.std_ns),
+        "repeats": point.repeats,
+        "images_per_s": known(point.images_per_s),
+        "kernels": point.kernels,
+        "gpu_us": us(point.gpu_ns),
+        "busy_percent": known(point.busy_percent),
+        "flops": point.flops,
+        "batch_seen": known(point.seen),
+        "problem": point.problem,
+        "findings": [
+            finding.id
+            for finding in found.found
+            if any(item.query is not None and item.query.row == point.label for item in finding.evidence)
+        ],
+        "path": None if point.path is None else str(point.path),
+    }
+
+
+def comparison_row(one: Comparison) -> Json:
+    """One variant against its baseline."""
+    return {
+        "axis": one.axis,
+        "baseline": one.base,
+        "variant": one.value,
+        "fixed": dict(one.fixed),
+        "x_axis": one.x_axis,
+        "points": [_row(row) for row in one.rows],
+        "crossover": _crossover(one.crossover),
+    }
+
+
+def _row(row: Row) -> Json:
+    def less(a: float | None, b: float | None) -> float | None:
+        return None if a is None or b is None else b - a
+
+    return {
+        "x": row.x,
+        "baseline_us": us(row.base.step_ns),
+        "variant_us": us(row.variant.step_ns),
+        "speedup": known(row.speedup),
+        "speedup_error": known(row.speedup * row.error) if row.error is not None else None,
+        "within_noise": row.is_noise,
+        "work_removed_percent": row.work_removed_percent,
+        "lost_percent": row.lost_percent,
+        "kernels_delta": less(row.base.kernels, row.variant.kernels),
+        "gpu_delta_us": us(less(row.base.gpu_ns, row.variant.gpu_ns)),
+        "step_delta_us": us(less(row.base.step_ns, row.variant.step_ns)),
+        "busy_percent": [row.base.busy_percent, row.variant.busy_percent],
+        "paths": [None if point.path is None else str(point.path) for point in (row.base, row.variant)],
+    }
+
+
+def _crossover(found: Crossover) -> Json:
+    return {
+        "axis": found.axis,
+        "value": found.value,
+        "interval": None if found.interval is None else list(found.interval),
+        "verdict": found.verdict,
+    }

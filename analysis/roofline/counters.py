@@ -1,0 +1,142 @@
+"""FLOPs and DRAM traffic of every profiled launch, from Nsight Compute's counters; what was not collected stays so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.counters.counters import launch_counters
+from tracetui.analysis.roofline.peaks_counters import SM_CLOCK, tensor_precision
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+
+OPERATIONS = {"add": 1, "mul": 1, "fma": 2}
+PRECISIONS = {"fp64": ("d", 1), "fp32": ("f", 1), "fp16": ("h", 2)}
+"""The letter in the metric's name, and on how many numbers an instruction works."""
+SECTOR_BYTES = 32
+L2_MISSES = "lts__t_sectors_lookup_miss.sum"
+_PLAIN = re.compile(
+    r"(?:smsp|sm)__sass_thread_inst_executed_op_(?P<letter>[dfh])(?P<op>add|mul|fma)_pred_on\.sum"
+    r"(?P<rate>\.per_cycle_elapsed|\.per_second)?"
+)
+_TENSOR = re.compile(r"sm__ops_path_tensor_op_\w+?_src_(?P<type>[a-z]+\d+|e\dm\d)(?:_\w+)?\.sum(?P<rate>\.per_second)?")
+
+
+def launch_flops(trace: Trace) -> pl.DataFrame:
+    """One row per launch, what it is and ``duration_ns``, ``flops`` by precision, ``bytes``, ``bound``, ``unknown``.
+
+    ``flops`` is a list of (precision, FLOPs) or null where no counter of them was collected; ``bytes`` are DRAM's, and
+    where these were not collected what missed L2. ``unknown`` names what is missing; FLOPs are then what is known.
+    ``bound`` is Nsight Compute's class.
+    """
+    launches = launch_counters(trace).select(
+        "device_row", "name", "short_name", "grid", "block", "duration_ns", "launches", "dram_bytes", "tensor_cores",
+        "sm_percent", "memory_percent", "bound",
+    )  # fmt: skip
+    counted = _counted(trace)
+    rows = []
+    for row in launches.iter_rows(named=True):
+        mine = counted.get(row["device_row"], {})
+        flops, unknown = _flops(mine, row["duration_ns"], row["tensor_cores"])
+        moved = row["dram_bytes"]
+        if moved is None and L2_MISSES in mine:
+            moved = mine[L2_MISSES] * SECTOR_BYTES
+            unknown.append("DRAM bytes not collected: L2 misses × 32 byte instead")
+        elif moved is None:
+            unknown.append("DRAM bytes not collected")
+        rows.append(
+            {
+                **{name: row[name] for name in ("device_row", "name", "short_name", "grid", "block", "duration_ns")},
+                "launches": row["launches"],
+                "flops": None if flops is None else [{"precision": p, "flops": f} for p, f in flops.items()],
+                "bytes": moved,
+                "bound": row["bound"],
+                "sm_percent": row["sm_percent"],
+                "memory_percent": row["memory_percent"],
+                "unknown": unknown,
+            }
+        )
+    schema = {
+        "device_row": pl.UInt32(), "name": pl.String(), "short_name": pl.String(), "grid": pl.Array(pl.Int32, 3),
+        "block": pl.Array(pl.Int32, 3), "duration_ns": pl.Float64(), "launches": pl.UInt32(),
+        "flops": pl.List(pl.Struct({"precision": pl.String(), "flops": pl.Float64()})), "bytes": pl.Float64(),
+        "bound": pl.String(), "sm_percent": pl.Float64(), "memory_percent": pl.Float64(),
+        "unknown": pl.List(pl.String()),
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema)
+
+
+def counts_flops(trace: Trace) -> bool:
+    """Whether any counter of FLOPs was collected."""
+    names = trace.counters["metric"].unique().cast(pl.String).drop_nulls().to_list()
+    return any(_PLAIN.fullmatch(name) or _TENSOR.fullmatch(name) for name in names)
+
+
+def _counted(trace: Trace) -> dict[int, dict[str, float]]:
+    """The metrics that FLOPs are made of, per launch."""
+    metrics = trace.counters.filter((pl.col("kind") == "metric") & pl.col("value").is_not_null())
+    names = metrics["metric"].unique().cast(pl.String).drop_nulls().to_list()
+    wanted = [name for name in names if _PLAIN.fullmatch(name) or _TENSOR.fullmatch(name)]
+    wanted += [name for name in (*SM_CLOCK, L2_MISSES) if name in names]
+    found: dict[int, dict[str, float]] = {}
+    chosen = metrics.filter(pl.col("metric").cast(pl.String).is_in(wanted))
+    for row, metric, value in chosen.select("device_row", pl.col("metric").cast(pl.String), "value").iter_rows():
+        found.setdefault(row, {}).setdefault(metric, value)
+    return found
+
+
+def _flops(
+    mine: dict[str, float], duration_ns: float | None, tensor_cores: bool | None
+) -> tuple[dict[str, float] | None, list[str]]:
+    """FLOPs by precision, and what of them is not known."""
+    clock = next((mine[name] for name in SM_CLOCK if name in mine), None)
+    seconds = duration_ns / 1e9 if duration_ns else None
+    counts: dict[tuple[str, str], float] = {}
+    tensor: dict[str, float] = {}
+    tensor_known = False
+    for name, value in mine.items():
+        if (match := _PLAIN.fullmatch(name)) is not None:
+            total = _total(value, match["rate"], clock, seconds)
+            if total is not None:
+                counts.setdefault((match["letter"], match["op"]), total)
+        elif (match := _TENSOR.fullmatch(name)) is not None:
+            total = _total(value, match["rate"], clock, seconds)
+            if match["rate"] and name.removesuffix(match["rate"]) in mine:
+                continue
+            if total is not None:
+                tensor_known = True
+                if total:
+                    kind = tensor_precision(match["type"])
+                    tensor[kind] = tensor.get(kind, 0.0) + total
+    flops: dict[str, float] = {}
+    for precision, (letter, numbers) in PRECISIONS.items():
+        parts = [weight * counts[letter, op] for op, weight in OPERATIONS.items() if (letter, op) in counts]
+        if parts:
+            flops[precision] = numbers * sum(parts)
+    unknown = []
+    absent = [op for op in OPERATIONS if ("f", op) not in counts]
+    if counts and absent:
+        unknown.append(f"fp32 {' and '.join(absent)} not collected: FLOPs are at least these")
+    if not counts:
+        unknown.append("FLOPs not collected")
+    if tensor_known:
+        flops |= {kind: total for kind, total in tensor.items() if kind.startswith(("fp", "bf", "tf"))}
+    elif tensor_cores:
+        return None, [*unknown, "tensor FLOPs not collected"]
+    elif tensor_cores is None:
+        unknown.append("whether tensor cores were used was not collected")
+    return (flops if counts or tensor_known else None), unknown
+
+
+def _total(value: float, rate: str | None, clock: float | None, seconds: float | None) -> float | None:
+    """A count from itself, from a rate per cycle, or per second."""
+    if not rate:
+        return value
+    if seconds is None:
+        return None
+    if rate == ".per_second":
+        return value * seconds
+    return value * clock * seconds if clock else None

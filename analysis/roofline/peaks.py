@@ -1,0 +1,270 @@
+"""What a GPU could do at most: peaks by precision and memory bandwidth, each with where it is from.
+
+The first that is known counts: Nsight Compute's sustained peaks at the clock it measured (``counters``); what
+`tracetui doctor --measure-peaks` reached on this GPU (``measured``); the clocks and caps of run.json, or of what the
+recording says of the GPU, put into the formula (``metadata``); the table of products in ``peaks.toml`` (``table``).
+Peak FLOP/s = SMs x FMA per SM and clock x 2 x clock. Nothing is known of a GPU that none of them knows.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.findings.validity.machine_samples import own_gpus
+from tracetui.analysis.roofline.peaks_counters import counter_peaks
+from tracetui.analysis.roofline.peaks_measured import measured_peaks
+from tracetui.analysis.roofline.words import PRECISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tracetui.parsers import Run, Trace
+    from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.trace import DeviceInfo
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SOURCES = ("counters", "measured", "metadata", "table")
+"""Where a peak can be from, the one to prefer first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """One roof."""
+
+    value: float
+    """FLOP/s or byte/s."""
+    source: str
+    """One of `SOURCES`."""
+    about: str
+    """How it comes about, with the numbers put in."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The roofs of one GPU; what is not known is not there."""
+
+    device: str | None = None
+    capability: str | None = None
+    compute: Mapping[str, Peak] = field(default_factory=dict)
+    """By precision (`PRECISIONS`), FLOP/s."""
+    bandwidth: Peak | None = None
+    """DRAM, byte/s."""
+    unknown: tuple[str, ...] = ()
+    """What is not known and what would tell, a line each."""
+
+    def flops(self, precision: str) -> float | None:
+        """The peak of a precision, FLOP/s."""
+        found = self.compute.get(precision)
+        return None if found is None else found.value
+
+
+@dataclass(frozen=True, slots=True)
+class SmLimits:
+    """What an SM of a compute capability can hold at a time."""
+
+    warps: int
+    blocks: int
+    registers: int
+    shared: int
+    """Bytes of shared memory."""
+    shared_unit: int
+    """Bytes that a block's shared memory is rounded up to."""
+    shared_reserved: int
+    """Bytes that the system takes per block."""
+    partitions: int
+    """Parts of the register file."""
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    """The content of ``peaks.toml``."""
+    content: dict[str, Any] = tomllib.loads(
+        files("tracetui.analysis.roofline").joinpath("peaks.toml").read_text(encoding="utf-8")
+    )
+    return content
+
+
+def sm_limits(device: DeviceInfo) -> SmLimits | None:
+    """What an SM of this GPU holds, in the recording's own words where it has them; null for an unknown capability."""
+    row = table()["capability"].get(device.compute_capability or "")
+    if row is None or _is_other_maker(device):
+        return None
+    warp = device.warp_size or 32
+    return SmLimits(
+        warps=device.max_threads_per_sm // warp if device.max_threads_per_sm else row["warps"],
+        blocks=device.max_blocks_per_sm or row["blocks"],
+        registers=device.registers_per_sm or row["registers"],
+        shared=device.shared_memory_per_sm or row["shared"],
+        shared_unit=row["shared_unit"],
+        shared_reserved=row["shared_reserved"],
+        partitions=row["partitions"],
+    )
+
+
+def peaks_of(run: Run | None, trace: Trace, *, measured: bool = True) -> Peaks:
+    """The roofs of the GPU that a recording ran on.
+
+    Args:
+        run: the run that the recording is of: its run.json and its other recordings know more.
+        trace: the recording.
+        measured: whether to look for peaks that were measured on this machine.
+    """
+    traces = [trace, *(other for other in (run.traces if run else ()) if other is not trace)]
+    manifest = run.manifest if run else None
+    device = known_device(traces, manifest)
+    if device is None:
+        return Peaks(unknown=("the recording does not say what GPU it ran on",))
+    found = _calculated(device, manifest)
+    for better in (
+        measured_peaks(device, _cap(manifest)) if measured else None,
+        *(counter_peaks(other) for other in reversed(traces) if other.info.kind == "ncu"),
+    ):
+        if better is not None:
+            known = {**found.compute, **{name: Peak(*peak) for name, peak in better[0].items()}}
+            bandwidth = found.bandwidth if better[1] is None else Peak(*better[1])
+            found = replace(found, compute=known, bandwidth=bandwidth)
+    in_order = {name: found.compute[name] for name in PRECISIONS if name in found.compute}
+    return replace(found, compute=in_order, unknown=_unknown(device, found))
+
+
+def known_device(traces: list[Trace], manifest: RunManifest | None) -> DeviceInfo | None:
+    """The first recording's GPU, completed by what the others and run.json say of a GPU of that name and number."""
+    devices = [_busiest(trace) for trace in traces]
+    known = [device for device in devices if device is not None]
+    if manifest is not None and manifest.device:
+        known += [_of_manifest(manifest, known[0].id if known else 0)]
+    if not known:
+        return None
+    first = known[0]
+    for other in known[1:]:
+        if None not in (first.name, other.name) and first.name != other.name:
+            continue
+        if None not in (first.compute_capability, other.compute_capability) and (
+            first.compute_capability != other.compute_capability
+        ):
+            continue
+        missing = {
+            name: getattr(other, name)
+            for name in first.__dataclass_fields__
+            if getattr(first, name) is None and getattr(other, name) is not None
+        }
+        first = replace(first, **missing)
+    return first
+
+
+def _busiest(trace: Trace) -> DeviceInfo | None:
+    """The GPU with the first kernel; without kernels the first."""
+    used = trace.device["device"].drop_nulls()
+    number = int(used[0]) if used.len() else 0
+    return next((one for one in trace.info.devices if one.id == number), next(iter(trace.info.devices), None))
+
+
+def _of_manifest(manifest: RunManifest, number: int) -> DeviceInfo:
+    from tracetui.parsers.trace import DeviceInfo
+
+    said = next((one for one in manifest.device if one.index == number), manifest.device[0])
+    return DeviceInfo(
+        id=number,
+        name=said.name,
+        compute_capability=said.compute_capability,
+        sm_count=said.sm_count,
+        memory_bytes=said.memory_bytes,
+        clock_hz=said.max_clock_hz,
+    )
+
+
+def _is_other_maker(device: DeviceInfo) -> bool:
+    """Whether the capability is no CUDA one: ROCm's traces have the architecture's number there, and wide warps."""
+    return device.warp_size not in (None, 32) or re.search(r"\b(AMD|Radeon|Instinct)\b", device.name or "") is not None
+
+
+def _cap(manifest: RunManifest | None) -> int | None:
+    """The clock of the SMs that run.json says was allowed, Hz.
+
+    An applications clock is no cap: GPUs of the data centre boost above it.
+    """
+    before = manifest.power.before if manifest is not None else None
+    gpus = own_gpus(manifest, before) if manifest is not None and before is not None else ()
+    return gpus[0].max_clock_hz if gpus else None
+
+
+def _product(name: str | None, capability: str | None) -> dict[str, Any] | None:
+    if name is None:
+        return None
+    for row in table()["gpu"]:
+        if re.search(row["match"], name) and capability in (None, row["capability"]):
+            return dict(row)
+    return None
+
+
+def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The module's row and its power mode's."""
+    said = manifest.device[0] if manifest is not None and manifest.device else None
+    words = [device.name or "", *((said.board or "", said.module_id or "", *said.compatible) if said else ())]
+    text = " ".join(words)
+    row = next((one for one in table()["jetson"] if re.search(one["match"], text)), None)
+    before = manifest.power.before if manifest is not None else None
+    if row is None or before is None or before.mode_name is None:
+        return row, None
+    label = before.mode_name
+    return row, next((mode for mode in row["modes"] if re.search(mode["mode"], label, re.IGNORECASE)), None)
+
+
+def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
+    """Peaks by formula from clocks that are recorded, else from the table."""
+    product = _product(device.name, device.compute_capability)
+    module, mode = (None, None) if product else _jetson(device, manifest)
+    row = product or mode or {}
+    capability = device.compute_capability or (product or module or {}).get("capability")
+    per_sm = {} if _is_other_maker(device) else table()["capability"].get(capability or "", {})
+    cap = _cap(manifest) or device.clock_hz
+    clock = cap or row.get("mhz", 0) * 1e6
+    sms = device.sm_count or row.get("sms")
+    compute: dict[str, Peak] = {}
+    if clock and sms:
+        source = "metadata" if cap else "table"
+        reason = row.get("source", per_sm.get("source", ""))
+        for name, fma in per_sm.get("fma", {}).items():
+            tensor = name.endswith("_tensor")
+            hz = min(clock, row.get("tensor_mhz", 1e6) * 1e6) if tensor else clock
+            share = row.get("fp32_sum", 1.0) if name in ("fp16_tensor", "bf16_tensor") else 1.0
+            about = f"{sms} SMs × {fma} FMA × 2 × {hz / 1e9:.3f} GHz"
+            about += f" × {share:g} (sums in fp32)" if share != 1 else ""
+            compute[name] = Peak(sms * fma * 2 * hz * share, source, f"{about}; {reason}")
+    return Peaks(device.name, capability, compute, _bandwidth(device, manifest, module, row))
+
+
+def _bandwidth(
+    device: DeviceInfo, manifest: RunManifest | None, module: dict[str, Any] | None, row: dict[str, Any]
+) -> Peak | None:
+    before = manifest.power.before if manifest is not None else None
+    emc = before.emc if before is not None else None
+    rate = (emc.cap_hz or emc.max_hz or emc.rate_hz) if emc is not None else None
+    if module is not None and rate:
+        about = f"{module['bus']} bit / 8 × 2 × {rate / 1e9:.3f} GHz (EMC)"
+        return Peak(module["bus"] / 8 * 2 * rate, "metadata", about)
+    if device.memory_bandwidth:
+        return Peak(float(device.memory_bandwidth), "metadata", "bus width × memory clock × 2, as recorded")
+    if "gbs" in row:
+        return Peak(row["gbs"] * 1e9, "table", row.get("source", "NVIDIA's power modes"))
+    return None
+
+
+def _unknown(device: DeviceInfo, found: Peaks) -> tuple[str, ...]:
+    name = device.name or "this GPU"
+    how = "tracetui doctor --measure-peaks measures it"
+    lines = []
+    if not found.compute:
+        lines.append(f"peak FLOP/s of {name}: neither its clock is recorded nor is it in the table; {how}")
+    if found.bandwidth is None:
+        lines.append(f"peak memory bandwidth of {name}: neither recorded nor in the table; {how}")
+    return tuple(lines)

@@ -1,0 +1,247 @@
+"""A sweep's variants against their baseline: speed-up, work removed, and where one overtakes the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.sweeps.reading import SIZES, place, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.captures.names import Value
+    from tracetui.analysis.sweeps.reading import Point, Sweep
+
+STANDARD_ERRORS = 2.0
+"""How far from its mean a gain may be by chance."""
+SAME_BATCH_PERCENT = 2.0
+"""A batch that is off by more is another one."""
+_NONE = frozenset(
+    ("", "0", "no", "off", "false", "none", "base", "baseline", "original", "without", "eager", "default")
+)
+_WIDEST = ("fp64", "fp32", "float32", "tf32", "bf16", "fp16", "half", "int8", "fp8")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A variant and its baseline at one size."""
+
+    x: Value
+    base: Point
+    variant: Point
+    speedup: float
+    """Time of the baseline / time of the variant."""
+    gain: float
+    """The logarithm of `speedup`: above 0 the variant is faster."""
+    error: float | None
+    """Its standard error, from the repeats; null without any."""
+
+    @property
+    def work_removed_percent(self) -> float | None:
+        """How much fewer FLOPs the variant has, of the baseline's; null where either is unknown."""
+        if not self.base.flops or self.variant.flops is None:
+            return None
+        return 100 * (1 - self.variant.flops / self.base.flops)
+
+    @property
+    def lost_percent(self) -> float | None:
+        """Share of the speed-up that the work removed would allow which is not there (rule D5)."""
+        if not self.base.flops or not self.variant.flops or self.variant.flops >= self.base.flops:
+            return None
+        return 100 * (1 - self.speedup / (self.base.flops / self.variant.flops))
+
+    @property
+    def is_noise(self) -> bool | None:
+        """Whether the gain may be chance; null without repeats."""
+        return None if self.error is None else abs(self.gain) <= STANDARD_ERRORS * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where along an axis the variant overtakes its baseline."""
+
+    axis: str | None
+    value: float | None
+    """Interpolated; null where there is none, or where it can't be told."""
+    interval: tuple[float | None, float | None] | None
+    """Where it may be by chance (two standard errors); an end is null beyond the range. Null without repeats."""
+    verdict: str
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One variant against its baseline, all else alike."""
+
+    axis: str
+    base: Value
+    value: Value
+    fixed: dict[str, Value]
+    """What both have besides."""
+    x_axis: str | None
+    rows: tuple[Row, ...]
+    """By size."""
+    crossover: Crossover
+
+    @property
+    def label(self) -> str:
+        """``keep 0.1 against 1``, and what is fixed."""
+        also = "".join(f", {name} {shown(value)}" for name, value in self.fixed.items())
+        return f"{self.axis} {shown(self.value)} against {shown(self.base)}{also}"
+
+
+def baseline(axis: str, values: Sequence[Value]) -> Value:
+    """The value that others are compared with: nothing reduced, the widest type, else the first."""
+    for value in values:
+        if str(value).strip().lower() in _NONE:
+            return value
+    if axis == "keep" or (axis == "token_reduction" and 1 in values):
+        numbers = [value for value in values if not isinstance(value, str)]
+        if numbers:
+            return max(numbers)
+    if axis == "dtype":
+        return min(values, key=lambda v: _WIDEST.index(str(v).lower()) if str(v).lower() in _WIDEST else len(_WIDEST))
+    return values[0]
+
+
+def comparisons(sweep: Sweep) -> list[Comparison]:
+    """Each variant against its baseline: one for every combination of the other axes but the one shown against."""
+    x_axis = sweep.x_axis if sweep.x_axis in SIZES else None
+    found = []
+    cv = sweep.cv
+    for axis in sweep.variants:
+        values = sorted(sweep.values(axis), key=place)
+        base = baseline(axis, values)
+        groups: dict[tuple[tuple[str, Value], ...], dict[Value | None, dict[Value, Point]]] = {}
+        for point in sweep.points:
+            if point.step_ns and axis in point.axes:
+                fixed = tuple((n, v) for n, v in point.axes.items() if n not in (axis, x_axis))
+                at = point.axes.get(x_axis) if x_axis else None
+                groups.setdefault(fixed, {}).setdefault(at, {})[point.axes[axis]] = point
+        for fixed, sizes in groups.items():
+            for value in values:
+                if value != base:
+                    rows = [_row(x, of[base], of[value], cv) for x, of in sizes.items() if base in of and value in of]
+                    rows.sort(key=lambda row: place(row.x))
+                    if rows:
+                        crossed = crossover(x_axis, rows, value, _invalid(sweep))
+                        found.append(Comparison(axis, base, value, dict(fixed), x_axis, tuple(rows), crossed))
+    return found
+
+
+def _row(x: Value | None, base: Point, variant: Point, cv: float | None) -> Row:
+    assert base.step_ns
+    assert variant.step_ns
+    speedup = base.step_ns / variant.step_ns
+    error = cv * math.sqrt(1 / base.repeats + 1 / variant.repeats) if cv is not None else None
+    return Row("all" if x is None else x, base, variant, speedup, math.log(speedup), error)
+
+
+def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str = "") -> Crossover:
+    """Where the gain of a variant changes sign: interpolated between two sizes, on a logarithmic axis.
+
+    Args:
+        axis: what the rows are ordered by.
+        rows: by size.
+        value: the variant.
+        invalid: why the sweep's sizes say nothing.
+    """
+    name = shown(value)
+    if invalid:
+        return Crossover(axis, None, None, f"can't be told: {invalid}")
+    numeric = [row for row in rows if not isinstance(row.x, str)]
+    if axis is None or len(numeric) < 2:
+        row = rows[0]
+        there = f" at {axis} {shown(row.x)}" if axis is not None else ""
+        if row.is_noise:
+            return Crossover(
+                axis, None, None, f"can't be told: the difference{there} is within the noise of the repeats"
+            )
+        alone = "; one size only, so no crossover can be told" if axis is not None else ""
+        return Crossover(axis, None, None, f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
+    xs = [float(row.x) for row in numeric]
+    gains = [row.gain for row in numeric]
+    if all(row.is_noise for row in numeric):
+        return Crossover(
+            axis, None, None, f"can't be told: the difference is within the noise of the repeats at every {axis}"
+        )
+    zeros = _zeros(xs, gains)
+    span = f"from {xs[0]:g} to {xs[-1]:g}"
+    if not zeros:
+        side = "faster" if gains[0] > 0 else "slower"
+        unsure = [f"{row.x:g}" for row in numeric if row.is_noise and not isinstance(row.x, str)]
+        rest = f", within the noise at {', '.join(unsure)}" if unsure else ""
+        return Crossover(axis, None, None, f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
+    errors = [row.error for row in numeric]
+    if len(zeros) > 1:
+        places = ", ".join(f"{zero:.3g}" for zero in zeros)
+        return Crossover(
+            axis, None, None, f"{name} changes sides {len(zeros)} times, at {axis} {places}: no one crossover"
+        )
+    side = "faster" if gains[-1] > 0 else "slower"
+    said = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
+        return Crossover(axis, zeros[0], None, f"{said}; without repeats, how sure that is can't be told")
+    low, high = _interval(xs, gains, known, zeros[0])
+    lower, upper = (None if end is None else f"{end:.3g}" for end in (low, high))
+    if lower and upper:
+        where = f"between {lower} and {upper}"
+    elif upper:
+        where = f"below {upper}, maybe below the range"
+    else:
+        where = f"above {lower}, maybe above the range" if lower else "anywhere"
+    return Crossover(axis, zeros[0], (low, high), f"{said}; by the repeats, it lies {where}")
+
+
+def _zeros(xs: Sequence[float], gains: Sequence[float]) -> list[float]:
+    """Where the line through the points crosses zero."""
+    found = []
+    for at in range(1, len(xs)):
+        before, after = gains[at - 1], gains[at]
+        if (before < 0) != (after < 0):
+            share = before / (before - after)
+            if xs[at - 1] > 0:
+                found.append(math.exp(math.log(xs[at - 1]) + share * math.log(xs[at] / xs[at - 1])))
+            else:
+                found.append(xs[at - 1] + share * (xs[at] - xs[at - 1]))
+    return found
+
+
+def _interval(
+    xs: Sequence[float], gains: Sequence[float], errors: Sequence[float], zero: float
+) -> tuple[float | None, float | None]:
+    """The stretch around the crossing in which the gain may be zero by chance."""
+    upper = [gain + STANDARD_ERRORS * error for gain, error in zip(gains, errors, strict=True)]
+    lower = [gain - STANDARD_ERRORS * error for gain, error in zip(gains, errors, strict=True)]
+    edges = sorted(_zeros(xs, upper) + _zeros(xs, lower))
+    before = [edge for edge in edges if edge <= zero]
+    after = [edge for edge in edges if edge >= zero]
+    return (before[-1] if before else None), (after[0] if after else None)
+
+
+def wrong_batches(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> list[Point]:
+    """Points whose steps took another number of samples than was asked for."""
+    return [
+        point
+        for point in sweep.points
+        if point.seen is not None and point.batch and abs(point.seen / point.batch - 1) > percent / 100
+    ]
+
+
+def same_work(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> float | None:
+    """The batch that every point ran although different ones were asked for; null where that is not so."""
+    known = [(point.batch, point.seen) for point in sweep.points if point.batch and point.seen]
+    if len({asked for asked, _ in known}) < 2:
+        return None
+    seen = [real for _, real in known]
+    middle = sum(seen) / len(seen)
+    return middle if all(abs(real / middle - 1) <= percent / 100 for real in seen) else None
+
+
+def _invalid(sweep: Sweep) -> str:
+    if (real := same_work(sweep)) is None:
+        return ""
+    return f"every row ran {real:.3g} sample{'' if round(real, 2) == 1 else 's'} a step, whatever batch it names (D9)"

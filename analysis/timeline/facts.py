@@ -1,0 +1,303 @@
+"""What a timeline knows of one event: everything recorded about it, and what the host did while a GPU was idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.kernels import operator_names
+from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.rows import NONE
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.analysis.timeline.timeline import Place, Timeline
+
+MOST_EVENTS = 400_000
+"""Host events in a gap up to which their own times are added up."""
+UNRECORDED = "(nothing recorded)"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing known of an event."""
+
+    title: str
+    value: object
+    kind: str
+    """``text``, ``time`` (ns), ``at`` (ns on the trace's clock), ``bytes``, ``count``, ``number`` or ``percent``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostDuring:
+    """What the thread that ended a GPU's idle time did during it."""
+
+    process: int | None
+    thread: int | None
+    name: str
+    """Of the thread."""
+    own: tuple[tuple[str, int], ...]
+    """Calls by their own time in the gap, ns, the most first; what they leave is `UNRECORDED`."""
+    next_name: str
+    """The GPU activity that ends the gap; empty where none does."""
+    launched_after: int | None
+    """How long after the gap's begin the call began that launched it, ns; negative where before. Null: unknown."""
+
+
+def facts(timeline: Timeline, place: Place) -> list[Fact]:
+    """Everything the trace says of an event; what it does not know is left out."""
+    lane = timeline.lanes[place.lane]
+    record = timeline.record(place)
+    found = {"device": _of_device, "host": _of_host, "idle": _of_gap}.get(lane.source, _of_step)(
+        timeline, place, lane, record
+    )
+    return [fact for fact in found if fact.value not in (None, "")]
+
+
+def delay(timeline: Timeline, place: Place) -> int | None:
+    """From the end of the launching call to the begin of a device event, 0 where it began before that; ns."""
+    if timeline.lanes[place.lane].source != "device":
+        return None
+    launch = timeline.launches[timeline.event(place)]
+    if launch == NONE:
+        return None
+    begin, lasting = timeline.trace.host.select("start", "duration").row(int(launch))
+    return max(timeline.span(place)[0] - int(begin) - int(lasting or 0), 0)
+
+
+def operator(timeline: Timeline, place: Place) -> str:
+    """What launched a device event: its operator, else its range; empty where neither is known."""
+    row = timeline.trace.device.slice(timeline.event(place), 1)
+    named = operator_names(select(timeline.trace), row)[0]
+    return str(named) if named is not None else _range(timeline, row["range"][0])
+
+
+def module(timeline: Timeline, place: Place) -> str:
+    """The path of the module that a device event belongs to, or of the module around a host event."""
+    source, event = timeline.lanes[place.lane].source, timeline.event(place)
+    around: int | None
+    if source == "device":
+        own, forward = timeline.trace.device.select("module", "forward_module").row(event)
+        around = own if own is not None else forward
+    else:
+        kinds, parents = timeline.trace.host["kind"], timeline.trace.host["parent"]
+        around = event
+        while around is not None and kinds[around] != "module":
+            around = parents[around]
+    if around is None:
+        return ""
+    number = int(timeline.modules.path_of(np.array([around]))[0])
+    return timeline.modules.paths[number] if number != NONE else ""
+
+
+def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    launch = timeline.launches[timeline.event(place)]
+    host = timeline.trace.host
+    moved, lasting = record["bytes"], record["duration"]
+    step = record["step"]
+    found = [
+        Fact("Name", record["name"], "text"),
+        Fact("Kind", record["kind"], "text"),
+        Fact("Operator", _with_shapes(timeline, place, record), "text"),
+        Fact("Module", module(timeline, place), "text"),
+        Fact("Range", _range(timeline, record["range"]), "text"),
+        Fact("Operation", record["operation"], "text"),
+        Fact("Scope", record["scope"], "text"),
+        Fact("Launched by", host["name"][int(launch)] if launch != NONE else None, "text"),
+        Fact("Memory", record["memory_kinds"], "text"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", lasting, "time"),
+        Fact("Launch delay", delay(timeline, place), "time"),
+        Fact("Launched at", int(host["start"][int(launch)]) if launch != NONE else None, "at"),
+        Fact("Call lasts", host["duration"][int(launch)] if launch != NONE else None, "time"),
+        Fact("Step", timeline.trace.steps["index"][step] if step is not None else None, "id"),
+        Fact("Grid", _size(record["grid"]), "short"),
+        Fact("Block", _size(record["block"]), "short"),
+        Fact("Registers", record["registers"], "count"),
+        Fact("Shared memory", record["shared_memory"], "bytes"),
+        Fact("Est. occupancy", record["occupancy_percent"], "percent"),
+        Fact("Blocks per SM", record["blocks_per_sm"], "number"),
+        Fact("Bytes", moved, "bytes"),
+        Fact("GB/s", moved / lasting if moved and lasting else None, "number"),
+    ]
+    names = ("device", "stream", "context", "process", "correlation", "external_id", "graph_node")
+    titles = ("GPU", "Stream", "Context", "Process", "Correlation", "External id", "Graph node")
+    return found + [Fact(title, record[name], "id") for title, name in zip(titles, names, strict=True)]
+
+
+def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    names = timeline.trace.host["name"]
+    rows = timeline.launched(lane.process, lane.thread, start, end)
+    device = timeline.trace.device.select("start", "duration")[rows] if rows.size else None
+    parent, forward = record["parent"], record["forward"]
+    texts = [
+        Fact("Name", record["name"], "text"),
+        Fact("Kind", record["kind"], "text"),
+        Fact("Within", names[parent] if parent is not None else None, "text"),
+        Fact("Module", module(timeline, place), "text"),
+        Fact("Forward", names[forward] if forward is not None else None, "text"),
+        Fact("Shapes", record["input_shapes"], "text"),
+        Fact("Types", record["input_types"], "text"),
+        Fact("Stack", record["stack"], "text"),
+        Fact("Domain", record["domain"], "text"),
+        Fact("Style", record["style"], "text"),
+        Fact("Thread name", lane.name, "text"),
+    ]
+    numbers = [
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
+        Fact("Launched", rows.size or None, "count"),
+        Fact("GPU time", int(device["duration"].sum()) if device is not None else None, "time"),
+    ]
+    ids = ("process", "thread", "correlation", "external_id", "sequence", "module_id")
+    titles = ("Process", "Thread", "Correlation", "External id", "Sequence", "Module id")
+    return [*texts, *numbers, *(Fact(title, record[name], "id") for title, name in zip(titles, ids, strict=True))]
+
+
+def _of_step(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    return [
+        Fact("Name", record["name"], "text"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
+        Fact("Index", record["index"], "id"),
+    ]
+
+
+def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    during = host_during(timeline, lane.device, start, end)
+    found = [
+        Fact("Idle", WHY[str(record["cause"])], "text"),
+        Fact("Ended by", during.next_name, "text"),
+        Fact("Host thread", during.name or (during.thread if during.own else None), "text"),
+        *(Fact("Host did", f"{100 * ns / (end - start):.1f} % {name}", "text") for name, ns in during.own),
+    ]
+    return [
+        *found,
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", end - start, "time"),
+        Fact("Launch after", during.launched_after, "time"),
+        Fact("GPU", lane.device, "id"),
+    ]
+
+
+WHY = {
+    "host_wait": "waits for the host: the next activity was launched after the gap began",
+    "kernel_wait": "was launched in time: the GPU's own start-up time",
+    "other": "was launched in time, or its launch is not in the trace",
+}
+"""`analysis.idle.CAUSES` in words."""
+
+
+def host_during(timeline: Timeline, device: int | None, start: int, end: int) -> HostDuring:
+    """What the host did while a GPU was idle: the thread that launched the work which ended that."""
+    after = _next_work(timeline, device, end)
+    lane: Lane | None = None
+    launched_after, next_name = None, ""
+    if after is not None:
+        next_name = str(timeline.trace.device["name"][after])
+        launch = int(timeline.launches[after])
+        if launch != NONE:
+            called, process, thread = timeline.trace.host.select("start", "process", "thread").row(launch)
+            launched_after = int(called) - start
+            lane = next((x for x in _host_lanes(timeline) if (x.process, x.thread) == (process, thread)), None)
+    lane = lane or next(_host_lanes(timeline), None)
+    if lane is None:
+        return HostDuring(None, None, "", (), next_name, launched_after)
+    own = _own_times(timeline, lane, start, end)
+    return HostDuring(lane.process, lane.thread, lane.name, own, next_name, launched_after)
+
+
+def _host_lanes(timeline: Timeline) -> Any:
+    return (lane for lane in timeline.lanes if lane.source == "host")
+
+
+def _next_work(timeline: Timeline, device: int | None, time: int) -> int | None:
+    """The first work that begins on a GPU at a time or after."""
+    best: tuple[int, int] | None = None
+    for lane in timeline.lanes:
+        if lane.kind == "stream" and lane.device == device:
+            for row in lane.rows:
+                at = int(np.searchsorted(row.start, time))
+                if at < row.size and (best is None or int(row.start[at]) < best[0]):
+                    best = int(row.start[at]), int(row.events[at])
+    return best[1] if best else None
+
+
+def _own_times(timeline: Timeline, lane: Lane, start: int, end: int) -> tuple[tuple[str, int], ...]:
+    """The calls of a thread by their own time within a stretch, the three with the most."""
+    parts: list[Ints] = []
+    for other in timeline.lanes:
+        if other.source == "host" and other.kind != "ranges" and other.key[3:] == lane.key[3:]:
+            for row in other.rows:
+                low, high = row.touching(np.array([start]), np.array([end]))
+                parts.append(row.events[int(low[0]) : int(high[0])].astype(np.int64))
+    rows = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    if rows.size > MOST_EVENTS:
+        return ()
+    events = timeline.trace.host.select("name", "start", "duration", "parent", "kind")[rows]
+    begin = events["start"].to_numpy()
+    inside = np.minimum(begin + events["duration"].to_numpy(), end) - np.maximum(begin, start)
+    inside = np.maximum(inside, 0)
+    own = inside.copy()
+    parent = _callers(timeline, events["parent"].cast(pl.Int64).fill_null(NONE).to_numpy())
+    at = np.minimum(np.searchsorted(rows, parent), max(rows.size - 1, 0))
+    known = (parent != NONE) & (rows[at] == parent) if rows.size else np.zeros(0, np.bool_)
+    np.subtract.at(own, at[known], inside[known])
+    named = pl.DataFrame({"name": events["name"].cast(pl.String), "ns": np.maximum(own, 0)})
+    top = (
+        named.group_by("name")
+        .agg(pl.col("ns").sum())
+        .filter(pl.col("ns") > 0)
+        .sort("ns", "name", descending=[True, False])
+    )
+    found = [(str(name), int(ns)) for name, ns in top.iter_rows()]
+    left = end - start - sum(ns for _, ns in found)
+    if left > 0:
+        found.append((UNRECORDED, left))
+    return tuple(sorted(found, key=lambda item: -item[1])[:3])
+
+
+def _callers(timeline: Timeline, parent: Ints) -> Ints:
+    """The closest caller that is not a range, for parents that may be ranges."""
+    kinds = timeline.trace.host["kind"]
+    for _ in range(64):
+        live = np.flatnonzero(parent != NONE)
+        ranges = live[(kinds.gather(parent[live]) == "annotation").to_numpy()] if live.size else live
+        if not ranges.size:
+            break
+        above = timeline.trace.host["parent"].gather(parent[ranges]).cast(pl.Int64).fill_null(NONE)
+        parent = parent.copy()
+        parent[ranges] = above.to_numpy()
+    return parent
+
+
+def _with_shapes(timeline: Timeline, place: Place, record: dict[str, Any]) -> str:
+    row = record["operator"]
+    name = operator_names(select(timeline.trace), timeline.trace.device.slice(timeline.event(place), 1))[0]
+    if name is None:
+        return ""
+    shapes = timeline.trace.host["input_shapes"][row] if row is not None else None
+    return f"{name} {shapes}" if shapes else str(name)
+
+
+def _range(timeline: Timeline, row: int | None) -> str:
+    if row is None:
+        return ""
+    name, domain = timeline.trace.host.select(pl.col("name", "domain").cast(pl.String)).row(row)
+    return f"{domain}:{name}" if domain else str(name)
+
+
+def _size(values: Any) -> str | None:
+    return " x ".join(map(str, values)) if values is not None else None

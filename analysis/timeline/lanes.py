@@ -1,0 +1,170 @@
+"""The lanes of a timeline: which events of a trace stand together, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.projection import lanes_of
+from tracetui.analysis.timeline.rows import NONE, Row, rows_of
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+
+    Ids = NDArray[np.uint32]
+    Mask = NDArray[np.bool_]
+
+SOURCES = ("steps", "host", "device", "idle")
+"""What the events of a lane are rows of: a frame of the trace, or the gaps of its GPUs."""
+
+_HOST_LANES = {
+    "ranges": ("annotation",),
+    "modules": ("module",),
+    "calls": ("operator", "dataloader", "runtime", "driver", "overhead"),
+    "system": ("os",),
+    "python": ("python",),
+}
+"""The lanes of a thread, in order, and the kinds of host events in each."""
+_WORK = ("kernel", "memcpy", "memset", "graph")
+_COPIES = ("memcpy", "memset")
+LANES = ("steps", "idle", "gpu ranges", "stream", "copies", "syncs", *_HOST_LANES)
+"""Kinds of lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Rows of events that belong together."""
+
+    kind: str
+    """One of `LANES`."""
+    source: str
+    """One of `SOURCES`."""
+    rows: tuple[Row, ...]
+    device: int | None = None
+    stream: int | None = None
+    process: int | None = None
+    thread: int | None = None
+    name: str = ""
+    """What the trace calls the thread or the stream, if anything."""
+    usual: str = ""
+    """The kind of event that it is about; others stand out."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from the others of its trace."""
+        return self.kind, self.device, self.stream, self.process, self.thread
+
+    @property
+    def size(self) -> int:
+        """How many events it has."""
+        return sum(row.size for row in self.rows)
+
+
+def lanes(trace: Trace, idle: pl.DataFrame) -> tuple[Lane, ...]:
+    """All lanes that have events: the steps, each GPU with its streams, each thread.
+
+    Args:
+        trace: what happened.
+        idle: when each whole GPU is idle: device, start, duration.
+    """
+    return tuple(lane for lane in (*_steps(trace), *_gpus(trace, idle), *_threads(trace)) if lane.rows)
+
+
+def _times(frame: pl.DataFrame) -> tuple[Ints, Ints, Ids]:
+    """Starts, ends and row numbers of what has a place in time, by start, the longer first."""
+    rows = frame.select("start", "duration").with_row_index("row").filter(pl.col("start").is_not_null())
+    if not rows["start"].is_sorted():
+        rows = rows.sort("start", maintain_order=True)
+    start = rows["start"].to_numpy()
+    return start, start + rows["duration"].fill_null(0).to_numpy(), rows["row"].to_numpy()
+
+
+def _steps(trace: Trace) -> Iterator[Lane]:
+    start, end, events = _times(trace.steps)
+    yield Lane("steps", "steps", tuple(rows_of(events, start, end)[0]))
+
+
+def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
+    start, end, events = _times(trace.device)
+    kind = trace.device["kind"].to_physical().to_numpy()[events]
+    device = trace.device["device"].fill_null(NONE).to_numpy()[events]
+    stream = trace.device["stream"].fill_null(NONE).to_numpy()[events]
+    names = {(process, thread): name for process, thread, name in trace.info.threads}
+
+    def lane(what: str, rows: Mask, number: int, of: int = NONE) -> Lane:
+        # equal starts stand as the file has them: the longer must come first to enclose the others
+        chosen = np.flatnonzero(rows)
+        chosen = chosen[np.lexsort((-end[chosen], start[chosen]))]
+        packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
+        called = names.get((number, of), "") if of != NONE else ""
+        usual = {"stream": "kernel", "copies": "memcpy"}.get(what, "")
+        return Lane(what, "device", tuple(packed), _known(number), _known(of), name=called.strip(), usual=usual)
+
+    def among(wanted: tuple[str, ...]) -> Mask:
+        return np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in wanted], np.uint8))
+
+    work, marks, copies, syncs = among(_WORK), among(("annotation",)), among(_COPIES), among(("synchronization",))
+    for number in np.unique(device).tolist():
+        on = device == number
+        gap_start, gap_end, gap_rows = _times(idle)
+        own = idle["device"].fill_null(NONE).to_numpy()[gap_rows] == number
+        yield Lane("idle", "idle", tuple(rows_of(gap_rows[own], gap_start[own], gap_end[own])[0]), _known(number))
+        for of in np.unique(stream[on & (work | marks)]).tolist():
+            mine = on & (stream == of)
+            yield lane("gpu ranges", mine & marks, number, of)
+            yield lane("stream", mine & work, number, of)
+        if np.unique(stream[on & work]).size > 1 or not (on & work & ~copies).any():
+            yield lane("copies", on & copies, number)
+        yield lane("syncs", on & syncs, number)
+
+
+def _known(number: int) -> int | None:
+    return None if number == NONE else number
+
+
+def _threads(trace: Trace) -> Iterator[Lane]:
+    """The main thread of each process first, then those that launch most, then those with most events."""
+    host = trace.host
+    if not host.height:
+        return
+    lane = lanes_of(host)
+    begin = np.flatnonzero(np.concatenate(([True], lane[1:] != lane[:-1])))
+    end = np.append(begin[1:], lane.size)
+    launches = np.zeros(host.height + 1, np.int32)
+    launch = row_ids(trace.device["launch"])
+    launches[launch[launch != NONE]] = 1
+    before = np.cumsum(launches)
+    begun = before - launches
+    main = (host["process"] == host["thread"]).fill_null(value=False).to_numpy()
+    weight = [
+        (not main[low], -int(before[high - 1] - begun[low]), int(low - high))
+        for low, high in zip(begin, end, strict=True)
+    ]
+    names = {(process, thread): name for process, thread, name in trace.info.threads}
+    kind, starts, lasting = host["kind"].to_physical().to_numpy(), host["start"].to_numpy(), host["duration"].to_numpy()
+    for number in sorted(range(begin.size), key=weight.__getitem__):
+        low, high = int(begin[number]), int(end[number])
+        process, thread = host["process"][low], host["thread"][low]
+        for what, kinds in _HOST_LANES.items():
+            codes = np.array([schema.HOST_KINDS.index(name) for name in kinds], np.uint8)
+            rows = np.flatnonzero(np.isin(kind[low:high], codes)) + low
+            start = starts[rows]
+            # a thread's calls and its ranges each stand in order, but not with one another
+            if np.any(start[1:] < start[:-1]):
+                rows = rows[np.lexsort((-lasting[rows], start))]
+                start = starts[rows]
+            packed, _ = rows_of(rows.astype(np.uint32), start, start + lasting[rows])
+            name = names.get((process, thread), "")
+            counts = np.bincount(kind[rows], minlength=len(schema.HOST_KINDS))
+            usual = schema.HOST_KINDS[0 if counts[0] else int(counts.argmax())]  # operators, where there are any
+            yield Lane(what, "host", tuple(packed), process=process, thread=thread, name=name, usual=usual)

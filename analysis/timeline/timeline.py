@@ -1,0 +1,265 @@
+"""A trace as lanes on one axis: steps, GPUs with their streams, threads; built once, then any stretch of it at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.base.names import matching
+from tracetui.analysis.gpu.idle import gaps
+from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.lanes import Lane, lanes
+from tracetui.analysis.timeline.rows import NONE, Row
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.attribution.module_tree import ModuleTree
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+
+    Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An event of a timeline."""
+
+    lane: int
+    row: int
+    """Of the lane."""
+    position: int
+    """In the row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The lanes of a trace. Events refer to rows of its frames."""
+
+    trace: Trace
+    lanes: tuple[Lane, ...]
+    start: int
+    end: int
+    """Of the first and the last event, ns on the trace's clock."""
+    gaps: pl.DataFrame
+    """When a whole GPU is idle, and why (`analysis.idle.gaps`)."""
+    launches: Ints
+    """The host row that launched each device row, or -1."""
+
+    @property
+    def zero(self) -> int:
+        """The time that is shown as 0: the recording's begin, else the first event's."""
+        window = self.trace.info.window
+        return min(window[0], self.start) if window is not None else self.start
+
+    def row(self, place: Place) -> Row:
+        """The row an event stands in."""
+        return self.lanes[place.lane].rows[place.row]
+
+    def event(self, place: Place) -> int:
+        """The event's row in the frame of its lane's source."""
+        return int(self.row(place).events[place.position])
+
+    def span(self, place: Place) -> tuple[int, int]:
+        """When the event begins and ends; an instant lasts 1 ns."""
+        row = self.row(place)
+        return int(row.start[place.position]), row.end(place.position)
+
+    def record(self, place: Place) -> dict[str, object]:
+        """Everything its frame says of an event."""
+        return self.frame(self.lanes[place.lane].source).row(self.event(place), named=True)
+
+    def frame(self, source: str) -> pl.DataFrame:
+        """The frame that events of a source are rows of."""
+        if source == "idle":
+            return self.gaps
+        frame: pl.DataFrame = getattr(self.trace, source)
+        return frame
+
+    def name(self, place: Place) -> str:
+        """What an event is called."""
+        return self.names(self.lanes[place.lane].source, [self.event(place)])[0]
+
+    def names(self, source: str, events: list[int]) -> list[str]:
+        """What some events are called, of a gap why it is."""
+        column = "cause" if source == "idle" else "name"
+        found = self.frame(source)[column].gather(events).cast(pl.String)
+        return [name or "" for name in found]
+
+    def kinds(self, source: str, events: list[int]) -> list[str]:
+        """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source."""
+        if source not in self._kinds:
+            return [source] * len(events)
+        codes, known = self._kinds[source]
+        return [known[code] for code in codes[events].tolist()]
+
+    @cached_property
+    def _kinds(self) -> dict[str, tuple[NDArray[np.uint8], tuple[str, ...]]]:
+        """Of each event its kind as a number, and what the numbers stand for."""
+        known = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
+        return {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
+
+    @cached_property
+    def modules(self) -> ModuleTree:
+        """The module calls of the trace."""
+        return module_tree(self.trace)
+
+    # --- from one event to another
+
+    def find(self, source: str, event: int) -> Place | None:
+        """Where a row of a frame stands; null where it has no place in time."""
+        start = self.frame(source)["start"][event]
+        if start is None:
+            return None
+        for number, lane in enumerate(self.lanes):
+            if lane.source == source and lane.kind != "copies" and self._may_hold(lane, event):
+                for depth, row in enumerate(lane.rows):
+                    if (position := row.position(event, int(start))) != NONE:
+                        return Place(number, depth, position)
+        return None
+
+    def _may_hold(self, lane: Lane, event: int) -> bool:
+        if lane.source != "host":
+            return True
+        process, thread = self.trace.host.select("process", "thread").row(event)
+        return (process, thread) == (lane.process, lane.thread)
+
+    def launch_of(self, place: Place) -> Place | None:
+        """The call that launched a device event; null where it is not known."""
+        if self.lanes[place.lane].source != "device":
+            return None
+        launch = int(self.launches[self.event(place)])
+        return self.find("host", launch) if launch != NONE else None
+
+    def work_of(self, place: Place) -> Place | None:
+        """The first GPU activity that a host event launched, itself or anything below it on its thread."""
+        lane = self.lanes[place.lane]
+        if lane.source != "host":
+            return None
+        rows = np.flatnonzero(self.launches == self.event(place))
+        if not rows.size:
+            rows = self.launched(lane.process, lane.thread, *self.span(place))
+        return self.find("device", int(rows[0])) if rows.size else None
+
+    def launched(self, process: int | None, thread: int | None, start: int, end: int) -> Ints:
+        """Device rows launched by a thread in a stretch of time, in the order of the frame."""
+        called, rows = self._by_launch
+        low, high = np.searchsorted(called, [start, end])
+        found = np.sort(rows[low:high])
+        if not found.size:
+            return found
+        calls = self.trace.host.select("process", "thread")[self.launches[found]]
+        same = calls.select(pl.col("process").eq_missing(process) & pl.col("thread").eq_missing(thread)).to_series()
+        own: Ints = found[same.to_numpy()]
+        return own
+
+    @cached_property
+    def _by_launch(self) -> tuple[Ints, Ints]:
+        """When the launching calls began, ascending, and the device rows they launched."""
+        rows = np.flatnonzero(self.launches != NONE)
+        called = self.trace.host["start"].to_numpy()[self.launches[rows]]
+        order = np.argsort(called, kind="stable")
+        return called[order], rows[order]
+
+    def same_name(self, place: Place, step: int) -> Place | None:
+        """The next (`step` 1) or the previous (-1) event of the same name in the lane; null where there is none."""
+        lane = self.lanes[place.lane]
+        column = self.frame(lane.source)["cause" if lane.source == "idle" else "name"]
+        wanted = column[self.event(place)]
+        codes = column.to_physical() if column.dtype != pl.String else column
+        code = codes[self.event(place)]
+        if wanted is None:
+            return None
+        here = self.span(place)[0]
+        best: tuple[int, int, Place] | None = None
+        for depth, row in enumerate(lane.rows):
+            for position in _onward(row, place, depth, here, step):
+                low, high = position
+                part = codes.gather(row.events[low:high])
+                hits = (part == code).arg_true()
+                if hits.len():
+                    at = low + int(hits[0] if step > 0 else hits[-1])
+                    order = (int(row.start[at]) * step, depth * step)
+                    if best is None or order < best[:2]:
+                        best = (*order, Place(place.lane, depth, at))
+                    break
+        return best[2] if best else None
+
+    def find_name(self, part: str, time: int, after: Place | None, lanes: list[int]) -> Place | None:
+        """The next event whose name holds `part` (upper or lower case), from a time on; from the begin if need be.
+
+        Args:
+            part: of the name.
+            time: on the trace's clock.
+            after: an event that does not count as found; null for none.
+            lanes: numbers of the lanes to look in.
+        """
+        best: tuple[bool, int, int, int] | None = None
+        place: Place | None = None
+        hits_of: dict[str, Mask] = {}
+        wanted = part.lower()
+        for number in lanes:
+            lane = self.lanes[number]
+            if lane.source == "idle":
+                continue
+            if lane.source not in hits_of:
+                hits_of[lane.source] = matching(self.frame(lane.source)["name"], lambda name: wanted in name.lower())
+            for depth, row in enumerate(lane.rows):
+                found = np.flatnonzero(hits_of[lane.source][row.events])
+                if not found.size:
+                    continue
+                here = int(np.searchsorted(row.start[found], time))
+                if after == Place(number, depth, int(found[min(here, found.size - 1)])):
+                    here += 1
+                wraps = here >= found.size
+                at = int(found[0 if wraps else here])
+                order = (wraps, int(row.start[at]), number, depth)
+                if best is None or order < best:
+                    best, place = order, Place(number, depth, at)
+        return place
+
+
+_CHUNK = 1 << 16
+
+
+def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterator[tuple[int, int]]:
+    """Stretches of positions after, or before, an event, the nearest first."""
+    if step > 0:
+        begin = place.position + 1 if depth == place.row else int(
+            np.searchsorted(row.start, here, side="left" if depth > place.row else "right")
+        )  # fmt: skip
+        for low in range(begin, row.size, _CHUNK):
+            yield low, min(low + _CHUNK, row.size)
+    else:
+        end = place.position if depth == place.row else int(
+            np.searchsorted(row.start, here, side="right" if depth < place.row else "left")
+        )  # fmt: skip
+        for high in range(end, 0, -_CHUNK):
+            yield max(high - _CHUNK, 0), high
+
+
+def timeline(trace: Trace) -> Timeline | None:
+    """The lanes of a whole trace; null where nothing in it has a place in time."""
+    idle = gaps(select(trace))
+    idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
+        pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)
+    )  # fmt: skip
+    found = lanes(trace, idle)
+    if not found:
+        return None
+    start = min(int(row.start[0]) for lane in found for row in lane.rows)
+    end = max(_last(row) for lane in found for row in lane.rows)
+    return Timeline(trace, found, start, end, idle, row_ids(trace.device["launch"]))
+
+
+def _last(row: Row) -> int:
+    return int(row.reach[-1]) if row.reach is not None else row.end(row.size - 1)

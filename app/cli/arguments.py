@@ -1,0 +1,368 @@
+"""What the command line understands: every command with its options. `cli` runs what was asked for.
+
+argparse only, so that `--help` and `--version` answer without Polars and Textual.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from tracetui.app.cli.profile_options import add_profile
+from tracetui.app.settings.schema import COLORS, NAMES, THEMES
+from tracetui.app.terminal.choice import DRIVERS
+from tracetui.app.text.exit_codes import DONE
+
+MOST = 2**31 - 1
+"""More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""
+FORMATS = ("text", "json", "markdown", "csv")
+KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
+GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
+"""`analysis.kernel_groups.GROUPINGS`."""
+SAMPLES = {
+    "vim_tiny": "vim_tiny",
+    "vim_tiny_fp16": "vim_tiny_fp16",
+    "topk_deit_sweep": "topk_deit_sweep",
+}
+EXIT_CODES = """\
+exit codes:
+  0  done
+  1  the input can't be read (one line on standard error says which file and why)
+  2  wrong usage
+  3  a --fail-on condition holds
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and options."""
+    parser = argparse.ArgumentParser(
+        prog="tracetui",
+        description="Explore GPU performance traces in the terminal: what is slow, and why.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument("--debug", action="store_true", help="show a traceback where something goes wrong")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="without one: what was opened lately")
+    common = _common_options()
+    scope = _scope_options()
+
+    one = commands.add_parser(
+        "open",
+        parents=[common, scope],
+        help="explore a trace (the report, where there is no terminal)",
+        description="Explore a trace, a folder of traces, or several runs: the first two side by side. Without a "
+        "terminal: the report.",
+    )
+    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; runs a, b, c, ...")
+    _add_sample(one)
+    _add_run(one, "the run to look at first: its letter or name, of a folder with several, or of the paths given")
+    one.add_argument(
+        "--tab", metavar="NAME", help="the tab to start on, by its name, how it begins, or its key: overview, kern, 8"
+    )
+    one.add_argument("--filter", metavar="TEXT", help="start with this filter")
+    mouse = one.add_mutually_exclusive_group()
+    mouse.add_argument("--mouse", action="store_true", default=None, help="mouse on (default: off over SSH)")
+    mouse.add_argument("--no-mouse", action="store_false", dest="mouse", help="mouse off")
+    one.add_argument(
+        "--driver",
+        choices=DRIVERS,
+        help="what sends the screen: cells (only what differs), or stock (Textual's own) (default: auto)",
+    )
+    _add_looks(one)
+
+    report = commands.add_parser(
+        "report",
+        parents=[common, scope],
+        help="print what the tabs show",
+        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables.",
+    )
+    report.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace, its ranks, or a folder")
+    _add_sample(report)
+    _add_run(report, "which run of a folder that holds several: its letter or name (default: the newest)")
+    report.add_argument(
+        "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
+    )
+    report.add_argument(
+        "--by",
+        choices=GROUPINGS,
+        default="name",
+        metavar="NAME",
+        help=f"what the kernels are grouped by: {', '.join(GROUPINGS)} (default: %(default)s)",
+    )
+    report.add_argument(
+        "--nsys-report",
+        action="append",
+        metavar="NAME",
+        help="a table as `nsys stats` prints it, of any trace: cuda_gpu_kern_sum, nvtx_gpu_proj_sum, ... (repeatable)",
+    )
+    _add_output(report)
+
+    diff = commands.add_parser(
+        "diff",
+        parents=[common, scope],
+        help="compare two runs, per step",
+        description="Compare two runs per step: A is the base, a positive difference means that B takes longer.",
+    )
+    diff.add_argument("a", type=Path, metavar="A", help="the base: a trace or a folder")
+    diff.add_argument("b", type=Path, metavar="B", help="what is compared with it")
+    diff.add_argument(
+        "--fail-on",
+        action="append",
+        type=_condition,
+        default=[],
+        metavar="CONDITION",
+        help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's",
+    )
+    diff.add_argument(
+        "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"
+    )
+    _add_output(diff)
+
+    sweep = commands.add_parser(
+        "sweep",
+        parents=[common],
+        help="compare many runs that differ in an option",
+        description="Step time, throughput, kernels and GPU time against batch, context, keep rate, type: of a folder "
+        "that `tracetui profile --sweep` wrote, of any folder of captures, or of a table (CSV).",
+    )
+    sweep.add_argument("path", type=Path, metavar="PATH", help="a folder of runs, or a CSV file")
+    _add_output(sweep)
+
+    add_profile(commands, common)
+
+    models = commands.add_parser(
+        "models",
+        help="list the models that can be profiled by name",
+        description="The models that can be profiled by name: parameters, FLOPs, and what they need.",
+    )
+    models.add_argument("name", nargs="?", metavar="NAME", help="one model: its options and what it needs")
+    models.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    models.add_argument("--python", metavar="PATH", help="ask this Python what is installed (default: tracetui's own)")
+    _add_ascii(models)
+    models.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+    rules = commands.add_parser(
+        "rules",
+        help="list what the findings look for, with their thresholds",
+        description="Every rule behind the findings: thresholds (your own marked), what it needs, what it rests on.",
+    )
+    rules.add_argument("id", nargs="?", metavar="ID", help="one rule, explained")
+    rules.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
+    _add_plain(rules)
+
+    share = commands.add_parser(
+        "scrub",
+        help="copy a recording without host names, paths, commands and environments",
+        description="Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a "
+        "folder of them. Names of kernels, operators and ranges, times and sizes stay; what was removed is counted.",
+    )
+    share.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="a recording, or a folder of them")
+    share.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
+    )
+    share.add_argument("--force", action="store_true", help="replace copies that are there")
+    _add_plain(share)
+
+    part = commands.add_parser(
+        "cut",
+        help="copy a stretch of a Chrome trace into a smaller one",
+        description="Make a smaller Chrome trace of some steps or of a stretch of time: what lies in it byte for byte, "
+        "with the launches of its GPU work, and all that the file says of the recording. Environment, paths and names "
+        "in it stay: tracetui scrub takes them out.",
+    )
+    part.add_argument("path", type=Path, metavar="FILE", help="a Chrome trace, plain or gzip")
+    part.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
+    part.add_argument("--from", dest="begin", metavar="TIME", help="begin, as Timeline shows it: 3.1ms")
+    part.add_argument("--to", dest="end", metavar="TIME", help="end: 9ms")
+    part.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy; .gz compresses (default: X.cut-....trace.json.gz)"
+    )
+    part.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
+    _add_plain(part)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check terminal, torch, profilers, permissions and the machine's state",
+        description="Check what `tracetui` and `tracetui profile` need, and say what mends what is missing. Exit "
+        "code 1 where something must be mended.",
+    )
+    doctor.add_argument("--python", metavar="PATH", help="the Python that runs the workload (default: this one)")
+    doctor.add_argument("--output", type=Path, metavar="DIR", help="where runs are to be written (default: here)")
+    doctor.add_argument(
+        "--measure-peaks",
+        action="store_true",
+        help="measure what the GPU reaches (products, memory) for rooflines: takes some seconds, needs torch",
+    )
+    doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    _add_plain(doctor)
+
+    serve = commands.add_parser(
+        "serve",
+        parents=[common, scope],
+        help="show the screen in a browser (needs tracetui[web])",
+        description="Serve the screen to a browser on this machine. Whoever reaches the address can open files and "
+        "write pictures and tables as you: from elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
+    )
+    serve.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
+    _add_sample(serve)
+    serve.add_argument("--tab", metavar="NAME", help="the tab to start on")
+    serve.add_argument("--filter", metavar="TEXT", help="start with this filter")
+    _add_looks(serve)
+    serve.add_argument("--host", default="localhost", help="the address to listen on (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=8000, metavar="N", help="0 for any (default: %(default)s)")
+
+    config = commands.add_parser(
+        "config",
+        help="show your settings and where each comes from",
+        description="Show the settings in force and where each comes from. The strongest first: command line, "
+        "environment, what was chosen on the screen, the project's .tracetui.toml, your config.toml, default.",
+    )
+    config.add_argument("path", nargs="?", type=Path, metavar="PATH", help="as for this recording (default: here)")
+    what = config.add_mutually_exclusive_group()
+    what.add_argument("--path", action="store_true", dest="where", help="print where your file is, and no more")
+    what.add_argument("--init", action="store_true", help="write your file, with every setting explained")
+    what.add_argument("--keys", action="store_true", help="list the actions with their keys")
+    what.add_argument("--columns", action="store_true", help="list the pages with their columns")
+    what.add_argument("--reset", action="store_true", help="forget what was chosen on the screen")
+    config.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    _add_plain(config)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print what completes commands in your shell",
+        description="Print what completes `tracetui` in a shell. "
+        'bash: eval "$(tracetui completion bash)" in ~/.bashrc; '
+        "zsh: tracetui completion zsh > _tracetui in a folder of $fpath; "
+        "fish: tracetui completion fish > ~/.config/fish/completions/tracetui.fish",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+    cache = commands.add_parser("cache", help="show or empty the cache of parsed traces")
+    cache.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    cache.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked: reading package metadata takes longer than everything else here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"tracetui {version('tracetui')}")
+        parser.exit(DONE)
+
+
+def _common_options() -> argparse.ArgumentParser:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--color",
+        choices=COLORS,
+        help="colours of the screen; reports have none (default: auto)",
+    )
+    _add_ascii(common)
+    common.add_argument("--cache", action="store_true", default=None, help=argparse.SUPPRESS)
+    common.add_argument(
+        "--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache, nor remember the visit"
+    )
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback where something goes wrong"
+    )
+    return common
+
+
+def _add_ascii(parser: argparse.ArgumentParser) -> None:
+    # both ways, since a file may say the other; null where neither was asked for
+    parser.add_argument("--ascii", action="store_true", default=None, help="ASCII characters only")
+    parser.add_argument("--no-ascii", action="store_false", dest="ascii", help=argparse.SUPPRESS)
+
+
+def _add_looks(parser: argparse.ArgumentParser) -> None:
+    looks = parser.add_argument_group("looks", "what of them you want always: `tracetui config --init`")
+    looks.add_argument("--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME")
+    looks.add_argument("--names", choices=NAMES, help="how kernels are called: %(choices)s (default: short)")
+    looks.add_argument(
+        "--low-bandwidth",
+        action=argparse.BooleanOptionalAction,
+        help="few colours, half pages where a table scrolls (default: over SSH)",
+    )
+
+
+def _add_plain(parser: argparse.ArgumentParser) -> None:
+    _add_ascii(parser)
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _scope_options() -> argparse.ArgumentParser:
+    scope = argparse.ArgumentParser(add_help=False)
+    group = scope.add_argument_group("what the numbers are about")
+    group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
+    group.add_argument("--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N (warm-up)")
+    group.add_argument(
+        "--source", choices=KINDS, metavar="KIND", help=f"only this tool's recordings of a run: {', '.join(KINDS)}"
+    )
+    group.add_argument("--rank", type=_count, metavar="N", help="only this rank of a distributed run")
+    group.add_argument(
+        "--device", type=_count, action="append", dest="devices", metavar="N", help="only this GPU (repeatable)"
+    )
+    return scope
+
+
+def _add_sample(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sample",
+        nargs="?",
+        const="vim_tiny",
+        choices=tuple(SAMPLES),
+        metavar="NAME",
+        help=f"a recording that ships with tracetui: {', '.join(SAMPLES)}",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("--run", metavar="NAME", help=words)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
+    parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    parser.add_argument("--no-charts", action="store_false", dest="charts", help="text and Markdown without charts")
+
+
+def _steps(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    try:
+        span = int(first), int(last) if dash else int(first)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a step (3) nor a range of steps (2-5)") from None
+    if span[0] > span[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return span
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; there are 0 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return min(int(text), MOST)
+
+
+def _condition(text: str) -> float:
+    kind, _, size = text.partition(":")
+    number = size.strip().removesuffix("%")
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = -1.0
+    if kind != "regression" or not 0 <= limit < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no condition; the one there is: regression:5%")
+    return limit

@@ -1,0 +1,253 @@
+"""`tracetui config`: the settings in force, where each comes from, and a file to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.findings.config import find, user_file
+from tracetui.app.settings import schema, state
+from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.app.text.formats import printable, to_ascii
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from tracetui.app.settings.schema import Option, Settings
+
+
+def config_command(arguments: argparse.Namespace) -> int:
+    """Does what was asked for; the exit code."""
+    settings: Settings = arguments.settings
+    as_json = arguments.format == "json"
+    if arguments.where:
+        print(user_file())
+    elif arguments.init:
+        print(f"wrote {init()}")
+    elif arguments.reset:
+        forgotten = state.forget(schema.STATE)
+        print("forgotten: what was chosen on the screen" if forgotten else "nothing was chosen on the screen")
+    elif arguments.keys:
+        _show(_keys(settings), as_json=as_json, text=_keys_text, ascii=arguments.ascii)
+    elif arguments.columns:
+        _show(_columns(), as_json=as_json, text=_columns_text, ascii=arguments.ascii)
+    else:
+        _show(_settings(settings, _project(arguments.path)), as_json=as_json, text=_text, ascii=arguments.ascii)
+    return DONE
+
+
+def _show(content: Any, *, as_json: bool, text: Any, ascii: bool) -> None:
+    if as_json:
+        json.dump(content, sys.stdout, indent=2)
+        print()
+    else:
+        shown = "\n".join(printable(line) for line in text(content))
+        print(to_ascii(shown) if ascii else shown)
+
+
+def _project(path: Path | None) -> Path | None:
+    from pathlib import Path
+
+    return find(*([path] if path is not None else []), Path.cwd())
+
+
+# --- the settings
+
+
+def _settings(settings: Settings, project: Path | None) -> dict[str, Any]:
+    """Everything in force, as the JSON form has it."""
+    values = {
+        option.key: {"value": settings.value(option.key), "from": settings.origins.get(option.key, "default")}
+        for option in schema.SCHEMA
+    }
+    columns: dict[str, Any] = {
+        page: {"show": list(choice.show), "hide": list(choice.hide), "from": settings.origins[f"columns.{page}"]}
+        for page, choice in settings.columns.items()
+    }
+    for page, (hidden, pinned) in settings.chosen_columns.items():
+        columns[page] = {"show": sorted(pinned), "hide": sorted(hidden), "from": schema.CHOSEN}
+    keys = {
+        id: {"keys": list(written), "from": settings.origins.get(f"keys.{id}", "")}
+        for id, written in settings.keys.items()
+    }
+    own = user_file()
+    return {
+        "files": {
+            "user": {"path": str(own), "there": own.is_file()},
+            "project": {"path": None if project is None else str(project), "there": project is not None},
+            "chosen": {"path": str(state.folder() / f"{schema.STATE}.json"), "there": bool(state.read(schema.STATE))},
+        },
+        "settings": values,
+        "columns": columns,
+        "keys": keys,
+        "problems": problems(settings),
+    }
+
+
+def problems(settings: Settings) -> list[str]:
+    """All that is wrong, what is only found when the screen is shown too."""
+    found = list(settings.problems)
+    if settings.tab:
+        from tracetui.app.keys.commands import find_tab
+
+        try:
+            find_tab(settings.tab)
+        except UsageError as problem:
+            found.append(f"{settings.origins.get('tab', '')}: {problem}")
+    if settings.keys:
+        from tracetui.app.keys.commands import DEFAULTS
+        from tracetui.app.keys.keymap import remap
+
+        for line in remap(DEFAULTS, settings.keys).problems:
+            origin = settings.origins.get(line.partition(":")[0], "")
+            found.append(f"{origin}: {line}" if origin else line)
+    if settings.columns:
+        from tracetui.app.cli.pages import known_columns
+        from tracetui.app.settings.preferences import named_columns
+
+        pages = known_columns()
+        for page, choice in settings.columns.items():
+            origin = settings.origins.get(f"columns.{page}", "")
+            if page not in pages:
+                found.append(f"{origin}: there is no page {page}; `tracetui config --columns` lists them")
+            else:
+                for name in named_columns((*choice.show, *choice.hide), pages[page])[1]:
+                    found.append(f"{origin}: columns.{page} has no {name}; `tracetui config --columns` lists them")
+    return found
+
+
+def _text(content: dict[str, Any]) -> list[str]:
+    files = content["files"]
+    lines = []
+    for title, name, absent in (
+        ("yours", "user", "not there: tracetui config --init writes it"),
+        ("project", "project", "none here: .tracetui.toml beside the recording, or above"),
+        ("chosen", "chosen", "nothing was chosen on the screen yet"),
+    ):
+        path = files[name]["path"]
+        lines.append(f"{title:<10}{path if files[name]['there'] else f'{path} ({absent})' if path else absent}")
+    lines.append("")
+    rows = [(key, _written(entry["value"]), entry["from"]) for key, entry in content["settings"].items()]
+    rows += [
+        (f"columns.{page}", f"show {_written(entry['show'])} hide {_written(entry['hide'])}", entry["from"])
+        for page, entry in content["columns"].items()
+    ]
+    rows += [(f"keys.{id}", _written(entry["keys"]), entry["from"]) for id, entry in content["keys"].items()]
+    first = max(len(row[0]) for row in rows)
+    second = min(max(len(row[1]) for row in rows), 30)
+    lines += [f"{key:<{first}}  {value:<{second}}  {origin}" for key, value, origin in rows]
+    if content["problems"]:
+        lines += ["", "not used:", *(f"  {problem}" for problem in content["problems"])]
+    return lines
+
+
+def _written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+# --- keys and columns
+
+
+def _keys(settings: Settings) -> list[dict[str, Any]]:
+    from tracetui.app.keys import commands
+
+    remapped = commands.use_keys(settings.keys)
+    for problem in remapped.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return [
+        {
+            "action": command.id,
+            "keys": [key for key in command.keys.split(",") if key],
+            "shown": command.shown,
+            "title": command.title,
+            "tabs": [tab for tab, _, _ in commands.TABS if not command.tabs or tab in command.tabs],
+            "changed": command.id in remapped.changed,
+        }
+        for command in commands.COMMANDS
+    ]
+
+
+def _keys_text(rows: list[dict[str, Any]]) -> list[str]:
+    width = max(len(row["action"]) for row in rows)
+    return [
+        f"{row['action']:<{width}} {'*' if row['changed'] else ' '} {row['shown'] or '-':<13} {row['title']}"
+        for row in rows
+    ]
+
+
+def _columns() -> dict[str, list[dict[str, Any]]]:
+    from tracetui.app.cli.pages import known_columns
+
+    return {
+        page: [{"name": column.name, "title": column.label, "shown": not column.hidden} for column in columns]
+        for page, columns in known_columns().items()
+    }
+
+
+def _columns_text(pages: dict[str, list[dict[str, Any]]]) -> list[str]:
+    from tracetui.app.text.formats import wrapped
+
+    lines: list[str] = []
+    for page, columns in pages.items():
+        names = ", ".join(column["name"] + ("" if column["shown"] else " (hidden)") for column in columns)
+        lines += [f"columns.{page}", *(f"  {line}" for line in wrapped(names, 76))]
+    return lines
+
+
+# --- a file to begin with
+
+
+def init() -> Path:
+    """Writes the user's file, with every setting in it as a comment; where it is.
+
+    Raises:
+        UsageError: it is there already.
+        OSError: it can't be written.
+    """
+    file = user_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        raise UsageError(f"{file} is there already: it is left as it is") from None
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(example())
+    return file
+
+
+def example() -> str:
+    """The file with every setting in it, as a comment with its default."""
+    lines = [
+        "# Settings of tracetui. What is commented out has this value anyway; `tracetui config` shows what holds.",
+        "",
+    ]
+    for option in schema.SCHEMA:
+        lines += [f"# {option.about}.", f"# {option.allowed}", f"# {option.key} = {_default(option)}", ""]
+    lines += [
+        "# Columns to show and to hide, by page: `tracetui config --columns` lists them.",
+        "# [columns.kernels]",
+        '# show = ["max_ns"]',
+        '# hide = ["calls"]',
+        "",
+        "# Other keys for actions: `tracetui config --keys` lists them. One key, several, or none.",
+        "# [keys]",
+        '# "table.filter" = ["/", "f"]',
+        '# "app.suspend" = []',
+        "",
+        "# Thresholds of findings, and findings that are not wanted, with the reason: `tracetui rules` lists them.",
+        "# [thresholds]",
+        '# "S2.late_percent" = 20',
+        "# [silence]",
+        '# F1 = "fp32 is needed for the reference run"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _default(option: Option) -> str:
+    return "10" if option.default is None else _written(option.default)

@@ -1,0 +1,180 @@
+"""`tracetui cut`, and the same from the screen: a stretch of a Chrome trace as a smaller one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.app.text.formats import format_bytes, printable
+from tracetui.app.text.paths import is_there
+from tracetui.app.text.times import file_stretch, parse_time, zero_of
+from tracetui.app.text.words import KIND_NAMES
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Run, Trace
+    from tracetui.parsers.chrome.cut.cutting import Cut
+    from tracetui.parsers.progress import Watch
+
+CHROME = ("chrome", "jax")
+"""Kinds of recordings that are Chrome traces."""
+SUFFIXES = (".pt.trace.json", ".trace.json", ".json")
+INSTEAD = {
+    "nsys": "record a shorter stretch: nsys profile --capture-range, or tracetui profile with fewer --steps",
+    "ncu": "measure fewer kernels: ncu --launch-skip, --launch-count",
+    "memory_snapshot": "record fewer steps",
+}
+
+
+def refused(kind: str) -> str:
+    """Why a recording of this kind can't be cut and what to do instead, in a line; empty where it can."""
+    if kind in CHROME:
+        return ""
+    return f"only Chrome traces can be cut, and this is from {KIND_NAMES[kind]}; {INSTEAD[kind]}"
+
+
+def chrome_trace(run: Run) -> Trace:
+    """The one Chrome trace of a run.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    found = [trace for trace in run.traces if trace.info.kind in CHROME]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(
+            f"{run.path} holds {len(found)} Chrome traces: give the file of one, such as {found[0].source.path}"
+        )
+    raise UsageError(f"{run.path}: {refused(run.main.info.kind)}")
+
+
+def cut_name(source: Path, words: str) -> Path:
+    """What the part of a trace is called, in the working directory."""
+    name = source.name.removesuffix(".gz")
+    stem = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+    return Path(f"{stem}.cut-{words}.trace.json.gz")
+
+
+def free_name(path: Path) -> Path:
+    """The path, or the first numbered one beside it that is not there."""
+    stem, _, rest = path.name.partition(".trace.json")
+    number, free = 1, path
+    while is_there(free):
+        number += 1
+        free = path.with_name(f"{stem}-{number}.trace.json{rest}")
+    return free
+
+
+def of_steps(trace: Trace, first: int, last: int) -> tuple[tuple[int, int], list[int]]:
+    """The stretch of time that steps and their GPU work take, and when the steps begin, ns.
+
+    Raises:
+        UsageError: there are no such steps.
+    """
+    from tracetui.analysis.gpu.steps import step_slots
+    from tracetui.analysis.scope import Scope
+    from tracetui.analysis.selection import select
+
+    sel = select(trace, Scope(steps=(first, last)))
+    if not sel.steps.height:
+        known = trace.steps["index"].to_list()
+        there = f"it has steps {min(known)} to {max(known)}" if known else "it has no steps: give --from and --to"
+        raise UsageError(f"{trace.source.path}: no step {first}{f' to {last}' if last != first else ''}; {there}")
+    slots = step_slots(sel)
+    marks = sel.steps["start"].to_list()
+    ends = (sel.steps["start"] + sel.steps["duration"]).to_list()
+    return (min(*marks, int(slots.start[0])), max(*ends, int(slots.end[-1]))), marks
+
+
+def between(trace: Trace, begin: str | None, end: str | None) -> tuple[int, int]:
+    """The stretch between two times that a person wrote; the recording's own ends where one is left out.
+
+    Raises:
+        UsageError: one is no time, or nothing lies between them.
+    """
+    zero = zero_of(trace)
+    ends = [frame.select((frame["start"] + frame["duration"]).alias("end"))["end"].max()
+            for frame in (trace.host, trace.device) if frame.height]  # fmt: skip
+    window = [zero, max((int(last) for last in ends if last is not None), default=zero) + 1]  # type: ignore[arg-type]
+    for place, (text, option) in enumerate(((begin, "--from"), (end, "--to"))):
+        if text is None:
+            continue
+        time = parse_time(text, zero, zero)
+        if time is None:
+            raise UsageError(f"{option} {text}: give a number and ns, us, ms or s, such as 12.5ms")
+        window[place] = time
+    if window[0] >= window[1]:
+        raise UsageError("--from must be before --to")
+    return window[0], window[1]
+
+
+def cut_command(
+    path: Path,
+    begin: str | None,
+    end: str | None,
+    *,
+    steps: tuple[int, int] | None,
+    output: Path | None,
+    cache: bool,
+    ascii: bool,
+) -> int:
+    """Cuts, and says what was kept."""
+    from tracetui.parsers.chrome.cut.cutting import cut
+    from tracetui.parsers.runs.opening import open_path
+
+    if (steps is None) == (begin is None and end is None):
+        raise UsageError("give either --steps 3-5, or --from 3.1ms --to 9ms")
+    trace = chrome_trace(open_path(path, cache=cache))
+    source = trace.source.path
+    if steps is not None:
+        window, marks = of_steps(trace, *steps)
+        one = steps[0] == steps[1]
+        words = f"step{steps[0]}" if one else f"steps{steps[0]}-{steps[1]}"
+        range_words = f"in step {steps[0]}" if one else f"in steps {steps[0]} to {steps[1]}"
+    else:
+        window, marks = between(trace, begin, end), None
+        zero = zero_of(trace)
+        words = file_stretch(window[0] - zero, window[1] - zero)
+        range_words = f"from {words.replace('-', ' to ')}"
+    target = output if output is not None else free_name(cut_name(source, words))
+    found = cut(source, target, window, steps=marks)
+    print("\n".join(cut_lines(found, range_words, ascii=ascii)))
+    return DONE
+
+
+def cut_lines(found: Cut, words: str, *, ascii: bool) -> list[str]:
+    """What was written, and what is in it and why."""
+    kept = found.choice
+    parts = (
+        (kept.in_range, words),
+        (kept.within, "behind it, inside calls that begin in it"),
+        (kept.launches, "launches, and GPU work of launches, on its other side"),
+        (kept.around, "calls and ranges around those"),
+        (kept.held, "allocations from before that it holds, and frees behind it"),
+        (kept.arrows, "other ends of arrows"),
+        (kept.metadata, "about the recording"),
+    )
+    source, target = (printable(str(path), ascii=ascii) for path in (found.source, found.target))
+    lines = [f"{source} -> {target} ({format_bytes(found.target_bytes)})"]
+    lines += [f"  kept {found.kept:,} of {found.events:,} events, left out {found.events - found.kept:,}:"]
+    lines += [f"  {count:>11,}  {what}" for count, what in parts if count]
+    for note in found.notes:
+        lines.append(f"  {note.kind}: {note.count:,} x {printable(note.reason, ascii=ascii)}")
+    return lines
+
+
+def said(found: Cut) -> str:
+    """The same in one line, for the screen."""
+    size = format_bytes(found.target_bytes)
+    return f"wrote {found.target}: {size}, {found.kept:,} of {found.events:,} events"
+
+
+def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
+    """Writes the range that is in force on the screen, beside no file that is there."""
+    from tracetui.parsers.chrome.cut.cutting import cut
+
+    zero = zero_of(trace)
+    source = trace.source.path
+    target = free_name(cut_name(source, file_stretch(window[0] - zero, window[1] - zero)))
+    return cut(source, target, window, watch=watch)

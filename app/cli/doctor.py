@@ -1,0 +1,78 @@
+"""`tracetui doctor` as text of 80 columns, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.text_table import Page
+from tracetui.app.text.exit_codes import DONE, UNREADABLE
+from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN
+from tracetui.collectors.doctor import document, examine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tracetui.collectors.checks.check import Check
+
+MARKS = {OK: "ok", WARN: "warn", FAIL: "FAIL", SKIPPED: "-"}
+MARK_WIDTH, NAME_WIDTH = 6, 16
+SUMS = {FAIL: "to mend", WARN: "to know about", OK: "fine", SKIPPED: "skipped"}
+
+
+def doctor_command(python: str | None, output: Path | None, *, format: str, ascii: bool) -> int:
+    """Looks, prints, and says by the exit code whether something must be mended."""
+    found = examine(python, output)
+    print(json.dumps(document(found), indent=2) if format == "json" else doctor_text(found, ascii=ascii), flush=True)
+    return UNREADABLE if any(check.status == FAIL for check in found) else DONE
+
+
+def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
+    """Measures the GPU's roofs, keeps them for later reports, and prints them."""
+    from tracetui.analysis.roofline.peaks_measured import keep
+    from tracetui.analysis.roofline.words import PRECISIONS
+    from tracetui.app.charts.roofline import rate
+    from tracetui.collectors.machine.measure import MeasureError, measure_peaks
+
+    page = Page(ascii=ascii)
+    try:
+        found = measure_peaks(python)
+        path = keep(found)
+    except (MeasureError, OSError) as error:
+        print("\n".join(page.paragraph(f"Nothing was measured: {error}")), file=sys.stderr, flush=True)
+        return UNREADABLE
+    if format == "json":
+        print(json.dumps(found, indent=2), flush=True)
+        return DONE
+    lines = page.paragraph(f"Measured on {found.get('device')}, the best of repeated runs:")
+    for name, flops in found["flops"].items():
+        lines.append(f"  {page.text(PRECISIONS.get(name, name)):<14}{rate(flops, 'FLOP/s')}")
+    lines.append(f"  {'memory':<14}{rate(found['bandwidth'], 'B/s')}")
+    for text in found.get("skipped") or []:
+        lines += page.paragraph(f"Not measured: {text}")
+    lines += page.paragraph(f"Kept in {path} for rooflines of runs on this GPU at this clock.")
+    print("\n".join(lines), flush=True)
+    return DONE
+
+
+def doctor_text(found: Sequence[Check], *, ascii: bool = False) -> str:
+    """A line per check under the name of its group, what mends it below, and a sum."""
+    page = Page(ascii=ascii)
+    lines = []
+    for group, checks in groupby(found, key=lambda check: check.group):
+        lines += [group, *(line for check in checks for line in _check(page, check)), ""]
+    counts = Counter(check.status for check in found)
+    lines.append(", ".join(f"{counts[status]} {text}" for status, text in SUMS.items() if counts[status]))
+    return "\n".join(lines)
+
+
+def _check(page: Page, check: Check) -> list[str]:
+    title = f"  {MARKS[check.status]:<{MARK_WIDTH}}{check.name:<{NAME_WIDTH}}"
+    lines = page.field(title, check.message, width=len(title))
+    if check.remedy:
+        lines += page.field(" " * len(title) + "-> ", check.remedy, width=len(title) + 3)
+    return lines

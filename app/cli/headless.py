@@ -1,0 +1,321 @@
+"""The commands that need no screen: open what was asked for, check that it fits, print it, say how it went."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.selection import select
+from tracetui.app.session.open_runs import chooser
+from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
+from tracetui.app.text.formats import format_bytes, format_percent, format_us, printable
+from tracetui.parsers import TraceError, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+    from tracetui.parsers import Progress, Run, Trace
+
+
+def print_open(paths: Sequence[Path], request: Request) -> int:
+    """`tracetui open` without a terminal: the report of one run, the diff of two."""
+    if len(paths) > 2:
+        raise UsageError("without a terminal, open takes one path, or two to compare; `tracetui report` takes more")
+    if len(paths) == 2 and request.run is not None:
+        names = [path.name or str(path) for path in paths]
+        paths = [paths[first := chooser(request.run, "the command")(names)], paths[1 - first]]
+        request = replace(request, run=None)
+    if len(paths) == 2:
+        return print_diff(paths[0], paths[1], request)
+    return print_report(paths, request)
+
+
+def print_report(paths: Sequence[Path], request: Request) -> int:
+    """Prints what the tabs show."""
+    from tracetui.analysis.report.report import SECTIONS, report
+
+    for name in request.sections or ():
+        if name not in SECTIONS:
+            raise UsageError(f"no section named {name!r}; there are {', '.join(SECTIONS)}")
+    sections = request.sections
+    if request.format == "csv":
+        sections = sections or ("kernels",)
+        if len(sections) > 1:
+            raise UsageError("csv prints one section; pick it with --section NAME")
+    if request.by != "name" and sections is not None and "kernels" not in sections:
+        raise UsageError("--by groups the kernels: ask for them with --section kernels")
+    run = _open(paths, request)
+
+    def open_file(path: Path) -> Trace:
+        return open_path(path, cache=request.cache).main
+
+    config = _config(*paths)
+    run = replace(run, warnings=(*run.warnings, *config.problems))
+    found = report(
+        run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error, request.by
+    )
+    write(_render(found, request), request)
+    return DONE
+
+
+def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:
+    """Prints tables of `nsys stats`; what they lack goes to standard error."""
+    from tracetui.app.reports import nsys_report
+
+    reports = nsys_report.check_names(names)
+    if request.format == "markdown" or request.sections is not None:
+        other = "--section" if request.sections is not None else "markdown"
+        raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
+    run = _open(paths, request)
+    trace = nsys_report.trace_for(run)
+    if len(run.traces) > 1:
+        line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
+        print(f"tracetui: {printable(line)}--rank N or --source KIND picks another", file=sys.stderr)
+    text, notes = nsys_report.render(
+        select(trace, request.scope), reports, request.format, request.limit or None, ascii=is_ascii(request)
+    )
+    write(text, request)
+    for note in notes:
+        print(f"tracetui: {printable(note)}", file=sys.stderr)
+    return DONE
+
+
+def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
+    """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
+    from tracetui.analysis.report.report import diff_report
+
+    runs = _open([a], request), _open([b], request)
+    chosen = [select(_one_trace(run), request.scope) for run in runs]
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
+    write(_render_diff(found, request), request)
+    return _judge(found, fail_above_percent)
+
+
+def cache_command(*, clear: bool) -> int:
+    """Shows or empties the cache of parsed traces."""
+    from tracetui.parsers.runs import cache
+
+    held = cache.clear() if clear else cache.info()
+    content = f"{held.entries} parsed trace{'' if held.entries == 1 else 's'}, {format_bytes(held.bytes)}"
+    if clear:
+        print(f"removed {content} from {printable(str(held.folder))}")
+    else:
+        print(f"{printable(str(held.folder))}: {content} of at most {format_bytes(held.limit)}")
+    return DONE
+
+
+def _config(*paths: Path) -> Config:
+    """The user's thresholds, from beside the recordings or from here; what is wrong with their file is said."""
+    from tracetui.analysis.findings import config
+
+    found = config.load(*paths, Path.cwd())
+    for problem in found.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return found
+
+
+def _open(paths: Sequence[Path], request: Request) -> Run:
+    choose = None
+    if request.run is not None:
+        if len(paths) > 1:
+            raise UsageError(f"--run {request.run} picks a run of one folder; {len(paths)} paths were given")
+        choose = chooser(request.run, str(paths[0]))
+    progress = _ProgressLine() if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        run = open_path(*paths, progress=progress, cache=request.cache, choose=choose)
+    finally:
+        if progress is not None:
+            progress.clear()
+    for warning in run.warnings:
+        print(f"tracetui: warning: {printable(warning)}", file=sys.stderr)
+    if not run.traces:
+        raise TraceError(run.path, "no trace found in it", "give a file that a profiler wrote")
+    if request.source is not None:
+        run = _only_source(run, request.source)
+    if request.rank is not None:
+        run = _only_rank(run, request.rank)
+    _check_steps(run.traces, request.scope)
+    return run if request.scope.devices is None else _only_devices(run, request.scope.devices)
+
+
+def _only_source(run: Run, kind: str) -> Run:
+    traces = run.of_kind(kind)
+    if not traces:
+        raise UsageError(f"--source {kind}: {run.path} has {', '.join(sorted({t.info.kind for t in run.traces}))}")
+    return replace(run, traces=traces)
+
+
+def _only_rank(run: Run, rank: int) -> Run:
+    """The traces of one rank, and those of other tools that belong to no rank."""
+    kinds = {trace.info.kind for trace in run.traces if trace.info.rank == rank}
+    traces = tuple(
+        trace
+        for trace in run.traces
+        if trace.info.rank == rank or (trace.info.rank is None and trace.info.kind not in kinds)
+    )
+    if not kinds:
+        there = f"has ranks {_listed(run.ranks)}" if run.ranks else "has no ranks"
+        raise UsageError(f"--rank {rank}: {run.path} {there}")
+    return replace(run, traces=traces)
+
+
+def _only_devices(run: Run, devices: frozenset[int]) -> Run:
+    """The traces with work on one of these GPUs: each rank has its own."""
+    used = [{d for d in trace.device["device"].unique() if d is not None and d >= 0} for trace in run.traces]
+    there = sorted(set().union(*used))
+    missing = sorted(devices.difference(there))
+    if missing:
+        ran = f"work on GPU {_listed(there)}" if there else "no GPU work"
+        raise UsageError(f"--device {missing[0]}: {run.path} has {ran}")
+    return replace(run, traces=tuple(trace for trace, on in zip(run.traces, used, strict=True) if on & devices))
+
+
+def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
+    """Says what steps there are, rather than printing empty tables."""
+    if scope.steps is None and not scope.skip_steps:
+        return
+    option = "--skip-steps" if scope.steps is None else "--steps"
+    if not any(trace.steps.height for trace in traces):
+        raise UsageError(f"{option}: {traces[0].source.path} has no steps; the whole file is one")
+    if not any(select(trace, scope).steps.height for trace in traces):
+        found = sorted({index for trace in traces for index in trace.steps["index"]})
+        raise UsageError(f"{option} leaves no step: {traces[0].source.path} has steps {_listed(found)}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """The numbers in short: ``1-3``, ``0, 2``."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+def _one_trace(run: Run) -> Trace:
+    """The trace of the run that a diff compares: the main tool's, of its lowest rank."""
+    trace = run.main
+    if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
+        which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
+        line = f"{run.path} holds {len(run.traces)} traces: comparing {which}; --rank N picks another"
+        print(f"tracetui: {printable(line)}", file=sys.stderr)
+    return trace
+
+
+def _rows_for_data(request: Request) -> int | None:
+    """Data formats are cut where they are made; text is cut where it is laid out, since it also sums up."""
+    return request.rows if request.format in ("json", "csv") else None
+
+
+def _render(found: Json, request: Request) -> str:
+    if request.format == "json":
+        from tracetui.app.reports.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.reports.csv_report import report_csv
+
+        return report_csv(found, (request.sections or ("kernels",))[0])
+    if request.format == "markdown":
+        from tracetui.app.reports.markdown_report import report_markdown
+
+        return report_markdown(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
+    from tracetui.app.reports.text_report import report_text
+
+    return report_text(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
+
+
+def _render_diff(found: Json, request: Request) -> str:
+    if request.format == "json":
+        from tracetui.app.reports.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.reports.csv_report import diff_csv
+
+        return diff_csv(found, (request.sections or ("kernels",))[0])
+    if request.format == "markdown":
+        from tracetui.app.reports.markdown_report import diff_markdown
+
+        return diff_markdown(found, limit=request.rows)
+    from tracetui.app.reports.text_diff import diff_text
+
+    return diff_text(found, limit=request.rows, ascii=is_ascii(request))
+
+
+def is_ascii(request: Request) -> bool:
+    """Asked for, or all that standard output can take."""
+    encoding = "utf-8" if request.output is not None else (getattr(sys.stdout, "encoding", None) or "utf-8")
+    return request.ascii or not encoding.lower().replace("-", "").startswith("utf")
+
+
+def write(text: str, request: Request) -> None:
+    """Writes a report to where it was asked for."""
+    if request.output is None:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    else:
+        request.output.write_text(text, encoding="utf-8", newline="")
+
+
+def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
+    """Exit code 3 where the median step became slower by more than one of the limits, and by more than its noise."""
+    if not fail_above_percent:
+        return DONE
+    step = found["step"]
+    change = step["median_delta_percent"]
+    if change is None:
+        raise TraceError(found["b"]["path"], "--fail-on can't be judged: a step time is unknown or zero")
+    limit = min(fail_above_percent)
+    if change <= limit:
+        return DONE
+    times = f"{format_us(step['a_median_us'], ascii=True)} -> {format_us(step['b_median_us'], ascii=True)}"
+    line = f"median step {times}, {format_percent(change, signed=True)} (limit {limit:g} %)"
+    if step["beyond_noise"] is None:
+        line += "; noise unknown: a run has fewer than two steps"
+    else:
+        side = "beyond" if step["beyond_noise"] else "within"
+        line += f"; {side} noise of +-{format_us(step['median_noise_us'], ascii=True)}"
+    if found["comparable"]["verdict"] == "not_comparable":
+        line += "; the runs are not comparable"
+    if step["beyond_noise"] is False:
+        print(f"tracetui: no proof of a regression: {line}", file=sys.stderr)
+        return DONE
+    print(f"tracetui: regression: {line}", file=sys.stderr)
+    return CONDITION_HOLDS
+
+
+class _ProgressLine:
+    """One line on standard error that says how far reading has come, where that takes longer than a moment."""
+
+    PATIENCE_S = 0.5
+    INTERVAL_S = 0.1
+
+    def __init__(self) -> None:
+        self._due = time.monotonic() + self.PATIENCE_S
+        self._shown = 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Replaces the line, a few times a second."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + self.INTERVAL_S
+        line = f"{progress.stage} {format_bytes(progress.done)} of {format_bytes(progress.total)}"
+        sys.stderr.write("\r" + line.ljust(self._shown))
+        sys.stderr.flush()
+        self._shown = len(line)
+
+    def clear(self) -> None:
+        """Removes the line, so that nothing of it stays above the report."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * self._shown + "\r")
+            sys.stderr.flush()

@@ -1,0 +1,379 @@
+"""The command line: runs the command that was asked for, and says in one line what went wrong.
+
+Nothing heavy is imported before a command needs it: `--help` and `--version` answer without Polars and Textual.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from tracetui.app.cli.arguments import SAMPLES, build_parser
+from tracetui.app.cli.profile_options import split_command
+from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+    from tracetui.app.settings.schema import Settings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    words, program = split_command(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = build_parser().parse_args(words)
+    except SystemExit as stop:  # argparse has printed the help or what is wrong
+        return stop.code if isinstance(stop.code, int) else USAGE
+    arguments.words, arguments.program = words, program
+    debug: bool = arguments.debug
+    try:
+        arguments.settings = _settled(arguments)
+        if arguments.command not in (None, "open", "config"):  # these say it themselves
+            _warn(arguments.settings, unread=arguments.command not in ("report", "diff", "rules"))
+        code = COMMANDS[arguments.command](arguments) if arguments.command else _start(arguments.settings)
+        if sys.stdout is not None:  # None where whoever started the program has closed it
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return code
+
+
+def _settled(arguments: argparse.Namespace) -> Settings:
+    """Gives the command's options what files and environment say where the command line says nothing."""
+    from tracetui.app.settings.schema import fill
+
+    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) for name in ("path", "a", "b"))]
+    folders = [path for path in given if isinstance(path, Path)]
+    return fill(arguments, [*folders, Path.cwd()])
+
+
+def _warn(settings: Settings, *, unread: bool) -> None:
+    """Says on standard error what of the settings could not be used.
+
+    Args:
+        settings: what holds.
+        unread: files that can't be read too; not where the command says so when it reads thresholds.
+    """
+    from tracetui.app.text.formats import printable
+
+    for problem in settings.problems:
+        if problem in settings.unread and not unread:
+            continue
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+
+
+def script() -> NoReturn:
+    """The console script: runs the command and leaves at once.
+
+    Taking a large trace apart would take as long as opening it from the cache; the process ends anyway.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
+
+
+def _start(settings: Settings) -> int:
+    """Without a command: what there is to open."""
+    samples = [_sample(next(iter(SAMPLES)))]
+    if _has_terminal():
+        from tracetui.app.screen.tui import run_tui
+
+        return run_tui(
+            (),
+            samples=samples,
+            color=settings.color,
+            ascii=settings.ascii,
+            mouse=settings.mouse,
+            driver=settings.driver,
+            low_bandwidth=settings.low_bandwidth,
+            cache=settings.cache,
+            settings=settings,
+        )
+    _warn(settings, unread=True)
+    from tracetui.app.screen.start_list import entries, plain, recordings_in
+
+    print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
+    return DONE
+
+
+def _open(arguments: argparse.Namespace) -> int:
+    paths = _paths(arguments)
+    _check_there(paths)
+    if not _has_terminal():
+        from tracetui.app.cli.headless import print_open
+
+        _warn(arguments.settings, unread=False)
+        return print_open(paths, _request(arguments))
+    from tracetui.app.screen.tui import run_tui
+
+    return run_tui(
+        paths,
+        scope=_scope(arguments),
+        rank=arguments.rank,
+        source=arguments.source,
+        tab=arguments.tab,
+        filter=arguments.filter,
+        run=arguments.run,
+        color=arguments.color,
+        ascii=arguments.ascii,
+        mouse=arguments.mouse,
+        driver=arguments.driver,
+        low_bandwidth=arguments.low_bandwidth,
+        cache=arguments.cache,
+        settings=arguments.settings,
+    )
+
+
+def _check_there(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            from tracetui.parsers.errors import TraceError
+
+            raise TraceError(path, "no such file or folder", "check the path")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    if arguments.nsys_report:
+        from tracetui.app.cli.headless import print_nsys_reports
+
+        return print_nsys_reports(_paths(arguments), arguments.nsys_report, _request(arguments))
+    from tracetui.app.cli.headless import print_report
+
+    return print_report(_paths(arguments), _request(arguments))
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.headless import print_diff
+
+    return print_diff(arguments.a, arguments.b, _request(arguments), fail_above_percent=arguments.fail_on)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+    from tracetui.app.reports.sweep_report import print_sweep
+
+    request = Request(
+        Scope(),
+        format=arguments.format,
+        limit=arguments.limit,
+        output=arguments.output,
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    return print_sweep(arguments.path, request)
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli import profile_command
+    from tracetui.app.cli.profile_options import axes_of, request_of
+    from tracetui.collectors.request import ProfileError
+
+    request = request_of(arguments, arguments.program, ["tracetui", *sys.argv[1:]])
+    axes = axes_of(arguments)
+    try:
+        if arguments.dry_run:
+            profile_command.dry_run(request, axes, arguments.repeats)
+            return DONE
+        code, folder = profile_command.profile(request, axes, arguments.repeats)
+    except ProfileError as problem:
+        raise UsageError(str(problem)) from problem
+    if code or not arguments.open:
+        return code
+    opened = [str(folder), *(["--ascii"] if arguments.ascii else []), *([] if arguments.cache else ["--no-cache"])]
+    return main(["open", "--color", arguments.color, *opened])
+
+
+def _models(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.models_list import print_models
+
+    return print_models(arguments.name, format=arguments.format, python=arguments.python, ascii=arguments.ascii)
+
+
+def _rules(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.findings.config import load
+    from tracetui.app.cli.rules_list import print_rules
+    from tracetui.app.text.formats import printable
+
+    config = load(Path.cwd())
+    for problem in config.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return print_rules(arguments.id, config, format=arguments.format, ascii=arguments.ascii)
+
+
+def _scrub(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.scrub import scrub_command
+
+    return scrub_command(arguments.paths, arguments.output, force=arguments.force, ascii=arguments.ascii)
+
+
+def _cut(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.cut_command import cut_command
+
+    return cut_command(
+        arguments.path,
+        arguments.begin,
+        arguments.end,
+        steps=arguments.steps,
+        output=arguments.output,
+        cache=arguments.cache,
+        ascii=arguments.ascii,
+    )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.doctor import doctor_command, measure_command
+
+    if arguments.measure_peaks:
+        return measure_command(arguments.python, format=arguments.format, ascii=arguments.ascii)
+    return doctor_command(arguments.python, arguments.output, format=arguments.format, ascii=arguments.ascii)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.serve import serve
+
+    _check_there(_paths(arguments))
+    return serve(arguments.words, host=arguments.host, port=arguments.port)
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.config_command import config_command
+
+    return config_command(arguments)
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.completion import script as completion_script
+
+    sys.stdout.write(completion_script(arguments.shell))
+    return DONE
+
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.headless import cache_command
+
+    return cache_command(clear=arguments.action == "clear")
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    """The options that say what is printed and how, out of whichever of them the command has."""
+    from tracetui.app.cli.request import Request
+
+    section = getattr(arguments, "section", None)
+    return Request(
+        scope=_scope(arguments),
+        rank=arguments.rank,
+        source=arguments.source,
+        run=getattr(arguments, "run", None),
+        format=getattr(arguments, "format", "text"),
+        sections=None if section is None else tuple([section] if isinstance(section, str) else section),
+        by=getattr(arguments, "by", "name"),
+        limit=getattr(arguments, "limit", None),
+        output=getattr(arguments, "output", None),
+        ascii=arguments.ascii,
+        charts=getattr(arguments, "charts", True),
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+
+
+def _scope(arguments: argparse.Namespace) -> Scope:
+    from tracetui.analysis.scope import Scope
+
+    devices = frozenset(arguments.devices) if arguments.devices else None
+    return Scope(steps=arguments.steps, skip_steps=arguments.skip_steps, devices=devices)
+
+
+def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    """What to open: the sample first, then the paths given."""
+    paths = list(arguments.paths)
+    if not paths and getattr(arguments, "section", None):
+        # `report --section kernels PATH`: argparse took the path for one more section.
+        while len(arguments.section) > 1 and Path(arguments.section[-1]).exists():
+            paths.insert(0, Path(arguments.section.pop()))
+    if arguments.sample is not None:
+        paths.insert(0, _sample(arguments.sample))
+    if not paths:
+        raise UsageError(f"no path given; `tracetui {arguments.command} --sample` takes a recording that ships with it")
+    return tuple(paths)
+
+
+def _sample(name: str) -> Path:
+    from tracetui import samples
+
+    return Path(samples.__path__[0], SAMPLES[name])
+
+
+def _is_utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
+
+
+def _has_terminal() -> bool:
+    if "TEXTUAL_DRIVER" in os.environ:  # the screen goes to a browser
+        return True
+    # The screen is drawn on standard error, keys come from standard input, and a redirected output wants the report.
+    return os.environ.get("TERM") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+
+
+def _explain(error: Exception) -> int:
+    """One line on standard error for what went wrong, and the exit code that goes with it."""
+    from tracetui.app.text.formats import printable
+
+    if isinstance(error, UsageError):
+        code, line = USAGE, str(error)
+    else:
+        code, line = UNREADABLE, _unreadable(error)
+    print(f"tracetui: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def _unreadable(error: Exception) -> str:
+    from tracetui.parsers.errors import TraceError
+
+    if isinstance(error, TraceError):
+        return str(error)
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        return "the working directory is gone; change to one that is there"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "out of memory; a recording of fewer steps needs less"
+    return f"{type(error).__name__}: {error}; this is a bug in tracetui, --debug shows where"
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "open": _open,
+    "report": _report,
+    "diff": _diff,
+    "sweep": _sweep,
+    "profile": _profile,
+    "models": _models,
+    "rules": _rules,
+    "scrub": _scrub,
+    "cut": _cut,
+    "doctor": _doctor,
+    "serve": _serve,
+    "config": _config,
+    "completion": _completion,
+    "cache": _cache,
+}

@@ -1,0 +1,205 @@
+"""`tracetui models`: what can be profiled by name, how large it is, what it needs and whether that is there."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.reports.text_table import Column, Page
+from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.app.text.formats import UNKNOWN, fit
+from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
+from tracetui.models.options import WORDS
+from tracetui.models.registry import Entry, ModelError, entries, find
+
+if TYPE_CHECKING:
+    from tracetui.models.needs import Need
+
+SCHEMA = "tracetui.models/1"
+PACKAGES = (TORCH, MAMBA, TIMM, PILLOW)
+MISSING = "*"
+PROBE_SECONDS = 60
+_PROBE = """
+import importlib.util, json, platform, sys
+from importlib import metadata
+found = {}
+for name, modules in json.loads(sys.argv[1]).items():
+    there = all(importlib.util.find_spec(module) is not None for module in modules)
+    try:
+        found[name] = metadata.version(name) if there else None
+    except metadata.PackageNotFoundError:
+        found[name] = "unknown"
+print(json.dumps([platform.python_version(), found]))
+"""
+"""Asks a Python for the versions of packages without importing them; the least Python is 3.8."""
+
+
+def print_models(name: str | None, *, format: str, python: str | None, ascii: bool) -> int:
+    """Prints the list, or everything about one model.
+
+    Args:
+        name: one model, or null for all.
+        format: ``text`` or ``json``.
+        python: the Python that would run them; null for this one.
+        ascii: nothing outside ASCII.
+
+    Raises:
+        UsageError: there is no such model, or that Python can't be asked.
+    """
+    try:
+        chosen = entries() if name is None else [find(name)]
+    except ModelError as error:
+        raise UsageError(str(error)) from None
+    version, installed = _installed(python)
+    if format == "json":
+        print(json.dumps(_as_json(chosen, python, version, installed), indent=2))
+        return DONE
+    page = Page(ascii=ascii)
+    where = f"Python {version}" + ("" if python is None else f" ({python})")
+    lines = _list(chosen, installed, page) if name is None else _one(chosen[0], page)
+    needs = PACKAGES if name is None else (TORCH, *chosen[0].needs)
+    print("\n".join([*lines, "", *_needs(needs, where, installed, page)]))
+    return DONE
+
+
+def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
+    """The Python's own version, and of each package its version: null if it is not there."""
+    asked = json.dumps({need.name: need.modules for need in PACKAGES})
+    command = [python or sys.executable, "-c", _PROBE, asked]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True)
+        version, found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        if python is None:
+            return platform.python_version(), {need.name: None for need in PACKAGES}
+        raise UsageError(f"{python} is no Python 3.8 or later that could say what it has: {_why(error)}") from None
+    return version, found
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        said = error.stderr.strip().splitlines()
+        return fit(said[-1], 100) if said else f"exit code {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer in {PROBE_SECONDS} s"
+    return (isinstance(error, OSError) and error.strerror) or "it does not answer as Python does"
+
+
+def _as_json(chosen: list[Entry], python: str | None, version: str, installed: dict[str, str | None]) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "python": {"path": python or sys.executable, "version": version},
+        "models": [
+            {
+                "name": entry.name,
+                "family": entry.family,
+                "title": entry.title,
+                "parameters": entry.parameters,
+                "flops_per_step": None if entry.cost is None else entry.cost.flops,
+                "compulsory_bytes_per_step": None if entry.cost is None else entry.cost.compulsory_bytes,
+                "defaults": entry.defaults,
+                "options": list(entry.options),
+                "needs": [_need_json(need, installed) for need in (TORCH, *entry.needs)],
+                "ready": all(installed[need.name] for need in (TORCH, *entry.needs) if not need.optional),
+            }
+            for entry in chosen
+        ],
+    }
+
+
+def _need_json(need: Need, installed: dict[str, str | None]) -> dict[str, Any]:
+    version = installed[need.name]
+    return {
+        "name": need.name,
+        "requirement": need.requirement,
+        "optional": need.optional,
+        "why": need.why or None,
+        "installed": version is not None,
+        "version": version,
+        "install": need.install,
+    }
+
+
+def _list(chosen: list[Entry], installed: dict[str, str | None], page: Page) -> list[str]:
+    columns = [
+        Column("model", right=False),
+        Column("parameters"),
+        Column("FLOPs"),
+        Column("of a step of", right=False),
+        Column(f"needs ({MISSING} missing)", right=False, share=1),
+    ]
+    cells = [[e.name, _size(e.parameters), _flops(e), _step(e), _needed(e, installed)] for e in chosen]
+    return [
+        "Models for `tracetui profile NAME` (FLOPs: forward pass at the defaults)",
+        *page.table(columns, cells),
+        *page.paragraph(
+            "Also timm:NAME (any model of timm) and MODULE:FACTORY (your own). `tracetui models NAME` lists a model's"
+            " options, --format json everything."
+        ),
+    ]
+
+
+def _step(entry: Entry) -> str:
+    batch, size, ctx, keep = (entry.defaults.get(option) for option in ("batch", "img_size", "ctx", "keep"))
+    each = f" × {size} px" if size else f" × {ctx} tokens" if ctx else " vectors"
+    return f"{batch}{each}" + (f", keep {keep}" if keep else "")
+
+
+def _needed(entry: Entry, installed: dict[str, str | None]) -> str:
+    needs = [need for need in (TORCH, *entry.needs) if need is not PILLOW]
+    return ", ".join(need.name + ("" if installed[need.name] else MISSING) for need in needs)
+
+
+def _one(entry: Entry, page: Page) -> list[str]:
+    cost = entry.cost
+    work = "Parameters, FLOPs and memory traffic are counted when it is built."
+    if cost is not None:
+        work = (
+            f"At the defaults: {_size(entry.parameters)} parameters; the forward pass of {_step(entry)} takes"
+            f" {_size(cost.flops)}FLOP and moves at least {_size(cost.compulsory_bytes)}B."
+        )
+    lines = [*page.paragraph(f"{entry.name}: {entry.title}"), *page.paragraph(work), "", "Options"]
+    for option in entry.options:
+        flag = "--" + option.replace("_", "-")
+        head = f"  {flag:<17}{_default(entry.defaults.get(option)):<10}"
+        lines += page.field(head, WORDS[option], width=len(head))
+    return lines
+
+
+def _needs(needs: tuple[Need, ...], where: str, installed: dict[str, str | None], page: Page) -> list[str]:
+    lines = page.paragraph(f"What they need, in {where}")
+    for need in needs:
+        version = installed[need.name]
+        state = "not installed" if version is None else version
+        why = f" ({'optional: ' if need.optional else ''}{need.why})" if need.optional or not version else ""
+        lines += page.field(f"  {need.name:<11}", f"{state}{why}", width=13)
+        if version is None:
+            lines.append("    " + page.text(need.install))  # a command is copied, so it is not wrapped
+    return lines
+
+
+def _flops(entry: Entry) -> str:
+    return UNKNOWN if entry.cost is None else _size(entry.cost.flops)
+
+
+def _size(value: int | None) -> str:
+    """Four digits and a decimal prefix, which is how parameters and FLOPs are quoted: ``7.148 M``."""
+    if value is None:
+        return UNKNOWN
+    size = float(value)
+    for prefix in ("", "k", "M", "G"):
+        if size < 999.95:
+            return f"{size:.4g} {prefix}".rstrip() if prefix else f"{value} "
+        size /= 1000
+    return f"{size:.4g} T"
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

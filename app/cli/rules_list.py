@@ -1,0 +1,216 @@
+"""`tracetui rules`: every rule with its thresholds, what it needs and what it rests on; also docs/rules.md."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.findings.core.facts import NEEDS
+from tracetui.analysis.findings.core.rule import BASES
+from tracetui.analysis.findings.engine import all_rules
+from tracetui.app.reports.text_table import Page
+from tracetui.app.text.exit_codes import DONE, UsageError
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.rule import Rule, Threshold
+
+SCHEMA = "tracetui.rules/1"
+GROUPS = {
+    "V": "Is the measurement valid?",
+    "S": "The system: what the GPU waits for",
+    "T": "The machine's state",
+    "F": "The framework: how the work is done",
+    "K": "Kernels",
+    "G": "Memory",
+    "D": "Comparisons and sweeps",
+}
+"""What the rules of a letter are about."""
+SUBJECTS = {"run": "a run", "pair": "two runs", "sweep": "a sweep"}
+INTRODUCTION = """\
+# Rules
+
+What `tracetui` looks for in a recording, and when it speaks up. Made from `analysis/findings/` by `make docs`;
+`tracetui rules` prints the same with your own thresholds.
+
+Rules on the measurement (V) come first. One that *refutes* a base takes the findings away that rest on it; one that
+*doubts* a base adds a remark to them. A rule that lacks what it needs abstains and says how to record it. A finding's
+ceiling is the most that the step could shrink; advice below the one of K14 is set aside.
+
+Thresholds and silence are yours, in `.tracetui.toml` beside the recording, in the working directory, or above either:
+
+```toml
+[thresholds]
+"S2.idle_percent" = 40
+
+[silence]
+F1 = "fp32 is needed for the reference run"
+```
+
+*Own* thresholds are our choice; the others are those of the source.
+"""
+
+
+def print_rules(id: str | None, config: Config, *, format: str, ascii: bool) -> int:
+    """Prints all rules, or one.
+
+    Raises:
+        UsageError: there is no such rule.
+    """
+    rules = list(all_rules().values())
+    if id is not None:
+        rules = [rule for rule in rules if rule.id.lower() == id.lower()]
+        if not rules:
+            raise UsageError(f"no rule {id!r}; there are {', '.join(all_rules())}")
+    rules.sort(key=_place)
+    if format == "json":
+        print(json.dumps({"schema": SCHEMA, "rules": [as_json(rule, config) for rule in rules]}, indent=1))
+    elif format == "markdown":
+        print(markdown(rules, config) if id is None else "\n".join(_markdown(rules[0], config)) + "\n", end="")
+    else:
+        page = Page(ascii=ascii)
+        lines = _explained(rules[0], config, page) if id is not None else _list(rules, config, page)
+        print("\n".join(lines))
+    return DONE
+
+
+def as_json(rule: Rule, config: Config | None = None) -> Json:
+    """Everything about a rule; `yours` is the user's threshold, null where it is the rule's own."""
+    own = config.thresholds if config else {}
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "subject": rule.subject,
+        "thresholds": [
+            {
+                "name": f"{rule.id}.{name}",
+                "value": limit.value,
+                "unit": limit.unit,
+                "about": limit.about,
+                "own": limit.own,
+                "yours": own.get(f"{rule.id}.{name}"),
+            }
+            for name, limit in rule.thresholds.items()
+        ],
+        "needs": [{"name": name, "what": needed(rule)[name]} for name in rule.needs],
+        "rests_on": list(rule.rests_on),
+        "refutes": list(rule.refutes),
+        "doubts": list(rule.doubts),
+        "remark": rule.remark,
+        "advice": rule.advice,
+        "source": rule.source,
+        "explanation": explanation(rule),
+        "silenced": config.silenced.get(rule.id) if config else None,
+    }
+
+
+def needed(rule: Rule) -> dict[str, str]:
+    """What rules on such a subject may need, in words."""
+    from tracetui.analysis.sweeps import reading as sweep
+
+    if rule.subject == "sweep":
+        return {name: words for name, (_, words) in sweep.NEEDS.items()}
+    return {name: words for name, (_, words) in NEEDS.items()}
+
+
+def explanation(rule: Rule) -> str:
+    """The rule's docstring, a line a paragraph."""
+    said = inspect.getdoc(rule.look) or ""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
+
+
+def rules_page() -> str:
+    """docs/rules.md."""
+    return markdown(sorted(all_rules().values(), key=_place))
+
+
+def markdown(rules: list[Rule], config: Config | None = None) -> str:
+    """The page of these rules, by letter."""
+    lines = [INTRODUCTION]
+    lines += ["Bases: " + "; ".join(f"*{name}* ({words})" for name, words in BASES.items()) + ".", ""]
+    for letter, about in GROUPS.items():
+        members = [rule for rule in rules if rule.id[0] == letter]
+        if members:
+            lines += [f"## {letter}: {about}", ""]
+        for rule in members:
+            lines += [*_markdown(rule, config), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _markdown(rule: Rule, config: Config | None) -> list[str]:
+    lines = [f"### {rule.id}: {rule.title}", "", explanation(rule), ""]
+    if rule.thresholds:
+        lines += ["| threshold | value | |", "|---|--:|---|"]
+        for name, limit in rule.thresholds.items():
+            lines.append(f"| `{rule.id}.{name}` | {_value(rule, name, limit, config)} | {_origin(limit)} |")
+        lines.append("")
+    return [*lines, *(f"- {label}: {text}" for label, text in _facts(rule, config))]
+
+
+def _list(rules: list[Rule], config: Config, page: Page) -> list[str]:
+    lines: list[str] = []
+    for letter, about in GROUPS.items():
+        members = [rule for rule in rules if rule.id[0] == letter]
+        lines += [*([""] if lines else []), about] if members else []
+        for rule in members:
+            subject = "" if rule.subject == "run" else f" ({SUBJECTS[rule.subject]})"
+            silenced = f"; SILENCED: {config.silenced[rule.id]}" if rule.id in config.silenced else ""
+            lines += page.field(f"  {rule.id}", f"{rule.title}{subject}{silenced}", width=7)
+            for name, limit in rule.thresholds.items():
+                text = f"{name} = {_value(rule, name, limit, config)}: {_origin(limit)}"
+                lines += page.paragraph(text, indent=" " * 9)
+    how = '`tracetui rules ID` explains one. Yours in .tracetui.toml: [thresholds] "S2.NAME" = 1, [silence] S2 = "why".'
+    return [*lines, "", *page.paragraph(how)]
+
+
+def _explained(rule: Rule, config: Config, page: Page) -> list[str]:
+    lines = page.paragraph(f"{rule.id}: {rule.title}")
+    for paragraph in explanation(rule).split("\n\n"):
+        lines += ["", *page.paragraph(paragraph)]
+    if rule.thresholds:
+        lines += ["", "Thresholds"]
+    for name, limit in rule.thresholds.items():
+        lines += page.field("  ", f"{rule.id}.{name} = {_value(rule, name, limit, config)}: {_origin(limit)}", width=4)
+    lines.append("")
+    for label, text in _facts(rule, config):
+        lines += page.field(label.capitalize(), text, width=10)
+    return lines
+
+
+def _facts(rule: Rule, config: Config | None) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = [
+        ("looks at", "" if rule.subject == "run" else SUBJECTS[rule.subject]),
+        ("needs", "; ".join(needed(rule)[name] for name in rule.needs)),
+        ("rests on", _bases(rule.rests_on)),
+        ("refutes", _bases(rule.refutes)),
+        ("doubts", _bases(rule.doubts) + (f" (“{rule.remark}”)" if rule.remark else "")),
+        ("advice", rule.advice),
+        ("source", rule.source),
+        ("silenced", (config.silenced.get(rule.id) or "") if config else ""),
+    ]
+    return [(label, text) for label, text in said if text]
+
+
+def _bases(names: tuple[str, ...]) -> str:
+    return ", ".join(BASES[name] for name in names)
+
+
+def _value(rule: Rule, name: str, limit: Threshold, config: Config | None) -> str:
+    """``50 %``, or ``40 % (yours; 50 % by default)``."""
+
+    def spelled(value: float) -> str:
+        return f"{value:g} {limit.unit}".rstrip()
+
+    yours = config.thresholds.get(f"{rule.id}.{name}") if config else None
+    return spelled(limit.value) if yours is None else f"{spelled(yours)} (yours; {spelled(limit.value)} by default)"
+
+
+def _origin(limit: Threshold) -> str:
+    return f"{limit.about}{' (own)' if limit.own else ''}"
+
+
+def _place(rule: Rule) -> tuple[Any, ...]:
+    """V before S before T …, then by number."""
+    return (*GROUPS, rule.id[0]).index(rule.id[0]), int("".join(filter(str.isdigit, rule.id)) or 0), rule.id

@@ -1,0 +1,349 @@
+"""Everything a key can do, declared once: bindings, footer, help page and palette are made from this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding, BindingType
+
+from tracetui.app.settings.theme import THEMES
+from tracetui.app.text.exit_codes import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tracetui.app.keys.keymap import Remapped
+
+UNBOUND = "no key"
+"""Stands for the keys of a command that has none: no terminal sends it."""
+
+TABS: tuple[tuple[str, str, str], ...] = (
+    ("overview", "Overview", "Over"),
+    ("kernels", "Kernels", "Kern"),
+    ("operators", "Operators", "Ops"),
+    ("host", "Host", "Host"),
+    ("modules", "Modules", "Mod"),
+    ("counters", "Counters", "Ctrs"),
+    ("memory", "Memory", "Mem"),
+    ("findings", "Findings", "Find"),
+    ("diff", "Diff", "Diff"),
+    ("sweep", "Sweep", "Swp"),
+    ("timeline", "Timeline", "Time"),
+)
+"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0 and T."""
+TAB_KEYS = "1234567890T"
+TITLES = {tab: title for tab, title, _ in TABS}
+
+TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
+"""Tabs that show tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing a person can do with a key."""
+
+    id: str
+    """Stable name, as ``sort.next``."""
+    keys: str
+    """Textual key names, separated by commas; empty where only the palette offers it."""
+    shown: str
+    """The keys as a person reads them."""
+    title: str
+    """What it does, in the help page and the palette."""
+    group: str
+    """Heading in the help page."""
+    action: str
+    """Textual action."""
+    where: str
+    """What binds it: the app, a kind of view, or a widget: ``table``, ``tree``, ``lanes``."""
+    tabs: frozenset[str] = frozenset()
+    """Tabs it works in; empty for all."""
+    footer: str = ""
+    """Its short label in the footer; none, and it is not shown there."""
+    rank: int = 50
+    """Place in the footer; what does not fit is left out from the end."""
+    palette: bool = True
+    """Whether the palette offers it."""
+
+
+def tab_key(number: int) -> str:
+    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter, or the person's own."""
+    tab = TABS[number - 1][0]
+    shown = next((c.shown for c in COMMANDS if c.id == f"tab.{tab}"), "")
+    return shown.split()[0] if shown else ""
+
+
+def _go(number: int, tab: str, title: str) -> Command:
+    key = TAB_KEYS[number - 1]
+    return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
+
+
+_MODULES = frozenset({"modules"})
+_GROUPED = frozenset({"kernels", "operators"})
+_COUNTED = _GROUPED | {"host", "modules", "diff"}
+_DIFF = frozenset({"diff"})
+_SWEEP = frozenset({"sweep"})
+_OVERVIEW = frozenset({"overview"})
+_TIMELINE = frozenset({"timeline"})
+_RUNS = frozenset({"runs"})
+
+DEFAULTS: tuple[Command, ...] = (
+    *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
+    Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
+    Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
+    Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
+            "drill", "view", TABLES, footer="open", rank=10),
+    Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
+            rank=11, palette=False),
+    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the place visited before: tab, depth, filter, run", "Go",
+            "come_back", "app", rank=12),
+    Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
+            frozenset({"kernels", "operators", "modules"}), rank=13),
+    Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
+            frozenset({"kernels", "operators", "modules"})),
+    Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", TABLES, palette=False),
+    Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", TABLES, palette=False),
+    Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", TABLES,
+            palette=False),
+    Command("move.half_up", "ctrl+u", "Ctrl+U", "Half a page up", "Move", "half_page(-1)", "table", TABLES,
+            palette=False),
+    Command("move.page_down", "pagedown,ctrl+f", "PgDn", "A page down", "Move", "page(1)", "table", TABLES,
+            palette=False),
+    Command("move.page_up", "pageup,ctrl+b", "PgUp", "A page up", "Move", "page(-1)", "table", TABLES, palette=False),
+    Command("move.home", "home,g", "g Home", "First row", "Move", "goto(0)", "table", TABLES, palette=False),
+    Command("move.end", "end,G", "G End", "Last row", "Move", "goto(-1)", "table", TABLES, palette=False),
+    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", _OVERVIEW, rank=5,
+            palette=False),
+    Command("page.up", "up,k", "k ↑", "Scroll up", "Move", "scroll_up", "overview", _OVERVIEW, palette=False),
+    Command("page.home", "home,g", "g Home", "To the top", "Move", "scroll_home", "overview", _OVERVIEW,
+            palette=False),
+    Command("page.end", "end,G", "G End", "To the bottom", "Move", "scroll_end", "overview", _OVERVIEW,
+            palette=False),
+    Command("tree.expand", "right,l", "l →", "Expand; in the icicle: to the right", "Tree", "expand", "tree",
+            _MODULES, palette=False),
+    Command("tree.collapse", "left,h", "h ←", "Collapse, or to the parent; in the icicle: to the left", "Tree",
+            "collapse", "tree", _MODULES, palette=False),
+    Command("tree.toggle", "space", "Space", "Expand or collapse; in the icicle: instances apart", "Tree", "fold",
+            "tree", _MODULES, footer="expand", rank=12, palette=False),
+    Command("tree.chain", "E", "E", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
+    Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
+    Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree", _MODULES),
+    Command("table.next", "v", "v", "Next table of this tab, where it has several", "Table", "next_table", "view",
+            TABLES, rank=11),
+    Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
+            rank=14),
+    Command("sort.next", "greater_than_sign,s", "s >", "Sort by the next column", "Table", "sort_by(1)", "table",
+            TABLES, footer="sort", rank=16),
+    Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table",
+            TABLES),
+    Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table", TABLES),
+    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", TABLES, footer="columns",
+            rank=40),
+    Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", TABLES, footer="names",
+            rank=30),
+    Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
+            rank=20),
+    Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
+            rank=13, palette=False),
+    Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
+            "picture", "view", frozenset({"kernels", "operators", "modules"}), rank=13),
+    Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
+            "launch_mark", "view", frozenset({"kernels", "operators", "modules"}), rank=18),
+    Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
+            palette=False),
+    Command("table.group", "b", "b", "Next grouping: category, module, shape, stream, name", "Table",
+            "group(1)", "counted", _GROUPED, footer="group", rank=15),
+    Command("table.ungroup", "B", "B", "Previous grouping", "Table", "group(-1)", "counted", _GROUPED),
+    Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
+            footer="per step", rank=18),
+    Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
+    Command("copy.row", "y", "y", "Copy the row; of a finding the command to run next", "Copy and save", "copy_row",
+            "view", TABLES, rank=15),
+    Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
+    Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
+            "view", TABLES, footer="save", rank=45),
+    *(
+        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
+                "Copy and save", "app.picture", where, frozenset({where}))
+        for where in ("overview", "timeline")
+    ),
+    Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
+            footer="pan", rank=12, palette=False),
+    Command("timeline.right", "right,l,d", "l d →", "Pan to later", "Timeline", "pan(1)", "lanes", _TIMELINE,
+            palette=False),
+    Command("timeline.in", "w,plus,equals_sign", "w +", "Zoom in around the cursor", "Timeline", "zoom(1)", "lanes",
+            _TIMELINE, footer="zoom", rank=11, palette=False),
+    Command("timeline.out", "s,minus", "s -", "Zoom out", "Timeline", "zoom(-1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.fit", "F,home", "F Home", "Show the whole recording", "Timeline", "fit", "lanes", _TIMELINE,
+            footer="fit", rank=16),
+    Command("timeline.event", "z", "z", "Zoom to the selected event", "Timeline", "fit_event", "lanes", _TIMELINE,
+            footer="zoom to it", rank=21),
+    Command("timeline.down", "down,j", "j ↓", "Next row", "Timeline", "row(1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.up", "up,k", "k ↑", "Previous row", "Timeline", "row(-1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.next_lane", "pagedown,ctrl+d,J", "J PgDn", "Next lane", "Timeline", "lane(1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.previous_lane", "pageup,ctrl+u,K", "K PgUp", "Previous lane", "Timeline", "lane(-1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.next", "full_stop", ".", "Next event of the row", "Timeline", "event(1)", "lanes", _TIMELINE,
+            footer="next", rank=14, palette=False),
+    Command("timeline.previous", "comma", ",", "Previous event of the row", "Timeline", "event(-1)", "lanes",
+            _TIMELINE, palette=False),
+    Command("timeline.next_same", "n", "n", "Next event of the same name in the lane", "Timeline", "same(1)",
+            "timeline", _TIMELINE, footer="same name", rank=22),
+    Command("timeline.previous_same", "b", "b", "Previous event of the same name in the lane", "Timeline", "same(-1)",
+            "timeline", _TIMELINE),
+    Command("timeline.follow", "f", "f", "From GPU work to its launch, and from a call to the work it launched",
+            "Timeline", "follow", "timeline", _TIMELINE, footer="follow", rank=15),
+    Command("timeline.rows", "enter", "Enter", "Go to the event's row in Kernels or Host", "Timeline", "rows",
+            "timeline", _TIMELINE, footer="its row", rank=23),
+    Command("timeline.details", "i", "i", "Everything about the selected event", "Timeline", "details", "timeline",
+            _TIMELINE, footer="info", rank=13),
+    Command("timeline.details_down", "greater_than_sign", ">", "Scroll the details down", "Timeline",
+            "scroll_detail(3)", "timeline", _TIMELINE, palette=False),
+    Command("timeline.details_up", "less_than_sign", "<", "Scroll the details up", "Timeline", "scroll_detail(-3)",
+            "timeline", _TIMELINE, palette=False),
+    Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
+            _TIMELINE, footer="time", rank=26),
+    Command("timeline.find", "slash", "/", "Find the next event by a part of its name", "Timeline", "find",
+            "timeline", _TIMELINE, footer="find", rank=24),
+    Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or take it away", "Timeline", "bookmark",
+            "timeline", _TIMELINE),
+    Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark", "timeline",
+            _TIMELINE),
+    Command("timeline.begin", "left_square_bracket", "[", "Mark the begin of a range, at the begin of the event",
+            "Timeline", "mark('begin')", "timeline", _TIMELINE, footer="range", rank=25),
+    Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
+            "Timeline", "mark('end')", "timeline", _TIMELINE),
+    Command("timeline.fold", "space", "Space", "Open or close the lane", "Timeline", "fold", "lanes", _TIMELINE,
+            footer="fold", rank=27),
+    Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
+            footer="pin", rank=28),
+    Command("timeline.hide", "x", "x", "Hide the lane", "Timeline", "hide", "lanes", _TIMELINE, footer="hide",
+            rank=29),
+    Command("timeline.show", "X", "X", "Bring hidden lanes back", "Timeline", "show_all", "lanes", _TIMELINE),
+    Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
+    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace, in the working directory",
+            "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
+    Command("range.save", "", "", "Save the marked range as a smaller Chrome trace, in the working directory",
+            "Timeline", "save_range", "app"),
+    Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
+            "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
+    Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
+            frozenset({"kernels", "operators", "host", "modules"}), rank=12),
+    Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
+    Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
+    Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
+    Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
+    Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
+            rank=15),
+    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
+            rank=48),
+    Command("run.list", "A", "A", "The open runs: which is in view (A), which it is compared with (B)", "Runs", "runs",
+            "app", rank=47),
+    *(
+        Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", _RUNS, footer=label,
+                palette=False)
+        for action, keys, shown, title, label in (
+            ("look", "enter", "Enter", "Look at this run (A)", "view"),
+            ("compare_with", "c", "c", "Compare the run in view with this one (B)", "compare"),
+            ("open", "o", "o", "Open another run", "open"),
+            ("swap", "x", "x", "Swap A and B", "swap"),
+            ("captures", "C", "C", "Compare all captures of the folder", "compare all"),
+            ("close", "D,delete", "D Del", "Close this run", "close"),
+            ("cancel", "escape", "Esc", "Back", "back"),
+        )
+    ),
+    Command("run.afresh", "Z", "Z", "Start afresh: first tab, no filter, no range, tables in their own order", "Runs",
+            "afresh", "app", rank=49),
+    Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
+    Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
+    Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
+    Command("load.stop", "escape", "Esc", "Stop reading and keep what was read; else end the range marked in Timeline",
+            "Runs", "stop_loading", "app", palette=False),
+    Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
+    Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
+            rank=60),
+    Command("app.palette", "ctrl+p,colon", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
+            "command_palette", "app", footer="find", rank=62, palette=False),
+    Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
+    Command("app.suspend", "ctrl+z", "Ctrl+Z", "Back to the shell for a while; fg returns here", "Program",
+            "suspend_process", "app"),
+    Command("app.theme", "", "", "Next theme", "Program", "next_theme", "app"),
+    *(
+        Command(f"theme.{name}", "", "", f"Theme {name}: {about}", "Program", f"theme('{name}')", "app")
+        for name, about in THEMES.items()
+    ),
+    Command("app.low_bandwidth", "", "", "Low bandwidth on or off", "Program", "low_bandwidth", "app"),
+    Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
+)  # fmt: skip
+"""With the keys they have unless a person gave them others."""
+
+COMMANDS = DEFAULTS
+"""With the keys they have: what footer, help and palette show."""
+
+
+def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
+    """Gives commands a person's own keys, for footer, help and palette; Textual needs what is returned.
+
+    Args:
+        wishes: keys by command id; none gives all their defaults.
+    """
+    global COMMANDS
+    from tracetui.app.keys.keymap import Remapped, remap
+
+    remapped = remap(DEFAULTS, wishes) if wishes else Remapped(DEFAULTS, {}, ())
+    COMMANDS = remapped.commands
+    return remapped
+
+
+def key(id: str) -> str:
+    """The key of a command as a person reads it, for a text that speaks of it; ``Ctrl+P`` where it has none."""
+    shown = next((c.shown for c in COMMANDS if c.id == id), "")
+    return shown.split()[0] if shown else key("app.palette") if id != "app.palette" else "?"
+
+
+def bindings(where: str) -> list[BindingType]:
+    """The bindings of one kind of widget, with their default keys: a person's own are laid over them by Textual."""
+    return [
+        Binding(c.keys or UNBOUND, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
+        for c in DEFAULTS
+        if c.where == where
+    ]
+
+
+def in_tab(tab: str) -> list[Command]:
+    """The commands that work in a tab, in the order of the registry."""
+    return [c for c in COMMANDS if not c.tabs or tab in c.tabs]
+
+
+def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> list[tuple[str, str]]:
+    """The (key, label) pairs that fit into the footer, most important first kept.
+
+    Args:
+        tab: the tab in view.
+        width: columns there are.
+        labels: other words for some command ids; an empty one leaves it out.
+    """
+    named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab) if c.shown]
+    hints = sorted(((c.rank, c.shown.split()[0], label) for c, label in named if label), key=lambda hint: hint[0])
+    # the last two (help and quit) always stay
+    while len(hints) > 3 and sum(len(key) + len(label) + 3 for _, key, label in hints) > width:
+        droppable = [hint for hint in hints if hint[0] < 60 or hint[0] == 62]
+        hints.remove(max(droppable, key=lambda hint: hint[0] if hint[0] != 62 else 46))
+    return [(key, label) for _, key, label in hints]
+
+
+def find_tab(name: str) -> str:
+    """The tab of this name, of a name that begins so, or of this number.
+
+    Raises:
+        UsageError: there is no such tab, or several.
+    """
+    tabs = [tab for tab, _, _ in TABS]
+    if name and name in TAB_KEYS:
+        return tabs[TAB_KEYS.index(name)]
+    found = [tab for tab in tabs if tab.startswith(name.lower())]
+    if len(found) != 1:
+        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
+    return found[0]

@@ -1,0 +1,176 @@
+"""Keys as a person writes them, and the registry of commands with a person's own keys."""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+from tracetui.app.keys.commands import UNBOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tracetui.app.keys.commands import Command
+
+NAMES = {
+    "esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown",
+    "pagedn": "pagedown", "backtab": "shift+tab",
+}  # fmt: skip
+SHOWN = {
+    "escape": "Esc", "pagedown": "PgDn", "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→",
+    "delete": "Del", "insert": "Ins",
+}  # fmt: skip
+SAME = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+j": "enter", "ctrl+h": "backspace", "ctrl+@": "ctrl+space"}
+"""Keys that a terminal can't tell from others."""
+_KNOWN = frozenset(key.value for key in Keys if not key.value.startswith("<")) | {
+    f"shift+f{number}" for number in range(1, 13)
+}
+
+
+class WrongKeyError(ValueError):
+    """A key that can't be used; the message says why."""
+
+
+def key_name(written: str) -> str:
+    """Textual's name of a key that was written as ``f``, ``/``, ``ctrl+x``, ``F5``, ``Esc`` or ``full_stop``.
+
+    Raises:
+        WrongKeyError: there is no such key, or no terminal sends it so.
+    """
+    text = written if len(written) == 1 else written.strip()
+    if len(text) == 1:
+        return _character(text)
+    *modifiers, last = text.lower().split("+") if not text.endswith("+") else (*text[:-2].lower().split("+"), "plus")
+    if len(last) == 1 and not last.isalnum():
+        last = _character(last)
+    if modifiers == ["shift"] and len(last) == 1 and last.isalpha():
+        raise WrongKeyError(f"{written} is written as {last.upper()}")
+    last = NAMES.get(last, last)
+    name = "+".join([*sorted(modifiers), last])
+    if name in SAME:
+        raise WrongKeyError(f"a terminal sends {written} as {SAME[name]}")
+    if any(modifier not in ("ctrl", "shift", "alt") for modifier in modifiers):
+        raise WrongKeyError(f"{written!r} is no key; there are characters, Esc, Tab, F5, ctrl+x, PgDn")
+    if name in _KNOWN or name in _SIGNS or (modifiers == ["alt"] and len(last) == 1):
+        return name
+    raise WrongKeyError(f"{written!r} is no key; there are characters, Esc, Tab, F5, ctrl+x, PgDn")
+
+
+def _character(character: str) -> str:
+    if character == " ":
+        return "space"
+    if character.isalnum() or (not character.isascii() and character.isprintable()):
+        return character
+    if not character.isprintable():
+        raise WrongKeyError(f"{character!r} is no key")
+    name = unicodedata.name(character).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+_SIGNS = {_character(sign): sign for sign in string.punctuation}
+"""Characters by the long names that Textual gives them."""
+
+
+def shown_key(name: str) -> str:
+    """A key as it is printed: ``/``, ``Ctrl+X``, ``Esc``."""
+    *modifiers, last = name.split("+")
+    if last in SHOWN or last in _SIGNS:
+        text = SHOWN.get(last) or _SIGNS[last]
+    else:
+        text = last if len(last) == 1 and not modifiers else last.capitalize()
+    return "+".join([*(modifier.capitalize() for modifier in modifiers), text])
+
+
+def shown_keys(keys: Iterable[str]) -> str:
+    """Several keys as they are printed, with spaces between."""
+    return " ".join(shown_key(key) for key in keys)
+
+
+@dataclass(frozen=True)
+class Remapped:
+    """The registry with a person's own keys."""
+
+    commands: tuple[Command, ...]
+    changed: Mapping[str, str]
+    """For Textual: keys by command id, of those whose keys are not the default."""
+    problems: tuple[str, ...]
+    """Wishes that could not be met, and commands that lost a key, a line each."""
+
+
+def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> Remapped:
+    """Gives commands the keys that were asked for.
+
+    A key that was asked for is taken from every command that has it by default in the same tab, unless the two have
+    shared it before (an inner one first). Of two wishes for one key, the first holds.
+
+    Args:
+        defaults: the registry.
+        wishes: keys as they were written, by command id; none takes a command's keys away.
+    """
+    problems: list[str] = []
+    known = {command.id: command for command in defaults}
+    keys = {command.id: tuple(key for key in command.keys.split(",") if key) for command in defaults}
+    asked: dict[str, tuple[str, ...]] = {}
+    for id, written in wishes.items():
+        if id not in known:
+            near = get_close_matches(id, known, 1)
+            problems.append(f"keys: there is no action {id}" + (f"; did you mean {near[0]}?" if near else ""))
+            continue
+        wanted: list[str] = []
+        for text in written:
+            try:
+                key = key_name(text)
+            except WrongKeyError as problem:
+                problems.append(f"keys.{id}: {problem}")
+                continue
+            rival = next(
+                (other for other in asked if key in asked[other] and _meet(known[id], known[other])
+                 and not _shared(known[id], known[other], key)), None
+            )  # fmt: skip
+            if rival is not None:
+                problems.append(f"keys.{id}: {shown_key(key)} is already that of {rival}")
+            elif key not in wanted:
+                wanted.append(key)
+        if written and not wanted:
+            continue  # all of it was wrong: the default stays
+        asked[id] = tuple(wanted)
+    keys |= asked
+    for id, wanted_keys in asked.items():
+        for other in defaults:
+            if other.id in asked or not _meet(known[id], other):
+                continue
+            taken = [key for key in wanted_keys if key in keys[other.id] and not _shared(known[id], other, key)]
+            if taken:
+                keys[other.id] = tuple(key for key in keys[other.id] if key not in taken)
+                left = f"still has {shown_keys(keys[other.id])}" if keys[other.id] else "has no key now"
+                problems.append(f"keys.{id}: {shown_keys(taken)} is taken from {other.id}, which {left}")
+    if "app.quit" in keys and not keys["app.quit"]:
+        keys["app.quit"] = ("ctrl+q",)
+        problems.append("keys.app.quit: there must be a way out; it keeps Ctrl+Q")
+    changed = {
+        command.id: ",".join(keys[command.id]) or UNBOUND
+        for command in defaults
+        if ",".join(keys[command.id]) != command.keys
+    }
+    made = tuple(
+        command
+        if command.id not in changed
+        else replace(command, keys=",".join(keys[command.id]), shown=shown_keys(keys[command.id]))
+        for command in defaults
+    )
+    return Remapped(made, changed, tuple(problems))
+
+
+def _meet(a: Command, b: Command) -> bool:
+    """Whether two commands can be asked for in one tab."""
+    return a.id != b.id and (not a.tabs or not b.tabs or bool(a.tabs & b.tabs))
+
+
+def _shared(a: Command, b: Command, key: str) -> bool:
+    """Whether both have this key by default, so that the inner one of them goes first on purpose."""
+    return key in a.keys.split(",") and key in b.keys.split(",")

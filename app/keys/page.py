@@ -1,0 +1,37 @@
+"""The documentation's page of keys, made from the registry of commands."""
+
+from __future__ import annotations
+
+from tracetui.app.keys import commands
+from tracetui.app.screen.dialogs import FILTER_HELP
+
+
+def page() -> str:
+    """`docs/keys.md`."""
+    lines = [
+        "# Keys",
+        "",
+        "Made from `app/keys/commands.py` by `make screens`; `?` shows those of the view in front of you.",
+        "",
+        "Keys can be changed ([settings](settings.md)); what has none is in the palette (`ctrl+p`).",
+        "",
+    ]
+    groups: dict[str, list[commands.Command]] = {}
+    for command in commands.DEFAULTS:
+        groups.setdefault(command.group, []).append(command)
+    for group, members in groups.items():
+        lines += [f"## {group}", "", "| Key | What it does | Where | Action |", "|---|---|---|---|"]
+        for command in members:
+            where = (
+                "everywhere"
+                if not command.tabs
+                else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
+                or "the list of runs"
+            )
+            shown = " ".join(f"`{key}`" for key in command.shown.split())
+            where = "tables" if command.tabs == commands.TABLES else where
+            lines.append(f"| {shown} | {command.title} | {where} | `{command.id}` |")
+        lines.append("")
+    lines += ["## What `/` understands", "", "| Filter | Keeps |", "|---|---|"]
+    lines += [f"| `{example.replace('|', chr(92) + '|')}` | {meaning} |" for example, meaning in FILTER_HELP]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,282 @@
+"""The tables that compare captures, as plain cells: the text and the Markdown report lay them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.text_table import Column
+from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tracetui.analysis.base.rows import Json
+    from tracetui.app.reports.text_table import Page
+
+STEP_ROLES = ("forward", "loss", "backward", "optimizer")
+GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
+SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
+ACROSS, TOPS_ACROSS = 5, 4
+"""Columns of a grid that a line has room for; more make another table."""
+SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
+"""Titles of categories where the line is narrow."""
+EACH = (("host_mean_us", "host"), ("launched_span_mean_us", "GPU proj."), ("launched_mean_us", "GPU work"))
+"""Means of one range: how long it was open, from first start to last end of what it launched, and that work's sum."""
+EACH_BASE = "mean of one range; GPU: of the work launched meanwhile, from first start to last end, and its sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the comparison."""
+
+    title: str
+    base: str
+    columns: tuple[Column, ...]
+    cells: list[list[str]]
+    shown: int = 0
+    """Captures that it shows of all."""
+    whole: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Two axes, one capture for each pair of values."""
+
+    down: str
+    across: str
+    rows: tuple[object, ...]
+    columns: tuple[object, ...]
+    captures: dict[tuple[object, object], Json]
+
+    def parts(self, width: int) -> Iterator[Grid]:
+        """Grids of at most so many columns each."""
+        for first in range(0, len(self.columns), width):
+            yield replace(self, columns=self.columns[first : first + width])
+
+
+def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
+    """The tables that these captures can fill, the overview first."""
+    read = [row for row in found if row["problem"] is None]
+    shown = read[: page.limit]
+    yield _overview(found, page)
+    grid = grid_of(read)
+    if grid is not None:
+        for role in GRID_ROLES:
+            if _is_timed(read, role):
+                yield from (_grid(part, role, page) for part in grid.parts(ACROSS))
+    elif roles := [role for role in GRID_ROLES if _is_timed(shown, role)]:
+        yield _ranges(shown, len(read), roles[:SHOWN_ROLES], page)
+    if steps := [row for row in shown if row["in_steps"]]:
+        yield _steps(steps, len(read), page)
+    if any(row["gpu_us"] is not None for row in shown):
+        yield _categories(shown, len(read), page)
+    if grid is not None:
+        yield from (_top_grid(part, page) for part in grid.parts(TOPS_ACROSS))
+    if any(row["top_kernel"] for row in shown):
+        yield _top(shown, len(read), page)
+    if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
+        yield _attention(shown, len(read), page)
+
+
+def _is_timed(found: Iterable[Json], role: str) -> bool:
+    """Whether any capture has a time of such a range: Nsight Compute's know ranges, but not how long they were open."""
+    return any(_phase(row, role, key) is not None for row in found for key, _ in EACH)
+
+
+def label(row: Json) -> str:
+    """A capture's name as short as its axes allow: ``small ctx128``."""
+    if not row["axes"]:
+        return str(row["name"])
+    return " ".join(value if isinstance(value, str) else f"{axis}{value:g}" for axis, value in row["axes"].items())
+
+
+def grid_of(found: Sequence[Json]) -> Grid | None:
+    """Two axes at which captures differ, with at most one capture for each pair; None for anything else."""
+    axes = list(found[0]["axes"]) if found else []
+    if len(axes) != 2:
+        return None
+    numbers = [axis for axis in axes if not any(isinstance(row["axes"][axis], str) for row in found)]
+    across = numbers[-1] if numbers else axes[1]
+    down = next(axis for axis in axes if axis != across)
+    captures = {(row["axes"][down], row["axes"][across]): row for row in found}
+    if len(captures) < len(found):
+        return None
+    rows = tuple(dict.fromkeys(row["axes"][down] for row in found))
+    columns = dict.fromkeys(row["axes"][across] for row in found)
+    return Grid(down, across, rows, tuple(sorted(columns) if numbers else columns), captures)
+
+
+def _overview(found: Sequence[Json], page: Page) -> Table:
+    cells = []
+    for row in found[: page.limit]:
+        top = row["top_kernel"]
+        cells.append(
+            [
+                label(row),
+                page.time(row["average_step_us"]),
+                page.time(row["wall_us"]),
+                page.time(row["gpu_us"]),
+                _tight(row["busy_percent"]),
+                format_count(row["kernels"]),
+                "not read" if row["problem"] else top["short_name"] if top else UNKNOWN,
+            ]
+        )
+    columns = (
+        Column("capture", right=False, share=3), Column("step"), Column("whole file"), Column("GPU time"),
+        Column("busy"), Column("kernels"), Column("top kernel", right=False, share=2),
+    )  # fmt: skip
+    base = "step: average of those marked; GPU time: summed; busy: share of steps, else of the file"
+    return Table("Captures", base, columns, cells, min(len(found), page.limit or len(found)), len(found))
+
+
+def _grid(grid: Grid, role: str, page: Page) -> Table:
+    cells = []
+    for value in grid.rows:
+        for key, what in EACH:
+            times = [_phase(grid.captures.get((value, other)), role, key) for other in grid.columns]
+            if all(time is None for time in times) and key != EACH[0][0]:
+                continue
+            cells.append([_value(grid.down, value), what, *(page.time(time) for time in times)])
+    columns = (
+        Column(grid.down, right=False, share=1), Column("", right=False),
+        *(Column(_value(grid.across, other)) for other in grid.columns),
+    )  # fmt: skip
+    return Table(role.capitalize(), f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}", columns, cells)
+
+
+def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], page: Page) -> Table:
+    cells = [
+        [label(row), what, *(page.time(_phase(row, role, key)) for role in roles)]
+        for row in shown
+        for key, what in EACH
+        if any(_phase(other, role, key) is not None for other in shown for role in roles)
+    ]
+    columns = (Column("capture", right=False, share=1), Column("", right=False), *(Column(role) for role in roles))
+    return Table("Ranges", EACH_BASE, columns, cells, len(shown), whole)
+
+
+def _steps(shown: Sequence[Json], whole: int, page: Page) -> Table:
+    """Per step, what of a phase lies inside steps: a forward pass outside of one is no part of it."""
+    roles = [role for role in STEP_ROLES if any(role in row["phases"] for row in shown)]
+    cells = []
+    for row in shown:
+        steps, total = row["in_steps"]["steps"], row["in_steps"]
+        for key, what in (("host", "host"), ("launched", "GPU")):
+            if total[f"{key}_us"] is None:
+                continue
+            inside = [(row["phases"].get(role) or {}).get("in_steps") or {} for role in roles]
+            each = [None if part.get(f"{key}_us") is None else part[f"{key}_us"] / steps for part in inside]
+            cells.append([label(row), what, page.time(total[f"{key}_us"] / steps), *map(page.time, each)])
+            cells.append(["", f"% of {what}", "", *(_tight(part.get(f"{key}_percent")) for part in inside)])
+    columns = (
+        Column("capture", right=False, share=1), Column("", right=False), Column("step"),
+        *(Column(role) for role in roles),
+    )  # fmt: skip
+    base = "per step, what lies inside steps; host: of the step's time, GPU: of the work launched in it"
+    return Table("Steps by phase", base, columns, cells, len(shown), whole)
+
+
+def _categories(shown: Sequence[Json], whole: int, page: Page) -> Table:
+    spent: dict[str, float] = {}
+    for row in shown:
+        for share in row["categories"]:
+            spent[share["category"]] = spent.get(share["category"], 0) + share["us"]
+    names = sorted(spent, key=lambda name: -spent[name])[:SHOWN_CATEGORIES]
+    cells = []
+    for row in shown:
+        parts = [("all", row["gpu_us"], row["categories"])]
+        for role in ("forward", "backward", "optimizer"):
+            if (phase := row["phases"].get(role)) is not None:
+                parts.append((role, phase["launched_us"], phase["by_category"]))
+        for what, total, shares in parts:
+            percents = {share["category"]: share["percent"] for share in shares}
+            rest = None if not shares else sum(percent for name, percent in percents.items() if name not in names)
+            known = [percents.get(name, 0.0 if shares else None) for name in names]
+            name = label(row) if what == "all" else ""
+            cells.append([name, what, page.time(total), *map(_tight, known), _tight(rest)])
+    columns = (
+        Column("capture", right=False, share=1), Column("", right=False), Column("GPU time"),
+        *(Column(SHORT.get(name, name)) for name in names), Column("rest"),
+    )  # fmt: skip
+    base = "share of the GPU time at its left: of everything, of what was launched during a phase"
+    return Table("GPU time by category", base, columns, cells, len(shown), whole)
+
+
+def _top_grid(grid: Grid, page: Page) -> Table:
+    def cell(row: Json | None) -> str:
+        top = row["top_kernel"] if row else None
+        return f"{SHORT.get(top['category'], top['category'])} {page.time(top['total_us'])}" if top else UNKNOWN
+
+    cells = [
+        [_value(grid.down, value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
+        for value in grid.rows
+    ]
+    columns = (Column(grid.down, right=False, share=1), *(Column(_value(grid.across, other)) for other in grid.columns))
+    return Table("Kind of the top kernel", "with its time", columns, cells)
+
+
+def _top(shown: Sequence[Json], whole: int, page: Page) -> Table:
+    cells = [
+        [
+            label(row),
+            top["short_name"],
+            top["category"],
+            page.time(top["total_us"]),
+            _tight(top["percent"]),
+            format_count(top["calls"]),
+            page.time(top["mean_us"]),
+        ]
+        for row in shown
+        if (top := row["top_kernel"])
+    ]
+    columns = (
+        Column("capture", right=False, share=2), Column("top kernel", right=False, share=3),
+        Column("kind", right=False), Column("time"), Column("share"), Column("calls"), Column("mean"),
+    )  # fmt: skip
+    return Table("Top kernel of each", "share of GPU time", columns, cells, len(cells), whole)
+
+
+def _attention(shown: Sequence[Json], whole: int, page: Page) -> Table:
+    cells = []
+    for row in shown:
+        kernels = next((share["us"] for share in row["categories"] if share["category"] == "softmax"), None)
+        for key, what in (("host_total_us", "host"), ("launched_us", "GPU")):
+            softmax, matmul = (_phase(row, role, key) for role in ("softmax", "matmul"))
+            ratio = softmax / matmul if softmax is not None and matmul else None
+            cells.append(
+                [
+                    label(row),
+                    what,
+                    page.time(softmax),
+                    page.time(matmul),
+                    UNKNOWN if ratio is None else f"{ratio:.3f}",
+                    page.time(kernels) if what == "GPU" else "",
+                ]
+            )
+    columns = (
+        Column("capture", right=False, share=1), Column("", right=False), Column("softmax"), Column("matmul"),
+        Column("ratio"), Column("softmax kernels"),
+    )  # fmt: skip
+    base = "ranges, all instances; GPU: what was launched in them; softmax kernels: all of the capture"
+    return Table("Softmax and matrix products", base, columns, cells, len(shown), whole)
+
+
+def _phase(row: Json | None, role: str, key: str) -> float | None:
+    phase = row["phases"].get(role) if row else None
+    value: float | None = phase[key] if phase else None
+    return value
+
+
+def _names(found: Iterable[Json], role: str) -> str:
+    """The names that ranges of a role have in these captures."""
+    names = {name for row in found if role in row["phases"] for name in row["phases"][role]["names"]}
+    return ", ".join(sorted(names))
+
+
+def _value(axis: str, value: object) -> str:
+    return value if isinstance(value, str) else f"{axis}{value:g}"
+
+
+def _tight(percent: float | None) -> str:
+    return format_percent(percent).replace(" ", "")

@@ -1,0 +1,166 @@
+"""The charts of a run's report, from its JSON contract: the same rows of text for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.distribution import Distribution
+from tracetui.analysis.timeline.lanes import Lane
+from tracetui.app.charts.area import area_chart, plot_width
+from tracetui.app.charts.gantt import GanttLane, gantt
+from tracetui.app.charts.histogram import histogram
+from tracetui.app.charts.icicle import icicle
+from tracetui.app.charts.icicle_tree import IcicleTree
+from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
+from tracetui.app.tables.range_tree import spelled
+from tracetui.app.text.formats import fit, format_bytes, format_us, printable
+from tracetui.app.widgets.timeline_lanes import lane_title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracetui.analysis.base.rows import Json
+
+MOST_STEPS = 8
+HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
+TOO_FAR = 4
+"""Times the allocated memory that the reserved one may be and still stand in the same chart."""
+Chart = tuple[str, list[str]]
+"""What it shows, and its rows; no rows where there is nothing to draw."""
+
+
+def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+    """A stacked bar for each step of the section ``overview``."""
+    rows = found["per_step"]
+    steps = [
+        Step(
+            str(row["index"]),
+            1000 * (row["us"] or 0),
+            [1000 * sum(row["categories"][name]["us"] or 0 for name in names) for _, _, _, names, _ in GROUPS],
+        )
+        for row in rows
+    ]
+    steps = marked(steps)[:MOST_STEPS]
+    more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
+    return f"Steps (where their time goes{more})", step_bars(steps, width, ascii=ascii) if len(rows) > 1 else []
+
+
+def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+    """One step as lanes: what is busy when."""
+    picture = found["lanes"]
+    if not picture["lanes"]:
+        return "", []
+    lanes = [
+        GanttLane(printable(_lane(row), ascii=ascii), [(cell or 0) / 100 for cell in row["cells"]])
+        for row in picture["lanes"]
+    ]
+    time = format_us(picture["us"], ascii=ascii)
+    what = f"Step {picture['step']}, {time}" if picture["step"] is not None else f"The whole file, {time}"
+    return f"{what} (how busy each lane is)", gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
+
+
+def _lane(row: Json) -> str:
+    source = "host" if row["kind"] == "calls" else "device"
+    lane = Lane(row["kind"], source, (), row["device"], row["stream"], row["process"], row["thread"])
+    return lane_title(lane, short=True)
+
+
+def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+    """How long the launches of the kernel with most time take."""
+    row = rows[0] if rows else {}
+    spread = row.get("distribution")
+    if spread is None:
+        return "", []
+    found = Distribution(
+        spread["log"],
+        tuple(round(1000 * edge) for edge in spread["edges_us"]),
+        tuple(spread["counts"]),
+        1000 * row["median_us"],
+        round(1000 * row["p95_us"]),
+        round(1000 * row["max_us"]),
+    )
+    title = f"The {row['calls']:,} launches of "
+    name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
+    return title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii)
+
+
+def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+    """The module tree as boxes, by GPU time, else host time."""
+    gpu = [(row["device_total_us"] or 0) + (row["backward_device_us"] or 0) for row in rows]
+    both = any(row["backward_device_us"] for row in rows)
+    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
+    what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
+    tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
+    return f"The same as boxes, the largest first (share of {what})", _boxes(tree, width)
+
+
+def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+    """The tree of ranges as boxes, by GPU time, else host time."""
+    gpu = [row["device_total_us"] or 0 for row in rows]
+    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
+    tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
+    what = "GPU" if any(gpu) else "host"
+    return f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width)
+
+
+def _boxes(tree: IcicleTree, width: int) -> list[str]:
+    """An icicle; of one level the table says as much."""
+    rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
+    return rows if len(rows) > 1 else []
+
+
+def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+    """The allocator's curve."""
+    curve = found["curve"]
+    if len(curve) < 2:
+        return "", []
+    allocated = [row["allocated_bytes"] for row in curve]
+    reserved = [row["reserved_bytes"] for row in curve]
+    known = [value for value in reserved if value is not None]
+    with_line = bool(known) and max(known) <= TOO_FAR * max(value or 0 for value in allocated)
+    room = plot_width(allocated, reserved if with_line else [], width, MEMORY_ROWS, label=format_bytes)
+    times = [row["at_us"] for row in curve]
+    ends = ("first event", "last event")
+    if None not in times:
+        ends = (format_us(times[0], ascii=ascii), format_us(times[-1], ascii=ascii))
+    rows = area_chart(
+        levels(times, allocated, room), levels(times, reserved, room) if with_line else [], width, MEMORY_ROWS,
+        label=format_bytes, times=ends, ascii=ascii,
+    )  # fmt: skip
+    line = f", {'-' if ascii else '─'} reserved" if with_line else ""
+    return f"Memory over time ({'#' if ascii else '█'} allocated{line})", rows
+
+
+def levels(times: Sequence[float | None], values: Iterable[float | None], columns: int) -> list[float | None]:
+    """The most in each of so many equal stretches of time; one without a point has the level before it."""
+    known = [time for time in times if time is not None]
+    if len(known) < len(times):
+        known = [float(number) for number in range(len(times))]
+    span = (known[-1] - known[0]) or 1.0
+    found: list[float | None] = [None] * columns
+    last: list[Any] = [None] * columns
+    for time, value in zip(known, values, strict=True):
+        at = min(int((time - known[0]) / span * columns), columns - 1)
+        if value is not None:
+            before = found[at]
+            found[at] = value if before is None else max(before, value)
+            last[at] = value
+    level: float | None = None
+    for column in range(columns):
+        if found[column] is None:
+            found[column] = level
+        else:
+            level = last[column]
+    return found
+
+
+def indented(chart: Chart) -> list[str]:
+    """A chart in a text report: its title, its rows two columns to the right; nothing where there are no rows."""
+    title, rows = chart
+    return [title, *(f"  {row}".rstrip() for row in rows)] if rows else []
+
+
+def fenced(chart: Chart) -> list[str]:
+    """A chart in Markdown."""
+    title, rows = chart
+    return ["```text", title, *(row.rstrip() for row in rows), "```", ""] if rows else []

@@ -1,0 +1,96 @@
+"""One section of the report as CSV: one line a row, numbers bare, unknown empty."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.rows import key_of
+from tracetui.analysis.report.sections import LISTS
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.base.rows import Json
+
+NESTED = ("segments", "modules", "operators", "counters", "distribution", "by_category", "rules", "evidence", "remarks")
+"""Lists within a row: JSON has them, a table has no place for them."""
+
+
+def report_csv(found: Json, section: str) -> str:
+    """One section of every trace; of several traces each row begins with its trace and rank."""
+    if section == "captures":
+        from tracetui.app.reports.captures_csv import PLAIN, flat
+
+        return _csv(flat(found["run"]["captures"]), ("name", *PLAIN))
+    if section == "ranks":
+        return _csv(found["run"].get("ranks", []))
+    traces = found["run"]["traces"]
+    if section == "kernels" and any("kernel_groups" in trace for trace in traces):
+        section = "kernel_groups"
+    rows: list[Json] = []
+    for trace in traces:
+        origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
+        rows += [{**origin, **row} for row in _rows(trace[section])]
+    return _csv(rows, [key_of(column) for column in LISTS.get(section, ())])
+
+
+def diff_csv(found: Json, section: str) -> str:
+    """The diff's kernels, operators, modules or findings."""
+    return _csv(found[section], LISTS["findings"] if section == "findings" else ())
+
+
+def _rows(section: Any) -> list[Json]:
+    """A list as it is, the overview as its steps, communication as its kernels, any other object as one row.
+
+    Memory is its holders, each with the figures of the whole. What a trace can't tell (null) is no row.
+    """
+    if section is None:
+        return []
+    if isinstance(section, list):
+        return section
+    if "kernels" in section:
+        kernels: list[Json] = section["kernels"]
+        return kernels
+    if "holders" in section:
+        figures = {key: value for key, value in section.items() if not isinstance(value, (list, dict))}
+        return [{**figures, **row} for row in section["holders"]] or [figures]
+    if "per_step" not in section:
+        return [section]
+    return [
+        {
+            "index": step["index"],
+            "name": step["name"],
+            "step_us": step["us"],
+            **{f"{name}_us": cost["us"] for name, cost in step["categories"].items()},
+        }
+        for step in section["per_step"]
+    ]
+
+
+def plain_csv(rows: Iterable[Json], keys: Iterable[str]) -> str:
+    """Any rows with these keys as CSV."""
+    return _csv([{key: row.get(key) for key in keys} for row in rows], keys)
+
+
+def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
+    """The rows under their header; `keys` are the header of a list without rows."""
+    rows = list(rows)
+    fields = [key for key in (rows[0] if rows else keys) if key not in NESTED]
+    out = io.StringIO()
+    if fields:
+        writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):  # a launch's size as 4x384x1, what is missing as a list of words
+        sizes = all(isinstance(item, int) for item in value)
+        return printable(("x" if sizes else "; ").join(map(str, value)))
+    return printable(value) if isinstance(value, str) else value

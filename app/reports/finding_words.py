@@ -1,0 +1,85 @@
+"""How a finding reads, on the screen and in every report: what, how much, why we think so, what to try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.counter_text import value_text
+from tracetui.app.text.formats import format_number, format_percent, format_us, printable
+from tracetui.app.text.words import SEVERITY_SIGNS
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.rows import Json
+
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+STEP = "step"
+LABEL_WIDTH = 7
+"""Columns that the longest label takes with the space after it."""
+
+
+def marked(row: Json) -> str:
+    """``! critical``: told by sign and word, never by colour alone."""
+    return f"{SEVERITY_SIGNS[row['severity']]} {row['severity']}"
+
+
+def headline(row: Json) -> str:
+    """``! S2 critical: the GPU waits …``."""
+    return f"{SEVERITY_SIGNS[row['severity']]} {row['id']} {row['severity']}: {row['title']}"
+
+
+def whole_of(base: str) -> str:
+    """What a finding's cost is of, by the base of the numbers (`Selection.describe`)."""
+    return STEP if base.startswith("step") else "recorded time"
+
+
+def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
+    """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same.
+
+    Args:
+        row: `analysis.report_findings.finding_row`.
+        whole: what its cost is of, see `whole_of`.
+        ascii: no characters outside ASCII.
+    """
+    said = [
+        ("Costs", cost(row, whole, ascii=ascii)),
+        ("Why", row["formula"]),
+        ("Limit", row["threshold"]),
+        ("Try", row["advice"]),
+        ("Run", row["next_command"]),
+        *(("Mind" if not number else "", remark) for number, remark in enumerate(row["remarks"])),
+        ("See", row["reference"]),
+    ]
+    return [(label, text) for label, text in said if text]
+
+
+def cost(row: Json, whole: str = STEP, *, ascii: bool = False) -> str:
+    """What is at stake, and the most there is to gain; empty where it is no matter of time."""
+    per = "per step" if whole == STEP else f"of the {whole}"
+    time = f"{format_us(row['impact_us'], ascii=ascii)} {per}" if row["impact_us"] else ""
+    if row["ceiling_percent"] is None:
+        return time
+    most = f"at most {format_percent(row['ceiling_percent'])} shorter"
+    return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
+
+
+def evidence_text(item: Json, *, ascii: bool = False) -> str:
+    """The value of one piece of evidence in the unit that suits it."""
+    value = item["value"]
+    if isinstance(value, str):
+        return printable(value, ascii=ascii)
+    unit = item["unit"]
+    if unit.startswith("FLOP"):
+        size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= size), (1, ""))
+        return f"{format_number(value / size)} {prefix}{unit}"
+    return printable(value_text(value, "hz" if unit == "Hz" else unit, ascii=ascii), ascii=ascii)
+
+
+def looked(checked: int, abstained: int, aside: int) -> str:
+    """``23 rules looked, 12 could not for want of evidence; 2 findings were set aside``."""
+    text = f"{_count(checked, 'rule')} looked"
+    text += f", {abstained} could not for want of evidence" if abstained else ""
+    return text + (f"; {_count(aside, 'finding')} set aside" if aside else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

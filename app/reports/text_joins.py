@@ -1,0 +1,66 @@
+"""What the text report says about a run's recordings by several tools: how well their kernels match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.text.formats import format_count, format_percent
+from tracetui.parsers.names.kernel_names import short_name
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.rows import Json
+    from tracetui.app.reports.text_table import Page
+
+NAMES_SHOWN = 5
+TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording", "ncu": "ncu"}
+
+
+def join_lines(joins: list[Json], page: Page) -> list[str]:
+    """A paragraph per recording: what it covers, and the names of what did not match."""
+    lines: list[str] = []
+    for found in joins:
+        first, *more = sentences(found)
+        lines += page.paragraph(first)
+        for text in more:
+            lines += page.paragraph(text, indent="  ")
+    return lines
+
+
+def sentences(found: Json) -> list[str]:
+    """What a recording covers, and what of it matches nothing."""
+    return [_coverage(found), *_missing(found)]
+
+
+def _coverage(found: Json) -> str:
+    """How much of the GPU time a recording covers."""
+    name = Path(found["trace"]).name
+    share = format_percent(found["gpu_time_percent"])
+    launches = _launches(found["launches"])
+    if found["kind"] == "ncu":
+        return (
+            f"Counters of {name}: {format_count(found['matched'])} of {launches} found their kernel; these kernels "
+            f"take {share} of the kernel time."
+        )
+    return f"{TOOLS.get(found['kind'], found['kind'])} {name}: {share} of the kernel time is of kernels that match."
+
+
+def _missing(found: Json) -> list[str]:
+    texts = []
+    if found["ambiguous"]:
+        texts.append(f"{_launches(found['ambiguous'])} could be of several kernels.")
+    names = found["unmatched"]
+    if names:
+        listed = ", ".join(
+            short_name(row["name"]) + (f" ×{row['launches']}" if row["launches"] > 1 else "")
+            for row in names[:NAMES_SHOWN]
+        )
+        more = f" and {len(names) - NAMES_SHOWN} more kernels" if len(names) > NAMES_SHOWN else ""
+        count = sum(row["launches"] for row in names)
+        verb = "is" if count == 1 else "are"
+        texts.append(f"{_launches(count)} {verb} not in {Path(found['with']).name}: {listed}{more}.")
+    return texts
+
+
+def _launches(count: int) -> str:
+    return f"{format_count(count)} {'launch' if count == 1 else 'launches'}"

@@ -1,0 +1,98 @@
+"""Plain-text tables and paragraphs of at most 80 columns, the same for a terminal, a mail and an issue tracker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.app.text.formats import bar, cell_width, fit, format_us, pad, printable, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTH = 80
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    right: bool = True
+    """Numbers stand at the right edge."""
+    share: int = 0
+    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
+    keep_end: bool = False
+    """What is too long loses its beginning: a file's name is less than its function's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How a report is laid out. Everything it returns is safe to print: names go through `printable`."""
+
+    limit: int | None = None
+    """Rows per list; null for all."""
+    ascii: bool = False
+    """Nothing outside ASCII."""
+    charts: bool = True
+    """Pictures of text beside the tables."""
+
+    def text(self, text: str) -> str:
+        """A name or sentence as it may be printed."""
+        return printable(text, ascii=self.ascii)
+
+    def time(self, us: float | None) -> str:
+        """A duration given in µs."""
+        return format_us(us, ascii=self.ascii)
+
+    def bar(self, percent: float | None, width: int) -> str:
+        """A bar for a share."""
+        return bar((percent or 0) / 100, width, ascii=self.ascii)
+
+    def table(self, columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
+        """A title line, then one line a row, two columns indented, never wider than `WIDTH`."""
+        rows = [[self.text(cell) for cell in row] for row in ([column.title for column in columns], *cells)]
+        widths = _widths(columns, rows)
+        lines = []
+        for row in rows:
+            parts = [
+                pad(fit(cell, width, ascii=self.ascii, keep_end=column.keep_end), width, right=column.right)
+                for column, cell, width in zip(columns, row, widths, strict=True)
+            ]
+            lines.append((GAP + GAP.join(parts)).rstrip())
+        return lines
+
+    def paragraph(self, text: str, *, indent: str = "") -> list[str]:
+        """Lines of at most `WIDTH` columns; a word that is longer is broken."""
+        return [indent + line for line in wrapped(self.text(text), WIDTH - len(indent))]
+
+    def field(self, title: str, text: str, *, width: int = 8) -> list[str]:
+        """A titled paragraph that wraps under its own text."""
+        lines = self.paragraph(text, indent=" " * width)
+        return [pad(title, width) + line[width:] if n == 0 else line for n, line in enumerate(lines)]
+
+    def heading(self, what: str, base: str, shown: int, whole: int) -> str:
+        """The title of a list: what it holds, the base of its numbers, and how much of it is shown."""
+        part = f"{shown} of {whole:,}; --limit 0 for all" if shown < whole else f"{whole:,}" if whole else ""
+        inside = "; ".join(text for text in (base, part) if text)
+        return fit(self.text(f"{what} ({inside})" if inside else what), WIDTH, ascii=self.ascii)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Each column's width: its longest cell, but long columns share what the others leave of the line."""
+    needs = [max(cell_width(row[n]) for row in rows) for n in range(len(columns))]
+    room = WIDTH - len(GAP) * len(columns) - sum(n for n, c in zip(needs, columns, strict=True) if not c.share)
+    widths = list(needs)
+    cramped = [n for n, column in enumerate(columns) if column.share]
+    while cramped:
+        shares = sum(columns[n].share for n in cramped)
+        fair = {n: max(room * columns[n].share // shares, 1) for n in cramped}
+        satisfied = [n for n in cramped if needs[n] <= fair[n]]
+        if not satisfied:
+            for n in cramped:
+                widths[n] = fair[n]
+            break
+        room -= sum(needs[n] for n in satisfied)
+        cramped = [n for n in cramped if n not in satisfied]
+    return widths

@@ -1,0 +1,1 @@
+"""The Textual application: tabs, navigation, dialogs, and how runs are opened."""

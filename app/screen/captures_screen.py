@@ -1,0 +1,182 @@
+"""The captures of a folder beside each other, over the main screen: a row a file, Enter opens it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tracetui.app.session import jobs
+from tracetui.app.tables.columns import Column
+from tracetui.app.text.formats import printable, to_ascii
+from tracetui.app.widgets.frame_table import FrameTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+
+    from tracetui.analysis.captures.captures import Capture
+    from tracetui.analysis.scope import Scope
+    from tracetui.parsers import Run, Trace
+
+ROLES = (("forward", "fwd"), ("backward", "bwd"), ("optimizer", "opt"), ("softmax", "softmax"), ("matmul", "matmul"))
+COLUMNS = (
+    Column("capture", "Capture", width=14, priority=0, flex=True, main=True, about="the file, by what tells it apart"),
+    Column("step_ns", "Step", "time", priority=1, about="average step; of ranges called steps where none are marked"),
+    *(
+        column
+        for rank, (role, short) in enumerate(ROLES, 2)
+        for column in (
+            Column(f"{role}_host_ns", f"{short} host", "time", priority=rank, about=f"mean time of a {role} range"),
+            Column(f"{role}_gpu_ns", f"{short} GPU", "time", priority=rank, about=f"mean GPU work of a {role} range"),
+        )
+    ),
+    Column("gpu_ns", "GPU time", "time", priority=1, main=True, about="kernels, copies and fills, summed"),
+    Column("busy_percent", "busy", "percent", priority=2, about="share of steps, else of the file, with GPU work"),
+    Column("kernels", "kernels", "count", priority=3, about="kernel launches"),
+    Column("wall_ns", "whole file", "time", priority=7, about="from the first event to the last"),
+    Column("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
+)  # fmt: skip
+
+
+SCHEMA = {
+    "number": pl.Int64(),
+    **{column.name: pl.Float64() if column.kind in ("time", "percent") else pl.String() for column in COLUMNS},
+    "kernels": pl.Int64(),
+    "problem": pl.String(),
+}
+
+
+class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
+    """Reads the other files in the background; the result is the path of the one chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "cancel", show=False),
+        Binding("enter", "choose", show=False),
+    ]
+
+    def __init__(self, run: Run, scope: Scope, *, use_cache: bool, ascii: bool) -> None:
+        super().__init__()
+        self._run, self._scope = run, scope
+        self._use_cache = use_cache
+        self._ascii = ascii
+        self._found: list[Capture] = []
+        self._read = 0
+        self._left_alone = threading.Event()
+
+    def compose(self) -> ComposeResult:
+        """A title, the table, how to leave."""
+        with Vertical(id="reader"):
+            yield Static(markup=False, id="dialog-title")
+            yield FrameTable(id="captures")
+            yield Static(" Enter opens, s sorts, r reverses, Esc closes", markup=False, id="reader-foot")
+
+    def on_mount(self) -> None:
+        """Begins to read."""
+        table = self.query_one(FrameTable)
+        table.ascii = self._ascii
+        table.empty_text = "Reading …"
+        table.focus()
+        self._show_title()
+        self._timer = self.set_interval(0.2, self._show_title)
+        jobs.start(self, "captures", self._measure)
+
+    def _measure(self) -> list[Capture]:
+        from tracetui.analysis.captures.captures import captures
+        from tracetui.parsers import open_path
+
+        def done(_: Capture) -> None:
+            self._read += 1
+
+        def read(path: Path) -> Trace:
+            return open_path(path, cache=self._use_cache, cancel=self._left_alone).main
+
+        return captures(self._run, self._scope, read, done)
+
+    def on_unmount(self) -> None:
+        """Nobody waits for the rest."""
+        self._left_alone.set()
+
+    def on_job_done(self, event: jobs.JobDone[list[Capture]]) -> None:
+        """Shows the table, or why there is none."""
+        event.stop()
+        self._timer.stop()
+        table = self.query_one(FrameTable)
+        if event.error is not None or not event.result:
+            why = f": {event.error}" if event.error is not None else ": there is but one of this kind"
+            table.empty_text = ""
+            self.query_one("#dialog-title", Static).update(self._own(f" No captures to compare{why}"))
+            return
+        self._found = event.result
+        frame = captures_frame(self._found)
+        shown = [column for column in COLUMNS if frame[column.name].null_count() < frame.height]
+        table.load(frame, shown)
+        self._show_title()
+
+    def _show_title(self) -> None:
+        what = f"{len(self._found)} captures" if self._found else f"Reading captures: {self._read} done"
+        self.query_one("#dialog-title", Static).update(self._own(f" {what}; means of one range, GPU: what it launched"))
+
+    def _own(self, text: str) -> str:
+        text = printable(text)
+        return to_ascii(text) if self._ascii else text
+
+    def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
+        """A double click is Enter."""
+        event.stop()
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """Opens the capture under the cursor."""
+        if (path := self._current()) is not None:
+            self.dismiss((path,))
+
+    def _current(self) -> Path | None:
+        """The file under the cursor, if it could be read."""
+        row = self.query_one(FrameTable).current
+        return None if row is None or row["problem"] is not None else self._found[int(str(row["number"]))].path
+
+    def action_cancel(self) -> None:
+        """None was chosen."""
+        self.dismiss(None)
+
+
+def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
+    """The rows of the screen's table; times in ns, null where a capture lacks it."""
+    rows = []
+    for number, row in enumerate(found):
+        roles = {phase.name: phase for phase in row.phases.by_role}
+        cells: dict[str, object] = {
+            "number": number,
+            "capture": _label(row),
+            "problem": row.problem,
+            "step_ns": row.average_step_ns,
+            "gpu_ns": row.gpu_ns,
+            "busy_percent": row.busy_percent,
+            "kernels": row.kernels,
+            "wall_ns": row.wall_ns,
+            "top": row.problem or (row.top[0].short_name if row.top else None),
+        }
+        for role, _ in ROLES:
+            phase = roles.get(role)
+            cells[f"{role}_host_ns"] = _mean(phase.host_ns, phase.instances) if phase else None
+            cells[f"{role}_gpu_ns"] = _mean(phase.launched_ns, phase.instances) if phase else None
+        rows.append(cells)
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def _mean(ns: int | None, many: int | None) -> float | None:
+    return ns / many if ns is not None and many else None
+
+
+def _label(row: Capture) -> str:
+    if not row.axes:
+        return row.name
+    return " ".join(value if isinstance(value, str) else f"{axis}{value:g}" for axis, value in row.axes.items())

@@ -1,0 +1,181 @@
+"""Screens over the main one: text to read, and lists to choose a run from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tracetui.app.keys import commands
+from tracetui.app.text.formats import fit, format_bytes, pad, printable, to_ascii, wrapped
+from tracetui.app.text.paths import is_folder, is_there, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+
+Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
+"""A run to choose: what it is called, and what reading it takes."""
+
+FILTER_HELP = (
+    ("scan", "rows with this text, in any case; several words must all occur"),
+    ('"two words"', "a text with its spaces"),
+    ("/conv|scan/", "a regular expression"),
+    ("!copy", "rows without it; !/regex/ too"),
+    (">100us  <2ms", "the table's time: ns us ms s"),
+    (">5%  <0.1%", "the table's share"),
+    (">=10", "the number of calls"),
+    ("mean>20us", "a column by its title"),
+)
+MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
+
+
+class TextScreen(ModalScreen[None]):
+    """A text to read; Esc, q or Enter closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,question_mark", "dismiss", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("pagedown,space,ctrl+d", "scroll(10)", show=False),
+        Binding("pageup,ctrl+u", "scroll(-10)", show=False),
+        Binding("home,g", "scroll(-100000)", show=False),
+        Binding("end,G", "scroll(100000)", show=False),
+    ]
+
+    def __init__(self, title: str, text: Text) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """A title, the text, how to leave."""
+        with Vertical(id="reader"):
+            yield Static(self._title, markup=False, id="dialog-title")
+            with VerticalScroll(id="reader-text", can_focus=False):
+                yield Static(self._text, markup=False)
+            yield Static(" Esc closes, arrows scroll", markup=False, id="reader-foot")
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self._text.plain
+
+    def action_scroll(self, lines: int) -> None:
+        """Scrolls the text."""
+        self.query_one("#reader-text").scroll_relative(y=lines, animate=False)
+
+
+def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int = 80) -> Text:
+    """The help page of a tab, made from the registry and its columns.
+
+    Args:
+        tab: the tab in view.
+        columns: (title, what it means) of its table.
+        ascii: no characters outside ASCII.
+        width: columns; what is longer goes on below its own first line.
+    """
+
+    def entry(key: str, words: str) -> None:
+        first, *rest = wrapped(own(words), max(width - 17, 20)) or [""]
+        text.append(f"  {own(key):<14} {first}\n")
+        for line in rest:
+            text.append(f"{'':17}{line}\n")
+
+    def own(words: str) -> str:
+        return to_ascii(words) if ascii else words
+
+    text = Text()
+    groups: dict[str, list[commands.Command]] = {}
+    for command in (command for command in commands.in_tab(tab) if command.shown):
+        groups.setdefault(command.group, []).append(command)
+    first = [group for group in ("Table", "Tree", "Diff") if group in groups]
+    for group in [*first, *(group for group in groups if group not in first)]:
+        text.append(f"{group}\n", "bold")
+        digits = [command.shown for command in groups[group] if command.shown.isdigit()]
+        if digits:
+            names = ", ".join(commands.TITLES.values())
+            entry(f"{digits[0]} to {digits[-1]}", names)
+        for command in groups[group]:
+            if not command.shown.isdigit():
+                entry(command.shown, command.title)
+    if tab in commands.TABLES:
+        text.append("What / understands\n", "bold")
+        for example, meaning in FILTER_HELP:
+            entry(example, meaning)
+        text.append("Columns\n", "bold")
+        for title, about in columns:
+            entry(title, about)
+    text.rstrip()
+    return text
+
+
+class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
+    """A list of runs, or of files; the result is the paths of the one chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("q", "cancel", show=False),
+        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
+    ]
+
+    def __init__(self, title: str, runs: Sequence[Choice], *, ascii: bool) -> None:
+        super().__init__()
+        self._title = title
+        self._runs = list(runs)
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        """A title, a line for a path, the list."""
+        with Vertical(id="reader"):
+            yield Static(self._title, markup=False, id="dialog-title")
+            line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+            line.cursor_blink = False
+            yield line
+            yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
+            foot = " Enter opens, Esc closes, Tab goes to the line for a path"
+            yield Static(foot, markup=False, id="reader-foot")
+
+    def on_mount(self) -> None:
+        """The list has the keys, unless it is empty."""
+        self.query_one(OptionList if self._runs else Input).focus()
+
+    def _label(self, name: str, files: tuple[Path, ...]) -> Text:
+        shown = pad(fit(printable(name, ascii=self._ascii), 56, ascii=self._ascii), 56)
+        if any(map(is_folder, files)):
+            return Text(f"{shown}     folder")
+        size = sum(file.stat().st_size for file in files if is_there(file))
+        many = f"  {len(files)} files" if len(files) > 1 else ""
+        return Text(f"{shown} {format_bytes(size):>10}{many}")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """One was chosen."""
+        event.stop()
+        self.dismiss(self._runs[event.option_index][1])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """A path was typed."""
+        event.stop()
+        if not event.value.strip():
+            return
+        path = typed(event.value)
+        if is_there(path):
+            self.dismiss((path,))
+        else:
+            foot = fit(f"No such file or folder: {printable(str(path), ascii=self._ascii)}", self.size.width - 2)
+            self.query_one("#reader-foot", Static).update(f" {foot}")
+
+    def action_move(self, where: str) -> None:
+        """Moves in the list with the keys of the tables."""
+        getattr(self.query_one(OptionList), f"action_{where}")()
+
+    def action_cancel(self) -> None:
+        """None was chosen."""
+        self.dismiss(None)

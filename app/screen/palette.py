@@ -1,0 +1,103 @@
+"""Ctrl+P: commands, tabs, themes, the kernels and modules of the run, runs that are or were open."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from tracetui.app.keys import commands
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.fuzzy import Matcher
+
+    from tracetui.app.screen.tui import TracetuiApp
+
+LIMIT = 50
+"""How many kernels and modules are offered at once."""
+
+
+def _highlighted(matcher: Matcher, name: str) -> Content:
+    """The name with the letters that match; `Matcher.highlight` would take brackets in it for markup."""
+    shown = Content(name)
+    for at in matcher.fuzzy_search.match(matcher.query, name)[1]:
+        shown = shown.stylize(matcher.match_style, at, at + 1)
+    return shown
+
+
+def _home(command: commands.Command) -> str:
+    """The first tab that a command works in."""
+    return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
+
+
+class EverythingProvider(Provider):
+    """What can be done, and where one can go."""
+
+    @property
+    def tui(self) -> TracetuiApp:
+        """The app."""
+        return self.app  # type: ignore[return-value]
+
+    def _commands(self) -> list[commands.Command]:
+        return [command for command in commands.in_tab(self.tui.tab) if command.palette]
+
+    def _elsewhere(self) -> list[commands.Command]:
+        """What can be done in other tabs alone."""
+        here = {command.title for command in commands.in_tab(self.tui.tab)}
+        return [
+            command
+            for command in commands.COMMANDS
+            if command.palette and command.tabs and self.tui.tab not in command.tabs and command.title not in here
+        ]
+
+    def _recent(self) -> list[tuple[Path, str]]:
+        """Recordings opened lately that are there still and not open now: path, and what it is called."""
+        from tracetui.app.settings.recent import recents
+
+        now = {entry.origin.absolute() for entry in self.tui.session.open.values()}
+        return [
+            (recent.path, str(recent.path))
+            for recent in recents()
+            if recent.path.absolute() not in now and recent.is_there
+        ]
+
+    async def discover(self) -> Hits:
+        """What is offered before anything is typed: all commands."""
+        for command in self._commands():
+            label = f"{command.title}  [{command.shown}]" if command.shown else command.title
+            yield DiscoveryHit(self.tui.own(label).replace("[", "\\["), partial(self.tui.do, command), text=label)
+
+    async def search(self, query: str) -> Hits:
+        """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
+        matcher = self.matcher(query)
+        for command in self._commands():
+            label = self.tui.own(f"{command.title}  ({command.shown})" if command.shown else command.title)
+            score = matcher.match(label)
+            if score > 0:
+                yield Hit(score, matcher.highlight(label), partial(self.tui.do, command), text=label)
+        for command in self._elsewhere():
+            title = self.tui.own(f"{command.title}  (in {commands.TITLES[_home(command)]})")
+            score = matcher.match(title) / 2  # what works here goes first
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), partial(self.tui.show_tab, _home(command)), text=title)
+        words = query.lower().split()
+        for path, label in self._recent():
+            if all(word in label.lower() for word in words):
+                shown = printable(f"open  {label}", ascii=self.tui.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.open_run, "a", (path,)), text=shown)
+        found = 0
+        for tab, noun, name, label in self.tui.places():
+            folded = f"{label}\n{name}".lower()
+            if all(word in folded for word in words):
+                shown = printable(f"{noun}  {label}", ascii=self.tui.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.go_to, tab, name), text=shown)
+                found += 1
+                if found >= LIMIT:
+                    return

@@ -1,0 +1,177 @@
+"""What `tracetui` alone shows: recordings of the current folder, and those opened lately."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tracetui.app.screen.dialogs import MOVES
+from tracetui.app.screen.start_list import NOTHING, entries, recordings_in
+from tracetui.app.session import jobs
+from tracetui.app.text.formats import cell_width, fit, pad, printable, to_ascii
+from tracetui.app.text.paths import is_there, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from textual.app import ComposeResult
+    from textual.events import Resize
+
+    from tracetui.app.screen.start_list import Entry
+
+SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
+
+
+class StartScreen(ModalScreen["Path | None"]):
+    """A list to choose from, and a line for another path; null is to leave."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("q,ctrl+q,ctrl+c", "cancel", show=False),
+        Binding("o", "type", show=False),
+        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
+    ]
+
+    def __init__(self, folder: Path, samples: Sequence[Path], *, ascii: bool, problem: str = "") -> None:
+        """Sets up.
+
+        Args:
+            folder: the current one.
+            samples: recordings that ship with the program.
+            ascii: no characters outside ASCII.
+            problem: why what was chosen before could not be opened.
+        """
+        super().__init__()
+        self._folder, self._samples = folder, samples
+        self._problem = problem
+        self._entries = entries(folder, (), samples)
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        """A title, a line for a path, the list, the keys."""
+        with Vertical(id="reader"):
+            yield Static(" tracetui: which recording?", markup=False, id="dialog-title")
+            line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+            line.cursor_blink = False
+            yield line
+            yield OptionList(markup=False)
+            yield Static(markup=False, id="start-help")
+            yield Static(" Enter opens  o types a path  j k move  q quits", markup=False, id="reader-foot")
+
+    def on_mount(self) -> None:
+        """The list has the keys, unless it is empty."""
+        self._fill()
+        self._begin()
+        jobs.start(self, "here", lambda: recordings_in(self._folder))
+
+    def on_job_done(self, event: jobs.JobDone[list[Path]]) -> None:
+        """What this folder holds is known."""
+        event.stop()
+        at = self.query_one(OptionList).highlighted
+        chosen = self._entries[at].path if at is not None and self._moved else None
+        self._looked = True
+        self._entries = entries(self._folder, event.result or (), self._samples)
+        self._fill()
+        if chosen is None:
+            self._begin()
+        else:
+            places = [place for place, entry in enumerate(self._entries) if entry.path == chosen]
+            self.query_one(OptionList).highlighted = places[0]
+
+    _looked = False
+    _moved = False
+
+    def _begin(self) -> None:
+        """On the first recording that is there."""
+        options = self.query_one(OptionList)
+        options.display = bool(self._entries)
+        there = (at for at, entry in enumerate(self._entries) if entry.path is not None and not entry.missing)
+        options.highlighted = next(there, None)
+        if not self._moved:
+            (options if self._entries else self.query_one(Input)).focus()
+
+    def on_key(self) -> None:
+        """From now on the cursor is the person's."""
+        self._moved = True
+
+    def on_resize(self, event: Resize) -> None:
+        """Shares the new width."""
+        self._fill()
+
+    def _fill(self) -> None:
+        options = self.query_one(OptionList)
+        at = options.highlighted
+        options.clear_options()
+        options.add_options([Option(self._row(entry), disabled=entry.path is None) for entry in self._entries])
+        options.highlighted = at
+        known = any(entry.path is not None and entry.path not in self._samples for entry in self._entries)
+        words = "" if known else "\n".join(f" {line}" for line in NOTHING) if self._looked else " Looking …"
+        words = "\n\n".join(part for part in (f" {printable(self._problem)}" if self._problem else "", words) if part)
+        self.query_one("#start-help", Static).update(to_ascii(words) if self._ascii else words)
+        self.query_one("#start-help", Static).display = bool(words)
+
+    def _row(self, entry: Entry) -> Text:
+        width = (self.size.width or 80) - 1
+        if entry.path is None:
+            return Text(f" {entry.label}", "bold", no_wrap=True)
+        ascii = self._ascii
+        facts = (
+            f"  {pad(entry.tools[:TOOL_WIDTH], TOOL_WIDTH)}"
+            if width >= 70 and any(e.tools for e in self._entries)
+            else ""
+        )
+        facts += f"  {pad(entry.size, SIZE_WIDTH, right=True)}"
+        if any(e.when for e in self._entries):
+            facts += f"  {pad('missing' if entry.missing else entry.when, AGE_WIDTH)}"
+        room = max(width - 3 - cell_width(facts), 8)
+        name = fit(printable(entry.label, ascii=ascii), room, ascii=ascii, keep_end=True)
+        return Text(
+            f"   {pad(name, room)}{to_ascii(facts) if ascii else facts}", "dim" if entry.missing else "", no_wrap=True
+        )
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """One was chosen."""
+        event.stop()
+        entry = self._entries[event.option_index]
+        if entry.path is not None and not is_there(entry.path):
+            self._remark("No longer there: ", entry.path)
+        else:
+            self.dismiss(entry.path)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """A path was typed."""
+        event.stop()
+        if not event.value.strip():
+            return
+        path = typed(event.value)
+        if is_there(path):
+            self.dismiss(path)
+        else:
+            self._remark("No such file or folder: ", path)
+
+    def _remark(self, words: str, path: Path) -> None:
+        room = max(self.size.width - len(words) - 2, 8)
+        shown = fit(printable(str(path), ascii=self._ascii), room, ascii=self._ascii, keep_end=True)
+        self.query_one("#reader-foot", Static).update(f" {words}{shown}")
+
+    def action_type(self) -> None:
+        """Goes to the line for a path."""
+        self.query_one(Input).focus()
+
+    def action_move(self, where: str) -> None:
+        """Moves in the list with the keys of the tables."""
+        getattr(self.query_one(OptionList), f"action_{where}")()
+
+    def action_cancel(self) -> None:
+        """From the line for a path back to the list; from there out."""
+        if self._entries and isinstance(self.focused, Input):
+            self.query_one(OptionList).focus()
+        else:
+            self.dismiss(None)

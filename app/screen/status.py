@@ -1,0 +1,94 @@
+"""What the header and the notes page say about what is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from tracetui.app.keys import commands
+from tracetui.app.text.formats import fit, fit_all, format_bytes, printable
+from tracetui.app.text.words import KIND_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.app.session.session import Session
+    from tracetui.parsers import Trace
+
+    Own = Callable[[str], str]
+    """Writes a text of ours as the terminal can show it."""
+
+EXAMPLE_WIDTH = 200
+
+
+def header_left(session: Session, own: Own, width: int) -> Text:
+    """The program, the runs with their letters where there are several, the GPU; names are cut to `width` columns."""
+    text = Text().append(" tracetui", "bold")
+    runs = session.runs
+    letters = session.sides
+    if "a" not in runs:
+        first = next(iter(session.open.values()), None)
+        text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in first.paths) if first else ""))
+    elif "b" in runs:
+        a, b = fit_all([printable(runs["a"].name), printable(runs["b"].name)], width - 24)
+        text.append(own(f"  A({letters['a']}) {a}   B({letters['b']}) {b}"))
+    else:
+        letter = f"({letters['a']}) " if len(session.open) > 1 else ""
+        text.append(own(f"  {letter}{printable(runs['a'].name)}"))
+        gpu = next((device.name for device in session.trace().info.devices if device.name), "")
+        text.append(own(f"  {printable(gpu)}"), "dim")
+    return text
+
+
+def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text:
+    """What is being read, the rank, whether something is missing.
+
+    Args:
+        session: what is open.
+        loading: how far the reading of runs has come, by their letters.
+        own: writes a text of ours as the terminal can show it.
+    """
+    parts: list[str] = []
+    if "a" in session.runs:
+        parts += [f"{letter}: {share}" for letter, share in loading.items()][:1]
+    if "a" in session.runs:
+        run = session.runs["a"]
+        if len(run.ranks) > 1:
+            parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
+        if len(session.kinds) > 1:
+            parts.append(f"{KIND_NAMES[session.trace().info.kind]} (S)")
+        if session.range_words:
+            parts.append(f"{session.range_words} ({commands.key('timeline.back')})")
+        if session.partial:
+            parts.append("PARTIAL")
+        notes = len(session.trace().notes) + len(run.warnings)
+        if notes:
+            parts.append(f"{notes} note{'s' if notes > 1 else ''} ({commands.key('app.notes')})")
+    return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
+
+
+def notes_text(session: Session, own: Own) -> Text:
+    """Every file, how much of it was read, and what was skipped, repaired or missing."""
+    text = Text()
+    for side, run in sorted(session.runs.items()):
+        for trace in run.traces:
+            _notes_of(text, f"{side.upper()}  " if "b" in session.runs else "", trace, own)
+        for warning in run.warnings:
+            text.append(own(f"   warning: {printable(warning)}\n"))
+    return text
+
+
+def _notes_of(text: Text, mark: str, trace: Trace, own: Own) -> None:
+    source = trace.source
+    text.append(own(f"{mark}{printable(str(source.path))}\n"), "bold")
+    text.append(
+        f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
+        f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"
+    )
+    for note in trace.notes:
+        text.append(own(f"   {note.count:,} {note.kind}: {printable(note.reason)}\n"))
+        if note.example:
+            text.append(own(f"      such as {fit(printable(note.example), EXAMPLE_WIDTH)}\n"))
+    if not trace.notes:
+        text.append("   nothing was skipped, repaired or missing\n")

@@ -1,0 +1,1 @@
+"""What is open: runs, selection, filter, and the cache of analyses."""

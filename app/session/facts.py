@@ -1,0 +1,86 @@
+"""What the rules say of the run on the screen, from the same analyses that its tabs show."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.api import api_calls
+from tracetui.analysis.compare.diff import diff
+from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.findings.engine import find
+from tracetui.analysis.findings.of_run import facts_of, findings_of
+from tracetui.analysis.kernels import kernels
+from tracetui.analysis.memops import memops
+from tracetui.analysis.overview import overview
+from tracetui.analysis.ranges import ranges
+from tracetui.app.views.common.measured import conventions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.overview import Overview
+    from tracetui.analysis.selection import Selection
+    from tracetui.app.session.session import Session
+
+
+def compared_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:
+    """What the rules say of runs A and B together."""
+
+    def look() -> Findings:
+        a, b = session.selection("a"), session.selection("b")
+        pair = Pair(SessionFacts(session), facts_of(session.runs["b"], b))
+        vars(pair)["diff"] = session.cached("diff", lambda: diff(a, b))  # the Diff tab's
+        return find(pair, session.config, on_error=on_error)
+
+    return session.cached("compared findings", look)
+
+
+class SessionFacts(Facts):
+    """Facts that share with the tabs what both need."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.runs["a"], session.trace(), session.scope)
+        self._session = session
+        self._selection = session.selection()
+
+    @cached_property
+    def sel(self) -> Selection:
+        """The selection of all tabs."""
+        return self._selection
+
+    @cached_property
+    def overview(self) -> Overview:
+        """The Overview tab's."""
+        session = self._session
+        return session.cached("overview", lambda: overview(self._selection, conventions(session)))
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """The Kernels tab's, where the steps launched all that it shows."""
+        if self.of_steps is not self.sel:
+            return kernels(self.of_steps)
+        return self._session.cached("kernels", lambda: kernels(self._selection))
+
+    @cached_property
+    def memops(self) -> pl.DataFrame:
+        """The Kernels tab's copies and fills."""
+        return self._session.cached("memops", lambda: memops(self._selection))
+
+    @cached_property
+    def api(self) -> pl.DataFrame:
+        """The Host tab's API calls."""
+        return self._session.cached("api", lambda: api_calls(self._selection))
+
+    @cached_property
+    def ranges(self) -> pl.DataFrame:
+        """The Host tab's ranges."""
+        return self._session.cached("ranges", lambda: ranges(self._selection))
+
+
+def session_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:
+    """What the rules say of the recording in view, looked for once; for a thread, since it may take seconds."""
+    return session.cached("findings", lambda: findings_of(SessionFacts(session), session.config, on_error))

@@ -1,0 +1,141 @@
+"""The runs that are open: a letter each, what they were opened by, and what they look like in a list."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.text.exit_codes import UsageError
+from tracetui.app.text.formats import letter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tracetui.analysis.findings.config import Config
+    from tracetui.parsers import Run
+
+_numbers = count(1)
+LEAST_PART = 3
+"""Characters of a part of a name that can mean a run; fewer are a letter."""
+LISTED = 20
+"""Runs named in a line."""
+
+
+@dataclass(eq=False)
+class OpenRun:
+    """One entry of the list of runs; it may not have been read yet."""
+
+    letter: str
+    paths: tuple[Path, ...]
+    """What reading it takes."""
+    origin: Path
+    """What the person opened: itself, or the folder that it was found in."""
+    label: str = ""
+    """What the folder's list calls it."""
+    run: Run | None = None
+    config: Config | None = None
+    """The thresholds of rules that hold for it."""
+    number: int = field(default_factory=lambda: next(_numbers))
+    """Never that of another reading: analyses are kept by it."""
+    window: tuple[int, int] | None = None
+    """The range that was marked while it was in view, ns on its own clock."""
+    window_words: str = ""
+    looked: int = 0
+    """When it was last in view or compared, as a number that grows."""
+    remark: str = ""
+    """Why it is in the list, where nobody opened it: ``compared last time``."""
+
+    def hold(self, run: Run, config: Config | None = None) -> None:
+        """Takes what was read."""
+        self.run, self.config, self.number = run, config, next(_numbers)
+        self.window, self.window_words, self.remark = None, "", ""
+
+    def drop(self) -> None:
+        """Lets what was read go; the entry stays, to be read again."""
+        self.label = self.label or self.name
+        self.run, self.number = None, next(_numbers)
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        if self.run is not None:
+            return self.run.name
+        return self.label or (self.paths[0].name or str(self.paths[0]) if self.paths else "")
+
+    def is_of(self, paths: tuple[Path, ...]) -> bool:
+        """Whether opening these paths would open this run."""
+        asked, own = ({os.path.abspath(path) for path in of} for of in (paths, self.paths))  # noqa: PTH100
+        if asked == own:
+            return True
+        if len(asked) != 1:
+            return False
+        path = Path(*asked)
+        if self.run is not None and path == self.run.path.absolute():
+            return True
+        # a run that was found in a folder of runs may have a folder of its own
+        return path != self.origin.absolute() and all(file.absolute().parent == path for file in self.paths)
+
+
+def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
+    """Which of some runs a person means: by letter, by name, or by the one name that begins with or contains it.
+
+    Args:
+        runs: (letter, name) of each.
+        wanted: what was asked for.
+
+    Returns:
+        Its position; null where there is none, or more than one.
+    """
+    listed = [(letter, name.casefold().rstrip("/")) for letter, name in runs]
+    asked = wanted.casefold().rstrip("/")
+    if not asked:
+        return None
+    for found in (
+        [at for at, (letter, _) in enumerate(listed) if letter == asked],
+        [at for at, (_, name) in enumerate(listed) if name == asked],
+        [at for at, (_, name) in enumerate(listed) if name.rpartition("/")[2].partition(".")[0] == asked],
+        [at for at, (_, name) in enumerate(listed) if name.startswith(asked)],
+        [at for at, (_, name) in enumerate(listed) if asked in name and len(asked) >= LEAST_PART],
+    ):
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def chooser(wanted: str, place: str) -> Callable[[Sequence[str]], int]:
+    """What picks a run of a folder, as the reader asks for it.
+
+    Args:
+        wanted: its letter or name.
+        place: the folder, for the line that says what there is where none matches (`UsageError`).
+    """
+
+    def choose(names: Sequence[str]) -> int:
+        runs = numbered(names)
+        found = find_run(runs, wanted)
+        if found is None:
+            raise UsageError(no_such_run(wanted, runs, place))
+        return found
+
+    return choose
+
+
+def numbered(names: Iterable[str]) -> list[tuple[str, str]]:
+    """(letter, name) of runs in order."""
+    return [(letter_of(at), name) for at, name in enumerate(names)]
+
+
+def no_such_run(wanted: str, runs: Iterable[tuple[str, str]], place: str) -> str:
+    """The line that says which runs there are."""
+    folded = wanted.casefold()
+    listed = list(runs)
+    alike = [run for run in listed if folded in run[1].casefold()] if len(wanted) >= LEAST_PART else []
+    listed = alike if len(alike) > 1 else listed
+    shown = ", ".join(f"{letter} {name}" for letter, name in listed[:LISTED])
+    rest = f", and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+    if len(alike) > 1:
+        return f"--run {wanted}: {place} has several such runs: {shown}{rest}"
+    return f"--run {wanted}: {place} has no such run; there are {shown}{rest}"

@@ -1,0 +1,387 @@
+"""What a person prefers: the schema of settings, where they come from, and which of them holds.
+
+From the strongest: the command line, the environment, what was chosen on the screen, the project's ``.tracetui.toml``,
+the user's ``config.toml``, the default. What is wrong in one of them is said in a line, and the rest of it holds.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from tracetui.analysis.findings.config import find, read_toml, user_file
+from tracetui.app.settings import state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+Form = Literal["flag", "auto", "choice", "count", "name"]
+"""``auto`` is true, false or "auto"; ``count`` a whole number; ``name`` a text that is checked where it is used."""
+THEMES = ("auto", "dark", "light", "high-contrast", "ansi", "ansi-light")
+COLORS = ("auto", "never", "16", "256", "truecolor")
+NAMES = ("short", "full", "raw")
+STATE = "settings"
+"""Name of the file with what was chosen on the screen."""
+CHOSEN = "chosen on the screen"
+RULES = ("thresholds", "silence")
+"""Tables of the same files that are about findings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting: a line of the schema."""
+
+    key: str
+    form: Form
+    default: object
+    about: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        if self.form == "choice":
+            return ", ".join(f'"{choice}"' for choice in self.choices)
+        return {
+            "flag": "true, false",
+            "auto": 'true, false, "auto"',
+            "count": "a whole number, 0 for all",
+            "name": "a name in quotes",
+        }[self.form]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"TRACETUI_{self.key.upper()}"
+
+
+SCHEMA = (
+    Option("theme", "choice", "auto", "Colours of the screen; auto is dark, or ansi where colours are few or a line is "
+           "slow", THEMES),
+    Option("color", "choice", "auto", "How many colours there are; NO_COLOR in the environment means never", COLORS),
+    Option("ascii", "flag", False, "No characters outside ASCII"),
+    Option("low_bandwidth", "auto", "auto", "Few colours and half pages where a table scrolls; auto is over SSH"),
+    Option("mouse", "auto", "auto", "The mouse; auto is on, but off over SSH"),
+    Option("driver", "choice", "auto", "What sends the screen: only what differs, or Textual's own",
+           ("auto", "cells", "stock")),
+    Option("names", "choice", "short", "How kernels are called; raw is as the file has them", NAMES),
+    Option("tab", "name", "", "The tab to begin with, by its name or how it begins; empty is by the recording"),
+    Option("limit", "count", None, "Rows per list in reports as text and Markdown; without it 10 in text and all in "
+           "Markdown"),
+    Option("cache", "flag", True, "Keep parsed recordings, so that they open faster the next time"),
+)  # fmt: skip
+OPTIONS = {option.key: option for option in SCHEMA}
+TABLES = {
+    "columns": "By page: the columns to show, and to hide, by name or title: `kernels = { show = [\"max\"] }`",
+    "keys": "Keys by action: a key, several in a list, or none in an empty list: `\"table.filter\" = \"f\"`",
+}  # fmt: skip
+"""Settings that are tables of their own, and what stands in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """Columns of a page, as they were written: names or titles."""
+
+    show: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds, and where each part of it comes from."""
+
+    theme: str = "auto"
+    color: str = "auto"
+    ascii: bool = False
+    low_bandwidth: bool | None = None
+    """Null leaves it to the connection."""
+    mouse: bool | None = None
+    driver: str = "auto"
+    names: str = "short"
+    tab: str = ""
+    limit: int | None = None
+    cache: bool = True
+    columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
+    """By page."""
+    chosen_columns: Mapping[str, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    """Columns hidden and pinned on the screen, by page; they go before `columns`."""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By action, as they were written."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """By key, as ``theme``, ``columns.kernels``, ``keys.table.filter``: where it was set; else it is the default."""
+    problems: tuple[str, ...] = ()
+    """What could not be used, a line each."""
+    unread: tuple[str, ...] = ()
+    """Those of the problems that are about whole files: who reads thresholds says them too."""
+    configured: Mapping[str, object] = field(default_factory=dict)
+    """What holds without what was chosen on the screen: a choice is kept for as long as this stays as it was."""
+
+    def value(self, key: str) -> object:
+        """A setting as it would be written."""
+        value = getattr(self, key)
+        return "auto" if value is None and OPTIONS[key].form == "auto" else value
+
+
+@dataclass
+class _Layer:
+    """What one place says."""
+
+    origin: str
+    values: dict[str, object] = field(default_factory=dict)
+    columns: dict[str, ColumnChoice] = field(default_factory=dict)
+    keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+    def refuse(self, key: str, value: object, allowed: str) -> None:
+        written = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else value
+        self.problems.append(f"{self.origin}: {key} = {written}: allowed is {allowed}")
+
+
+def resolve(
+    given: Mapping[str, object], folders: Sequence[Path], environment: Mapping[str, str] | None = None
+) -> Settings:
+    """What holds for a command.
+
+    Args:
+        given: what was asked for on the command line, by key; null for what was not.
+        folders: where a project's file is looked for, there and above.
+        environment: the variables; by default those of this process.
+    """
+    layers: list[_Layer] = []
+    for file in (user_file(), find(*folders)):
+        if file is not None and file.is_file():
+            layers.append(_of_file(file))
+    variables = _of_environment(os.environ if environment is None else environment)
+    line = _Layer("command line", {key: value for key, value in given.items() if value is not None and key in OPTIONS})
+    line.origins = {key: f"--{key.replace('_', '-')}" for key in line.values}
+    configured = _merged(layers)
+    chosen = _chosen(configured)
+    merged = _merged([*layers, chosen, variables, line])
+    pages = _chosen_columns(configured)
+    origins = dict(merged.origins)
+    for page in pages:
+        origins[f"columns.{page}"] = CHOSEN
+    values = {
+        key: None if value == "auto" and OPTIONS[key].form == "auto" else value for key, value in merged.values.items()
+    }
+    return Settings(
+        **values,  # type: ignore[arg-type]
+        columns=merged.columns,
+        chosen_columns=pages,
+        keys=merged.keys,
+        origins=origins,
+        problems=tuple(merged.problems),
+        unread=tuple(merged.unread),
+        configured=_defaults() | configured.values | {f"columns.{p}": _plain(c) for p, c in configured.columns.items()},
+    )
+
+
+def _merged(layers: Sequence[_Layer]) -> _Layer:
+    """All of them in one, the last the strongest."""
+    whole = _Layer("")
+    for layer in layers:
+        whole.values |= layer.values
+        whole.columns |= layer.columns
+        whole.keys |= layer.keys
+        names = [*layer.values, *(f"columns.{page}" for page in layer.columns), *(f"keys.{id}" for id in layer.keys)]
+        whole.origins |= {name: layer.origins.get(name, layer.origin) for name in names}
+        whole.problems += layer.problems
+        whole.unread += layer.unread
+    return whole
+
+
+def _defaults() -> dict[str, object]:
+    return {option.key: option.default for option in SCHEMA}
+
+
+def _plain(choice: ColumnChoice) -> object:
+    return [list(choice.show), list(choice.hide)]
+
+
+# --- files
+
+
+def _of_file(file: Path) -> _Layer:
+    """What a file says; its tables about findings are read elsewhere."""
+    layer = _Layer(str(file))
+    content, problem = read_toml(file)
+    if problem:
+        layer.problems.append(problem)
+        layer.unread.append(problem)
+    for key, value in content.items():
+        if key in OPTIONS:
+            if _fits(OPTIONS[key], value):
+                layer.values[key] = value
+            else:
+                layer.refuse(key, value, OPTIONS[key].allowed)
+        elif key in TABLES:
+            if isinstance(value, dict):
+                (_read_columns if key == "columns" else _read_keys)(layer, value)
+            else:
+                layer.refuse(key, value, "a table")
+        elif key not in RULES:
+            layer.problems.append(f"{file}: there is no setting {key}{_near(key, [*OPTIONS, *TABLES, *RULES])}")
+    return layer
+
+
+def _near(key: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, known, 1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+
+
+def _fits(option: Option, value: object) -> bool:
+    if option.form == "flag":
+        return isinstance(value, bool)
+    if option.form == "auto":
+        return isinstance(value, bool) or value == "auto"
+    if option.form == "count":
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return isinstance(value, str) and (option.form == "name" or value in option.choices)
+
+
+def _read_columns(layer: _Layer, table: Mapping[str, Any]) -> None:
+    for page, choice in table.items():
+        if not isinstance(choice, dict):
+            layer.refuse(f"columns.{page}", choice, "a table with show and hide")
+            continue
+        lists: dict[str, tuple[str, ...]] = {}
+        for key, names in choice.items():
+            if key not in ("show", "hide"):
+                layer.problems.append(f"{layer.origin}: there is no columns.{page}.{key}; there are show, hide")
+            elif isinstance(names, list) and all(isinstance(name, str) for name in names):
+                lists[key] = tuple(names)
+            else:
+                layer.refuse(f"columns.{page}.{key}", names, "a list of names")
+        if lists:
+            layer.columns[page] = ColumnChoice(**lists)
+
+
+def _read_keys(layer: _Layer, table: Mapping[str, Any]) -> None:
+    for id, keys in _flat(table):
+        if isinstance(keys, str):
+            layer.keys[id] = (keys,)
+        elif isinstance(keys, list) and all(isinstance(key, str) for key in keys):
+            layer.keys[id] = tuple(keys)
+        else:
+            layer.refuse(f"keys.{id}", keys, "a key in quotes, or a list of them")
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Actions with their keys; ``table.filter = "f"`` without quotes is a table in a table."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+# --- the environment
+
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _of_environment(environment: Mapping[str, str]) -> _Layer:
+    layer = _Layer("environment")
+    for option in SCHEMA:
+        text = environment.get(option.variable)
+        if not text:
+            continue
+        value: object = text
+        if option.form in ("flag", "auto"):
+            value = _WORDS.get(text.lower(), text.lower())
+        elif option.form == "count" and text.isdecimal():
+            value = int(text)
+        if _fits(option, value):
+            layer.values[option.key] = value
+            layer.origins[option.key] = option.variable
+        else:
+            layer.problems.append(f"{option.variable}={text}: allowed is {option.allowed}")
+    if environment.get("NO_COLOR") and "color" not in layer.values:
+        layer.values["color"] = "never"
+        layer.origins["color"] = "NO_COLOR"
+    return layer
+
+
+# --- what was chosen on the screen
+
+
+def _chosen(configured: _Layer) -> _Layer:
+    """What was chosen, as far as the files say the same as they did then."""
+    layer = _Layer(CHOSEN)
+    below = _defaults() | configured.values
+    for key, kept in state.read(STATE).items():
+        if not isinstance(kept, dict) or key not in OPTIONS or kept.get("over") != below[key]:
+            continue
+        if _fits(OPTIONS[key], kept.get("value")):
+            layer.values[key] = kept["value"]
+    return layer
+
+
+def _chosen_columns(configured: _Layer) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    pages: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    kept = state.read(STATE).get("columns")
+    for page, choice in kept.items() if isinstance(kept, dict) else ():
+        below = configured.columns.get(page)
+        if not isinstance(choice, dict) or choice.get("over") != (None if below is None else _plain(below)):
+            continue
+        lists = [choice.get("hidden"), choice.get("pinned")]
+        if all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+            pages[page] = (frozenset(lists[0] or ()), frozenset(lists[1] or ()))
+    return pages
+
+
+def keep(settings: Settings, key: str, value: object) -> bool:
+    """Keeps a choice made on the screen for the next start, unless the files say so anyway; whether it worked."""
+    below = settings.configured.get(key)
+
+    def put(kept: dict[str, Any]) -> None:
+        kept.pop(key, None)
+        if value != below:
+            kept[key] = {"value": value, "over": below}
+
+    return _rewrite(put)
+
+
+def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], frozenset[str]] | None) -> bool:
+    """Keeps the columns chosen for a page; whether that worked.
+
+    Args:
+        settings: what holds.
+        page: id of the page.
+        choice: columns hidden, and those asked for; null where it is as it would be anyway.
+    """
+    below = settings.configured.get(f"columns.{page}")
+
+    def put(kept: dict[str, Any]) -> None:
+        found = kept.get("columns")
+        pages = dict(found) if isinstance(found, dict) else {}
+        pages.pop(page, None)
+        if choice is not None:
+            pages[page] = {"hidden": sorted(choice[0]), "pinned": sorted(choice[1]), "over": below}
+        kept["columns"] = pages
+
+    return _rewrite(put)
+
+
+def _rewrite(change: Callable[[dict[str, Any]], None]) -> bool:
+    kept = state.read(STATE)
+    change(kept)
+    return state.write(STATE, kept)
+
+
+def fill(arguments: Any, folders: Sequence[Path]) -> Settings:
+    """Gives a command's options what holds where they were not on the command line; returns the whole."""
+    given = {key: getattr(arguments, key, None) for key in OPTIONS}
+    settings = resolve(given, folders)
+    for key in (each.name for each in fields(Settings) if each.name in OPTIONS):
+        if not hasattr(arguments, key) or given[key] is not None or key == "tab":
+            continue
+        if key != "limit" or getattr(arguments, "format", "") in ("text", "markdown"):
+            setattr(arguments, key, getattr(settings, key))
+    return settings

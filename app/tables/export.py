@@ -1,0 +1,89 @@
+"""A table's view as a file or as text to paste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.app.tables.columns import Column, cell_text
+from tracetui.app.text.paths import is_there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+SUFFIXES = frozenset({".csv", ".tsv", ".json", ".parquet", ".md"})
+
+
+def flat(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """The shown columns with plain types: names as strings, lists as JSON-like text left out."""
+    return frame.select(
+        (
+            pl.col(column.name).cast(pl.String)
+            if frame.schema[column.name] in (pl.Categorical, pl.Enum)
+            else pl.col(column.name)
+        ).alias(column.saved_as or column.name)
+        for column in columns
+        if column.name in frame.columns and not frame.schema[column.name].is_nested()
+    )
+
+
+def write(frame: pl.DataFrame, columns: Sequence[Column], path: Path) -> None:
+    """Writes the table in the form that the suffix names; times stay in ns, as the column names say.
+
+    Raises:
+        ValueError: the suffix names no form.
+        OSError: the file can't be written.
+    """
+    table, suffix = flat(frame, columns), path.suffix.lower()
+    if suffix == ".csv":
+        table.write_csv(path)
+    elif suffix == ".tsv":
+        table.write_csv(path, separator="\t")
+    elif suffix == ".json":
+        table.write_json(path)
+    elif suffix == ".parquet":
+        table.write_parquet(path)
+    elif suffix == ".md":
+        path.write_text(markdown(frame, columns), encoding="utf-8")
+    else:
+        raise ValueError(f"{suffix} is none of {', '.join(sorted(SUFFIXES))}")
+
+
+def _rows(frame: pl.DataFrame, columns: Sequence[Column]) -> Iterator[list[str]]:
+    shown = [column for column in columns if column.name in frame.columns]
+    for row in frame.select(column.name for column in shown).iter_rows():
+        yield [cell_text(value, column.kind) for column, value in zip(shown, row, strict=True)]
+
+
+def markdown(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
+    """A Markdown table with values as the screen shows them."""
+    shown = [column for column in columns if column.name in frame.columns]
+    lines = [
+        "| " + " | ".join(_title(column) for column in shown) + " |",
+        "|" + "|".join("--:" if column.right else ":--" for column in shown) + "|",
+    ]
+    for row in _rows(frame, shown):
+        lines.append("| " + " | ".join(text.replace("\\", "\\\\").replace("|", "\\|") for text in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _title(column: Column) -> str:
+    """The title, with what a total is of where that is not everything: ``Total per step``."""
+    per = column.saved_as.removeprefix(column.name).replace("_", " ")
+    return f"{column.label}{per}"
+
+
+def tsv(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
+    """Tab-separated text for a spreadsheet; numbers plain, times in ns."""
+    return flat(frame, columns).write_csv(separator="\t")
+
+
+def free_path(path: Path) -> Path:
+    """The path, or the first numbered one beside it that does not exist."""
+    number, free = 1, path
+    while is_there(free):
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free

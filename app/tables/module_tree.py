@@ -1,0 +1,119 @@
+"""The module tree made short: the instances of one class under one parent become one line, ``Block ×24``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.base.rows import Json
+
+
+NOT_ATTRIBUTED = "(not attributed)"
+"""The row of the report that stands for what no module holds."""
+
+
+@dataclass(slots=True)
+class MergedModule:
+    """Several module instances that share their class and their ancestors' classes."""
+
+    class_name: str
+    depth: int
+    instances: int = 0
+    calls: int = 0
+    host_total_us: float | None = None
+    """Null where the trace doesn't say it of any instance."""
+    device_self_us: float = 0.0
+    device_total_us: float = 0.0
+    backward_us: float = 0.0
+    """GPU time of its backward pass, with that of modules inside."""
+
+    @property
+    def gpu_us(self) -> float:
+        """GPU time of both passes."""
+        return self.device_total_us + self.backward_us
+
+    @property
+    def label(self) -> str:
+        """``Block ×24``; a single instance is named without a count."""
+        return f"{self.class_name} ×{self.instances}" if self.instances > 1 else self.class_name
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """The lines to show, depth first, and how many there are in all."""
+
+    shown: tuple[MergedModule, ...]
+    whole: int
+    not_attributed_percent: float | None
+    """Share of GPU time that belongs to no module; null without GPU time."""
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether any GPU time is known to belong to a backward pass."""
+        return any(node.backward_us for node in self.shown)
+
+
+def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
+    """Merges the report's module rows; of more than `limit` lines, those with most GPU (else host) time stay.
+
+    A module holds at least its children's time, so what stays is a tree again.
+    """
+    merged: dict[tuple[str, ...], MergedModule] = {}
+    for row in rows:
+        key = tuple(_class_name(part) for part in row["path"].split("/"))
+        node = merged.setdefault(key, MergedModule(row["class_name"] or row["name"], len(key) - 1))
+        node.instances += 1
+        node.calls += row["calls"] or 0
+        if row["host_total_us"] is not None:
+            node.host_total_us = (node.host_total_us or 0.0) + row["host_total_us"]
+        node.device_self_us += row["device_self_us"] or 0
+        node.device_total_us += row["device_total_us"] or 0
+        node.backward_us += row["backward_device_us"] or 0
+    nodes = _depth_first(merged)
+    roots = [node for node in nodes if not node.depth]
+    gpu = sum(node.gpu_us for node in roots)
+    lost = sum(node.gpu_us for node in roots if node.class_name == NOT_ATTRIBUTED)
+    shown = nodes
+    if limit is not None and len(nodes) > limit:
+        ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].gpu_us, -(nodes[n].host_total_us or 0), n))
+        shown = [nodes[n] for n in sorted(ranked[:limit])]
+    return MergedTree(tuple(shown), len(nodes), 100 * lost / gpu if gpu else None)
+
+
+def merged_changes(rows: Iterable[Json]) -> list[Json]:
+    """The diff's module rows, the instances of one class under the same classes merged.
+
+    Each is named by its last two classes (``Mixer/Mamba ×48``); the largest difference comes first.
+    """
+    merged: dict[tuple[str, ...], list[Json]] = {}
+    for row in rows:
+        merged.setdefault(tuple(_class_name(part) for part in row["name"].split("/")), []).append(row)
+    found = []
+    for key, same in merged.items():
+        statuses = {row["status"] for row in same}
+        numbers = {
+            name: sum(row[name] or 0 for row in same) for name in ("a_calls", "b_calls", "a_us", "b_us", "delta_us")
+        }
+        count = f" ×{len(same)}" if len(same) > 1 else ""
+        status = statuses.pop() if len(statuses) == 1 else "changed"
+        found.append({"name": "/".join(key[-2:]) + count, "status": status, **numbers})
+    return sorted(found, key=lambda row: (-abs(row["delta_us"]), row["name"]))
+
+
+def _class_name(part: str) -> str:
+    """``Mamba`` of ``Mamba_3``: Kineto numbers the instances of a class."""
+    name, _, number = part.rpartition("_")
+    return name if name and number.isdecimal() else part
+
+
+def _depth_first(merged: dict[tuple[str, ...], MergedModule]) -> list[MergedModule]:
+    """Parents before children, siblings by first appearance: merging can bring a child before an elder's sibling."""
+    order = {key: n for n, key in enumerate(merged)}
+
+    def place(key: tuple[str, ...]) -> list[int]:
+        return [order.get(key[: n + 1], len(order)) for n in range(len(key))]
+
+    return [merged[key] for key in sorted(merged, key=place)]

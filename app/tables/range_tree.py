@@ -1,0 +1,77 @@
+"""The tree of ranges made short: ranges that differ by a number only become one line, ``step ×1000``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.base.rows import Json
+
+_NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")
+"""``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` are different things."""
+
+
+@dataclass(slots=True)
+class MergedRange:
+    """Several paths of ranges whose names, and those of the ranges around them, differ by numbers only."""
+
+    name: str
+    """The first one's own."""
+    base: str
+    """The same without its number."""
+    depth: int
+    names: set[str] = field(default_factory=set)
+    """Their own names: one where only the ranges around them have numbers."""
+    calls: int = 0
+    host_total_us: float = 0.0
+    device_self_us: float = 0.0
+    device_total_us: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """``batch ×3``; a single name is given as it is."""
+        return f"{self.base} ×{len(self.names)}" if len(self.names) > 1 else self.name
+
+
+def without_number(name: str) -> str:
+    """``Block`` of ``Block_3``, ``step`` of ``step 3``: what instances of one thing have in common."""
+    match = _NUMBERED.fullmatch(name)
+    return match[1] if match else name
+
+
+def spelled(row: Json) -> str:
+    """``domain:name``; the name alone where the domain is the default one or there are none."""
+    return f"{row['domain']}:{row['name']}" if row["domain"] else str(row["name"])
+
+
+def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
+    """Merges the report's rows of `range_tree`, which stand depth first; parents still precede children."""
+    merged: dict[tuple[str, ...], MergedRange] = {}
+    way: list[str] = []
+    for row in rows:
+        name = spelled(row)
+        match = _NUMBERED.fullmatch(name)
+        del way[row["depth"] :]
+        way.append(match[1] if match else name)
+        node = merged.setdefault(tuple(way), MergedRange(name, way[-1], row["depth"]))
+        node.names.add(name)
+        node.calls += row["calls"]
+        node.host_total_us += row["host_total_us"] or 0
+        node.device_self_us += row["device_self_us"]
+        node.device_total_us += row["device_total_us"]
+    place = {key: number for number, key in enumerate(merged)}
+    # merging can bring a child of a later path before an elder sibling of its parent
+    order = sorted(merged, key=lambda key: [place.get(key[: depth + 1], len(place)) for depth in range(len(key))])
+    return [merged[key] for key in order]
+
+
+def largest(nodes: list[MergedRange], limit: int | None) -> list[MergedRange]:
+    """At most so many, those with most GPU (else host) time: a range holds at least what is inside it."""
+    if limit is None or len(nodes) <= limit:
+        return nodes
+    ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].device_total_us, -nodes[n].host_total_us, n))
+    return [nodes[n] for n in sorted(ranked[:limit])]

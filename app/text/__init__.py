@@ -1,0 +1,1 @@
+"""How numbers, names and times are written for people."""

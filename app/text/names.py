@@ -1,0 +1,92 @@
+"""Short names of kernels, with what tells two of the same name apart."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracetui.analysis.base.rows import Json
+
+_TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
+_TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}
+_MACHINERY = frozenset({"elementwise", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "array", "Array", "char", "void"})
+MOST_PARTS = 4
+
+
+def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame of kernels with `short_name` told apart: ``scan_kernel<fp16>`` and ``scan_kernel<fp32>``.
+
+    Only names that share a short name get such an ending: the first template arguments in which they differ.
+    """
+    if "short_name" not in frame.columns or frame["short_name"].n_unique() == frame.height:
+        return frame
+    names = frame["name"].cast(pl.String).to_list()
+    told = _told(zip(names, frame["short_name"].cast(pl.String), strict=True))
+    return frame.with_columns(pl.Series("short_name", [told[name] for name in names], pl.String))
+
+
+def told_apart(rows: Iterable[Json]) -> dict[str, str]:
+    """The same for rows of a report: what to write for each name; the name itself where there is no short one."""
+    return _told((row["name"], row.get("short_name") or row["name"]) for row in rows)
+
+
+def _told(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    short_names = dict(pairs)
+    sharing: defaultdict[str, list[str]] = defaultdict(list)
+    for name, short in short_names.items():
+        sharing[short].append(name)
+    endings: dict[str, str] = {}
+    for names in sharing.values():
+        if len(names) > 1:
+            endings.update(zip(names, differences(names), strict=True))
+    return {name: _ended(short, endings.get(name, "")) for name, short in short_names.items()}
+
+
+def with_full_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame of kernels with `full_name`, as the program's author wrote it, where the file has some name mangled."""
+    mangled = frame["name"].cast(pl.String).str.starts_with("_Z")
+    if not mangled.any():
+        return frame
+    from tracetui.parsers.names.itanium import demangle
+
+    told = [demangle(name) or name if raw else name
+            for name, raw in zip(frame["name"].cast(pl.String), mangled, strict=True)]  # fmt: skip
+    return (
+        frame
+        if told == frame["name"].cast(pl.String).to_list()
+        else frame.with_columns(pl.Series("full_name", told, pl.String))
+    )
+
+
+def _ended(short: str, ending: str) -> str:
+    if not ending:
+        return short
+    return f"{short[:-1]},{ending}>" if short.endswith(">") else f"{short}<{ending}>"
+
+
+def differences(names: Sequence[str]) -> list[str]:
+    """What differs between names of one kernel, as little as tells all of them apart; empty where nothing does."""
+    tokens = [_tokens(name) for name in names]
+    if len({len(found) for found in tokens}) == 1:
+        places = [at for at, column in enumerate(zip(*tokens, strict=True)) if len(set(column)) > 1]
+        own = [[found[at] for at in places] for found in tokens]
+    else:
+        common = set.intersection(*(set(found) for found in tokens))
+        own = [[token for token in found if token not in common] for found in tokens]
+    own = [list(dict.fromkeys(found)) for found in own]
+    tries = ([",".join(found[:parts]) for found in own] for parts in range(1, MOST_PARTS))
+    full = [",".join(found[:MOST_PARTS]) for found in own]
+    return next((endings for endings in tries if len(set(endings)) == len(endings)), full)
+
+
+def _tokens(name: str) -> list[str]:
+    """The words and numbers of a name in order, types in short, without namespaces and dispatch machinery."""
+    words = (_TYPES.get(word, word.split("::")[-1]) for word in _TOKEN.findall(name))
+    words = (re.sub(r"_?(elementwise)?_kernel(_impl)?$", "", word) for word in words)
+    return [word for word in words if word and word not in _MACHINERY and (word.isdigit() or not word[0].isdigit())]

@@ -1,0 +1,209 @@
+"""A tab whose totals can be of the whole range, of one step or of one call, and whose rows can be grouped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+
+from tracetui.app.keys import commands
+from tracetui.app.tables import units
+from tracetui.app.views.common.table_view import WAITING, TableView
+
+if TYPE_CHECKING:
+    from tracetui.app.session.session import Per, Session
+    from tracetui.app.tables.columns import Column
+    from tracetui.app.views.common.page import Page
+
+GROUPED = "by "
+"""How `Page.within` begins for the kernels of a group: ``("by category", "gemm")``."""
+OPERATOR_IN = "operator "
+"""The same for those that an operator launched in a group: ``("operator module\\tBlock_3", "aten::mm")``."""
+
+
+def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
+    """The page with its totals of the whole range, of one step, or of one call, as was asked for; its title says so.
+
+    Args:
+        session: what was asked for; where it is numbers per step, the page is of `Session.counted`.
+        page: one with totals of the whole range.
+        calls: the column that counts calls.
+    """
+    per = told(session)
+    page = replace(page, columns=filled(page.columns, page.frame))
+    if per == "total" or not page.frame.height:
+        return page
+    steps = session.counted().step_count
+    frame, columns = units.divided(page.frame, page.columns, per, steps=steps, calls=calls)
+    return replace(page, frame=frame, columns=columns, unit=units.WORDS[per], saved_as=f"{page.id}_per_{per}")
+
+
+def filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
+    """Without the columns that no row fills: what the tool does not record."""
+    if not frame.height:
+        return columns
+    return tuple(c for c in columns if c.name not in frame.columns or not _is_empty(frame[c.name]))
+
+
+def _is_empty(values: pl.Series) -> bool:
+    if values.dtype == pl.String:
+        values = values.replace("", None)
+    return bool(values.null_count() == values.len())
+
+
+def told(session: Session) -> Per:
+    """What the totals of a run's tables are of: without steps, nothing is per step."""
+    return "total" if session.per == "step" and not session.has_steps else session.per
+
+
+class CountedView(TableView):
+    """A table whose numbers can be divided, and whose rows can be grouped."""
+
+    BINDINGS = commands.bindings("counted")
+    GROUPS: ClassVar[bool] = False
+    """Whether its first table can be grouped."""
+    USUAL_PER: ClassVar[Per] = "total"
+    """What its totals are of unless asked for otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown_per: Per | None = None
+
+    # --- what a tab may define
+
+    @property
+    def per(self) -> Per:
+        """What its totals are of."""
+        return told(self.session)
+
+    @per.setter
+    def per(self, per: Per) -> None:
+        self.session.per = per
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it can give numbers per step."""
+        return self.session.has_steps
+
+    def groupings(self) -> tuple[str, ...]:
+        """What the rows can be grouped by, by name first; runs in a thread."""
+        return ("name",)
+
+    @property
+    def grouped_by(self) -> str:
+        """What the rows are grouped by."""
+        return self.session.grouped.get(self.TAB, "name")
+
+    # --- totals, per step, per call
+
+    def action_units(self) -> None:
+        """Goes on from totals to numbers per step and per call."""
+        state = self.state
+        if state is None:
+            return
+        if not any(column.sums for column in state.page.columns):
+            self.tui.say("There are no totals in this table that could be divided by steps or calls")
+            return
+        self.per = units.next_unit(self.per, has_steps=self.has_steps)
+        words = units.WORDS[self.per] or "totals of everything in view"
+        self.rebuild()
+        self.tui.say(f"{words[0].upper()}{words[1:]}" + ("" if self.has_steps else " (no steps are known here)"))
+
+    def rebuild(self) -> None:
+        """Computes the pages of the stack anew; the rows in view, their order and the cursor stay."""
+        self._shown_per = self.per
+        makers = [self.root]
+        for state in self._stack[1:]:
+            if state.again is None:
+                break
+            makers.append(state.again)
+        self._compute("pages", lambda: [make() for make in makers])
+
+    def show(self, result: Page) -> None:
+        """Starts over from the root page."""
+        self._shown_per = self.per
+        super().show(result)
+
+    def show_inner(self, result: Page | list[Page]) -> None:
+        """Goes into a page, or takes over the pages of the stack computed anew."""
+        if not isinstance(result, list):
+            super().show_inner(result)
+            return
+        self._remember()
+        row = self.table.current
+        del self._stack[len(result) :]
+        self._stack = [replace(state, page=page) for state, page in zip(self._stack, result, strict=True)]
+        self._show_page()
+        key = result[-1].key
+        if row is not None and self.table.cursor and key in row and key in result[-1].frame.columns:
+            same = result[-1].frame[key].cast(pl.String).eq_missing(pl.Series([row[key]]).cast(pl.String)).arg_true()
+            if same.len():
+                self.table.stand_on(same[0])
+
+    def revisit(self) -> None:
+        """Takes over what changed meanwhile; Textual's handlers of the base go first."""
+        super().revisit()
+        if self._stack and self._shown_per != self.per:
+            self.rebuild()
+
+    # --- groups
+
+    def action_group(self, step: int) -> None:
+        """Groups the rows of the first page by the next thing that is known of them."""
+        if not self.GROUPS or self.state is None:
+            self.tui.say("The rows of this tab are not grouped: b works in Kernels and Operators")
+            return
+        if len(self._stack) > 1:
+            self.tui.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
+            return
+        if self.TABLES and self.kind != self.TABLES[0]:
+            self.tui.say(f"Only the {self.TABLES[0]} can be grouped: {commands.key('table.next')} goes back to them")
+            return
+
+        def work() -> Page:
+            known = self.groupings()
+            at = known.index(self.grouped_by) if self.grouped_by in known else 0
+            self.session.grouped[self.TAB] = known[(at + step) % len(known)]
+            return self.root()
+
+        self.tui.say(WAITING)
+        self._compute("root", work)
+
+    def go_to(self, name: str) -> None:
+        """Goes to the row of this name, which groups have not."""
+        if self._was_grouped():
+            self._wanted = name
+            self.reload()
+        else:
+            super().go_to(name)
+
+    def open_at(self, table: str, name: str) -> None:
+        """One of the tables, its rows by name; for a finding in the numbers that its filter speaks of."""
+        anew = self._was_grouped()
+        if self.tui.came_from_finding and self.per != self.USUAL_PER:
+            self.per = self.USUAL_PER
+            anew = anew or bool(self._stack)
+        if anew:
+            self._wanted = name or None
+            kind = table or next(iter(self.TABLES), "")
+            self.kind = kind if kind in self.TABLES else self.kind
+            self.reload()
+        else:
+            super().open_at(table, name)
+
+    def _was_grouped(self) -> bool:
+        """Groups no more; whether there is a grouped table that must be computed anew for it."""
+        return self.session.grouped.pop(self.TAB, None) is not None and bool(self._stack)
+
+    def footer_labels(self) -> dict[str, str]:
+        """What the keys for groups and units lead to."""
+        labels = super().footer_labels() | {"table.units": "", "table.group": ""}
+        state = self.state
+        if state is None or self.has_class("-blank"):
+            return labels
+        if any(column.sums for column in state.page.columns):
+            labels["table.units"] = units.WORDS[units.next_unit(self.per, has_steps=self.has_steps)] or "totals"
+        if self.GROUPS and len(self._stack) == 1 and (not self.TABLES or self.kind == self.TABLES[0]):
+            labels["table.group"] = "group"
+        return labels

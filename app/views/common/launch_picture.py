@@ -1,0 +1,132 @@
+"""How a kernel's launches spread, above the table of them: what every tab shows that leads to launches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from textual.widgets import Static
+
+from tracetui.analysis.base.distribution import distribution, p95_of
+from tracetui.app.charts.histogram import bins_for, histogram
+from tracetui.app.keys.commands import key
+from tracetui.app.text.formats import format_count, format_ns
+from tracetui.app.views.common.table_view import TableView
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from textual.app import ComposeResult
+
+    from tracetui.analysis.base.distribution import Distribution
+    from tracetui.app.widgets.frame_table import FrameTable
+
+UNASKED_ROWS = 30
+"""Lines of a tab from which the picture is there without being asked for."""
+LEAST_ROWS, MOST_ROWS = 8, 14
+MARKS = ("longest", "p95", "median")
+"""The launches that one key goes to, one after the other."""
+
+
+class PicturedView(TableView):
+    """A view whose pages of launches have a picture, on which the launch under the cursor is marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wants_picture: bool | None = None
+        """What was asked for; null leaves it to the height."""
+        self._drawn: tuple[tuple[object, ...], Distribution | None] | None = None
+        self._next_mark = 0
+
+    def content(self) -> ComposeResult:
+        """A place for the picture, above what every table has."""
+        yield Static(id="picture", markup=False)
+        yield from super().content()
+
+    # --- the picture
+
+    @property
+    def _of_launches(self) -> bool:
+        return self.state is not None and self.state.page.id == "launches" and self.state.page.frame.height > 0
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        self._next_mark = 0
+        self._draw_launches()
+
+    def on_resize(self) -> None:
+        """Draws the picture anew; Textual calls the handler of `TableView` too."""
+        self._draw_launches()
+
+    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
+        """The picture points at the launch under the cursor, and is of the launches that the filter keeps."""
+        self._draw_launches()
+
+    def action_picture(self) -> None:
+        """Shows or hides the picture of launches."""
+        if not self._of_launches:
+            self.tui.say(
+                f"{key('table.picture')} shows how long a kernel's launches take: {key('go.in')} on a kernel opens them"
+            )
+            return
+        self._wants_picture = not self.query_one("#picture", Static).display
+        self._draw_launches()
+        self.tui.refresh_lines()
+
+    def _draw_launches(self) -> None:
+        picture = self.query_one("#picture", Static)
+        width, height = self.size
+        wanted = height >= UNASKED_ROWS if self._wants_picture is None else self._wants_picture
+        lines = self._launch_lines(width, height) if wanted and self._of_launches else []
+        picture.display = bool(lines)
+        if lines:
+            picture.update("\n".join(lines))
+
+    def _launch_lines(self, width: int, height: int) -> list[str]:
+        table = self.table
+        count = table.height_of_view
+        made_from = (self.state, count, width, self.state and self.state.filter)
+        if self._drawn is None or self._drawn[0] != made_from:
+            self._drawn = made_from, distribution(table.values("duration_ns"), bins_for(width - 2, count))
+        found, ascii = self._drawn[1], self.session.ascii
+        here = cast("int | None", (table.current or {}).get("duration_ns"))
+        if found is None:
+            same = f"All {format_count(count)} launches take {format_ns(here, ascii=ascii)}."
+            return [f" {same}"] if count > 1 and here is not None else []
+        rows = min(max(height // 3, LEAST_ROWS), MOST_ROWS)
+        return [f" {line}" for line in histogram(found, width - 2, rows, here=here, ascii=ascii)]
+
+    # --- from the picture to a launch
+
+    def action_launch_mark(self) -> None:
+        """Goes to the longest launch in view; again, to that at the 95th percentile, and to the median."""
+        if not self._of_launches or not self.table.height_of_view:
+            self.tui.say(
+                f"{key('launch.mark')} goes to a kernel's longest launch: {key('go.in')} on a kernel opens them"
+            )
+            return
+        durations = self.table.values("duration_ns").fill_null(-1).to_numpy()
+        mark = MARKS[self._next_mark % len(MARKS)]
+        self._next_mark += 1
+        position = _position(durations, mark)
+        self.table.move_to(position)
+        lasting = format_ns(int(durations[position]), ascii=self.session.ascii)
+        following = MARKS[self._next_mark % len(MARKS)]
+        leads = f"{key('launch.mark')}: {following}"
+        if not self.table.frame["at_ns"].is_null().all():  # Nsight Compute knows durations only
+            leads = f"{key('go.timeline')} shows it in the timeline, {leads}"
+        self.tui.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
+
+    def footer_labels(self) -> dict[str, str]:
+        """The picture's keys, where there are launches."""
+        labels = super().footer_labels()
+        if self._of_launches and not self.has_class("-blank"):
+            shown = self.query_one("#picture", Static).display
+            labels |= {"table.picture": "hide" if shown else "histogram", "launch.mark": "longest"}
+        return labels
+
+
+def _position(durations: NDArray[np.int64], mark: str) -> int:
+    """Where the first launch of this rank stands."""
+    ordered = np.sort(durations)
+    value = {"longest": ordered[-1], "p95": p95_of(ordered), "median": ordered[(ordered.size - 1) // 2]}[mark]
+    return int(np.flatnonzero(durations == value)[0])

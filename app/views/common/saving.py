@@ -1,0 +1,109 @@
+"""Copying from a table, and saving it to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.tables import export
+from tracetui.app.tables.columns import cell_text
+from tracetui.app.text import formats
+from tracetui.app.text.paths import is_there, typed
+from tracetui.app.views.common.base import View
+from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.tree_table import TreeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.app.views.common.page import PageState
+
+CLIPBOARD_LIMIT = 75_000
+"""Bytes: many terminals drop an OSC 52 sequence of more than 100 kB, which base64 makes of 75."""
+
+
+class SavingView(View):
+    """A view with a table that can be copied and saved."""
+
+    @property
+    def table(self) -> TreeTable:
+        """The table."""
+        return self.query_one("#table", TreeTable)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The line for filter and file names."""
+        return self.query_one(Prompt)
+
+    @property
+    def state(self) -> PageState | None:
+        """The page in view."""
+        raise NotImplementedError
+
+    def action_copy_name(self) -> None:
+        """Copies the full name of the row."""
+        row = self.table.current
+        texts = [column.name for column in self.table.columns if column.kind == "text"]
+        if row is not None and texts:
+            name = "name" if "name" in row else texts[0]
+            self._copy(str(row.get(name) or ""), "the name")
+
+    def action_copy_row(self) -> None:
+        """Copies the row, tab-separated."""
+        row = self.table.current
+        if row is not None:
+            self._copy("\t".join(self._fields(row)), "the row")
+
+    def action_copy_table(self) -> None:
+        """Copies the rows in view, tab-separated with a header; to a file where they are too many."""
+        state = self.state
+        if state is None:
+            return
+        text = export.tsv(self.table.view(), self.table.chosen)
+        if len(text.encode()) <= CLIPBOARD_LIMIT:
+            self._copy(text, f"{self.table.height_of_view:,} rows")
+        else:
+            path = export.free_path(Path(f"tracetui-{state.page.saved_as or state.page.id}.tsv"))
+            self._write(path, lambda: path.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote ")
+
+    def _fields(self, row: Mapping[str, object]) -> list[str]:
+        return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
+
+    def _copy(self, text: str, what: str) -> None:
+        self.app.copy_to_clipboard(text)
+        self.tui.say(f"Copied {what} (if the terminal allows it: OSC 52)")
+
+    def action_export(self) -> None:
+        """Asks for a file name."""
+        if self.state is not None:
+            run = formats.printable(self.session.runs["a"].name)
+            name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
+            self.prompt.open("export", "save as", name)
+            self.prompt.remark(".csv .json .parquet .md .svg")
+            self.tui.refresh_lines()
+
+    def _export(self, name: str) -> None:
+        state = self.state
+        if state is None or not name.strip():
+            return
+        path = typed(name)
+        if path.suffix.lower() == ".svg":
+            svg = self.app.export_screenshot(title="tracetui")
+            self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
+        elif path.suffix.lower() not in export.SUFFIXES:
+            self.tui.say("The suffix says the form: .csv .json .parquet .md .svg")
+        else:
+            frame, columns = self.table.view(), self.table.columns
+            self._write(path, lambda: export.write(frame, columns, path), "wrote ")
+
+    def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
+        if is_there(path):
+            self.tui.say(f"{path} exists already; nothing was written")
+            return
+        try:
+            write()
+        except OSError as error:
+            reason = (error.strerror or str(error)).removesuffix(f": {path}")
+            self.tui.say(f"{path}: {reason}")
+        else:
+            self.tui.say(f"{words}{path.resolve()}")

@@ -1,0 +1,452 @@
+"""A tab that is a table: drilling down and back, columns, names and details, once for all of them."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import polars as pl
+from rich.text import Text
+
+from tracetui.app.keys import commands
+from tracetui.app.text import formats
+from tracetui.app.views.common.filtered import FilteredView
+from tracetui.app.views.common.page import Page, PageState
+from tracetui.app.widgets.column_chooser import ColumnChooser
+from tracetui.app.widgets.detail_pane import DetailPane
+from tracetui.app.widgets.lines import Line
+from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.tree_table import TreeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from textual.app import ComposeResult
+
+    from tracetui.app.session import jobs
+    from tracetui.app.session.session import Names
+    from tracetui.app.widgets.frame_table import FrameTable
+
+
+WAITING = "Computing …"
+
+
+class TableView(FilteredView):
+    """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
+
+    BINDINGS = commands.bindings("view")
+    TABLES: ClassVar[tuple[str, ...]] = ()
+    """The tables of this tab, where it has several; `kind` is the one in view."""
+    KEEPS_DETAIL: ClassVar[bool] = False
+    """Whether the details belong to the page, so that Esc leaves them open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = self.TABLES[0] if self.TABLES else ""
+        self._wanted: str | None = None
+        self._making: Callable[[], Page] | None = None
+        """What computes the page that is being gone into."""
+
+    def content(self) -> ComposeResult:
+        """Title, table, details, prompt."""
+        yield Line(id="title")
+        yield TreeTable(id="table")
+        yield DetailPane(id="detail")
+        yield Prompt(id="prompt")
+
+    def on_mount(self) -> None:
+        """Takes over the choices made in other tabs; Textual calls the handler of `View` next."""
+        self.table.ascii = self.session.ascii
+        self.query_one("#title", Line).ascii = self.session.ascii
+        self.table.names = self.session.names
+        self.table.jump = self.tui.low_bandwidth
+
+    # --- what a tab defines
+
+    def root(self) -> Page:
+        """The tab's first page; runs in a thread."""
+        raise NotImplementedError
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """What Enter on a row opens, computed in a thread; null where there is nothing inside."""
+        return None
+
+    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
+        """The operators or modules of a row as a page."""
+        return None
+
+    # --- pages
+
+    @property
+    def detail(self) -> DetailPane:
+        """The detail pane."""
+        return self.query_one(DetailPane)
+
+    def analyse(self) -> Page:
+        """The root page."""
+        return self.root()
+
+    def show(self, result: Page) -> None:
+        """Starts over from the root page."""
+        self._stack.clear()
+        self._push(result)
+        if self.session.filter and self.SHARES_FILTER:
+            self.apply_filter()
+        self._find_wanted()
+
+    def reload(self) -> None:
+        """Computes the numbers anew, for another run or range; pages keep the order that was chosen."""
+        self.session.sorts.update({page: sort for page, sort in self.sorts().items() if sort is not None})
+        self._stack.clear()
+        super().reload()
+
+    def show_inner(self, result: Page) -> None:
+        """Goes into a page."""
+        self.tui.leave()
+        self._push(result, self._making)
+        self._making = None
+        self.call_after_refresh(self.take_focus)
+
+    def _push(self, page: Page, again: Callable[[], Page] | None = None) -> None:
+        self._remember()
+        sort = self.session.sorts.get(page.id, page.sort)
+        self._stack.append(PageState(page, sort=sort, again=again))
+        self._show_page()
+
+    def _remember(self) -> None:
+        if self.state is not None:
+            self.state.cursor = self.table.cursor
+            self.state.sort = self.table.sort
+            self.state.expanded = frozenset(self.table.expanded)
+
+    def _show_page(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        page = state.page
+        self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
+        self.tui.configure_columns(page.id, page.columns)
+        self.table.plant(page.frame, expanded=state.expanded)
+        self.table.load(
+            page.frame,
+            page.columns,
+            sort=state.sort,
+            filter=state.parsed,
+            hidden=self.session.hidden.get(page.id),
+            pinned=self.session.pinned.get(page.id, ()),
+            cursor=state.cursor,
+        )
+        self._show_title()
+        self.tui.refresh_lines()
+
+    def _show_title(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
+        crumbs = [formats.printable(s.page.title) for s in self._stack]
+        unit = f", {state.page.unit}" if state.page.unit else ""
+        crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
+        own = self.tui.own
+        # with two runs open, the tabs of one say whose numbers they are
+        side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
+        left = Text(f" {side}{own(crumb)}", "bold")
+        if state.page.note:
+            left.append(own(f"  {state.page.note}"), "not bold")
+        rows = self.table.height_of_view
+        place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        self.query_one("#title", Line).show(left, place)
+
+    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
+        """Follows the cursor."""
+        event.stop()
+        self._show_title()
+        if self.detail.display:
+            self._show_detail()
+
+    def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
+        """A double click is Enter."""
+        event.stop()
+        self.action_drill()
+
+    def on_resize(self) -> None:
+        """Cuts the breadcrumb anew."""
+        self._show_title()
+
+    def focus_content(self) -> None:
+        """The table takes the keys, unless a line is being typed."""
+        if not self.prompt.purpose:
+            self.table.focus()
+
+    def footer_labels(self) -> dict[str, str]:
+        """Enter and Esc say what they do here."""
+        state = self.state
+        labels: dict[str, str] = {}
+        self.table.empty_text = (
+            f"No {state.page.noun} match the filter: {commands.key('go.back')} clears it" if state is not None else ""
+        )
+        if self.has_class("-blank"):
+            labels = {c.id: "" for c in commands.COMMANDS if c.where in ("view", "table", "tree")}
+            if len(self._stack) > 1:
+                labels["go.back"] = "back"
+            if len(self.TABLES) > 1 and state is not None and not state.page.alone:
+                labels["table.next"] = self._next_kind
+        elif state is not None:
+            labels["go.in"] = state.page.inside or "details"
+            timed = "at_ns" in state.page.frame.columns and not state.page.frame["at_ns"].is_null().all()
+            if state.page.id in ("launches", "host_launches") and timed:  # ncu knows durations only
+                labels["go.timeline"] = "timeline"
+            if state.page.id == "kernels":
+                known = {column.name for column in state.page.columns}
+                labels["go.modules"] = "modules" if "module" in known else "ranges" if "range" in known else ""
+            if len(self.TABLES) > 1 and len(self._stack) == 1:
+                labels["table.next"] = self._next_kind
+            if state.page.inside == "":
+                labels["table.detail"] = ""
+            if self.detail.display and not self.KEEPS_DETAIL:
+                labels["go.back"] = "close"
+            elif len(self._stack) > 1 and not state.filter:  # the filter's own line says that Esc clears it
+                labels["go.back"] = "back"
+            elif self.tui.came_from_finding:
+                labels["go.back"] = "the finding"
+            if not self.table.folds:
+                labels["tree.toggle"] = ""
+        return labels
+
+    def footer_hints(self) -> list[tuple[str, str]] | None:
+        """While a line is being typed, what its keys do."""
+        if self.prompt.purpose == "filter":
+            return [("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", "")]
+        if self.prompt.purpose:
+            return [("Enter", "write"), ("Esc", "cancel")]
+        return None
+
+    # --- the tables of a tab
+
+    @property
+    def _next_kind(self) -> str:
+        return self.TABLES[(self.TABLES.index(self.kind) + 1) % len(self.TABLES)]
+
+    def action_show_table(self, kind: str) -> None:
+        """Shows a table of this tab."""
+        if kind in self.TABLES and "a" in self.session.runs:
+            self.kind = kind
+            self.reload()
+
+    def action_next_table(self) -> None:
+        """Shows the next table of this tab."""
+        if len(self.TABLES) > 1:
+            self.action_show_table(self._next_kind)
+        else:
+            self.tui.say("This tab has one table")
+
+    # --- in and out
+
+    def action_drill(self) -> None:
+        """Opens what is inside the row, or its details."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        work = self.inside(state.page, row)
+        if work is None:
+            self.action_detail()
+            return
+        self.tui.say(WAITING)
+        self._making = work
+        self._compute("inner", work)
+
+    def action_back(self) -> None:
+        """Closes the details, then the filter of the page, then the page; with none of them, stops reading.
+
+        Where a finding led here, its rows are left for the finding.
+        """
+        state = self.state
+        if self.detail.display and not self.KEEPS_DETAIL:
+            self.action_detail()
+        elif state is None:
+            self.tui.action_stop_loading()
+        elif len(self._stack) == 1 and self.tui.come_back(only_here=True):
+            return
+        elif state.filter:
+            self._set_filter("")
+            self.tui.went_back()
+        elif len(self._stack) > 1:
+            self._computing = ""
+            self._stack.pop()
+            self._show_page()
+            self.tui.went_back()
+            self.call_after_refresh(self.take_focus)
+        else:
+            self.tui.action_stop_loading()
+        self.tui.refresh_lines()
+
+    def action_detail(self) -> None:
+        """Shows or hides the details of the row."""
+        self.detail.display = not self.detail.display
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
+        self.tui.refresh_lines()
+
+    def action_timeline(self) -> None:
+        """Shows the launch in the timeline."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        if state.page.id == "launches":
+            self.tui.show_in_timeline("device", cast("int", row["row"]))
+        elif state.page.id == "host_launches":
+            host = self.session.trace().host
+            called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
+            self.tui.show_in_timeline("host", int(called.arg_true()[0]))
+        else:
+            here, inside, other = (commands.key(id) for id in ("go.timeline", "go.in", "table.next"))
+            leads = f"{inside} on a kernel opens its launches, {other} in Host has all"
+            self.tui.say(f"{here} shows a launch in the timeline: {leads}")
+
+    def _show_detail(self) -> None:
+        self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls the details."""
+        if not self.detail.display:
+            self.tui.say(f"The details are closed: {commands.key('table.detail')} opens them")
+        self.detail.scroll_relative(y=lines, animate=False)
+
+    def action_members(self, kind: str) -> None:
+        """Shows the modules or operators of the row as a page."""
+        state, row = self.state, self.table.current
+        if state is None or row is None:
+            return
+        page = self.members(state.page, row, kind)
+        if page is None:
+            self.tui.say(f"Nothing is known about the {kind} of this row")
+        else:
+            self.show_inner(page)
+
+    # --- places to go back to
+
+    def forget_pages(self) -> None:
+        """Lets the pages go that were opened, with their order."""
+        self._stack.clear()
+
+    def sorts(self) -> dict[str, tuple[str, bool] | None]:
+        """The order of the pages in view, where it is not their own."""
+        self._remember()
+        return {state.page.id: state.sort if state.sort != state.page.sort else None for state in self._stack}
+
+    def place(self) -> tuple[str, tuple[PageState, ...]]:
+        """The table of this tab, and the pages down to the one in view, each with its filter, order and cursor."""
+        self._remember()
+        return self.kind, tuple(map(copy, self._stack))
+
+    def weight(self, place: tuple[str, tuple[PageState, ...]]) -> int:
+        """Rows of the pages below the first one, which is the tab's anyway."""
+        return sum(state.page.frame.height for state in place[1][1:])
+
+    def is_at(self, place: tuple[str, tuple[PageState, ...]]) -> bool:
+        """Whether these pages are in view, whatever their cursors."""
+        kind, states = place
+        here, there = ([(id(state.page), state.filter) for state in of] for of in (self._stack, states))
+        return kind == self.kind and here == there
+
+    def restore(self, place: tuple[str, tuple[PageState, ...]]) -> None:
+        """Goes back to pages that were in view."""
+        kind, states = place
+        if not states:
+            return
+        self._computing, self._wanted = "", None
+        self.kind = kind
+        self._stack = list(map(copy, states))
+        self._show_page()
+        self.call_after_refresh(self.take_focus)
+
+    # --- columns and names
+
+    def action_columns(self) -> None:
+        """Lets the person switch columns on and off."""
+        state = self.state
+        if state is None:
+            return
+
+        def done(choice: tuple[frozenset[str], frozenset[str]] | None) -> None:
+            if choice is not None and choice != before:
+                self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
+                self.table.choose_columns(hidden=choice[0], pinned=choice[1])
+                self.tui.keep_columns(state.page.id, table.columns)
+
+        table = self.table
+        before = (table.hidden, table.pinned)
+        chooser = ColumnChooser(
+            table.columns,
+            hidden=table.hidden,
+            pinned=table.pinned,
+            room_for=table.room_for,
+            ascii=self.session.ascii,
+        )
+        self.app.push_screen(chooser, done)
+
+    def action_names(self) -> None:
+        """Goes on from short to full names, and to raw ones where the file has others; in all tabs."""
+        raw = self.table.knows_raw_names
+        following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
+        self.session.names = following.get(self.session.names, "short")
+        self.table.set_names(self.session.names)
+        self.tui.keep("names", self.session.names)
+        words = {"short": "Short names", "full": "Full names", "raw": "Raw names, as the file has them"}
+        self.tui.say(words[self.session.names])
+
+    def revisit(self) -> None:
+        """Called when the tab comes into view again: takes over what changed meanwhile."""
+        if self.table.names != self.session.names:
+            self.table.set_names(self.session.names)
+        self.apply_filter()
+        self._show_title()
+
+    def columns_about(self) -> list[tuple[str, str]]:
+        """Titles and meanings of the columns of the page in view."""
+        return [(column.label, column.about) for column in self.table.columns]
+
+    def go_to(self, name: str) -> None:
+        """Back to the root page, and there to the row of this name; a filter that hides it is cleared."""
+        self._wanted = name
+        if self._stack:
+            self._find_wanted()
+
+    def open_at(self, table: str, name: str) -> None:
+        """One of the tables on its root page, filtered as the session says, the cursor on the row of this name."""
+        kind = table or (self.TABLES[0] if self.TABLES else "")
+        self._wanted = name or None
+        if kind in self.TABLES and kind != self.kind:
+            self.kind = kind
+            if self.is_mounted:
+                self.reload()
+        elif self._stack:
+            del self._stack[1:]
+            self._stack[0].cursor = 0
+            self._show_page()
+            self.apply_filter()
+            self._find_wanted()
+
+    def _find_wanted(self) -> None:
+        name, self._wanted = self._wanted, None
+        if name is None or not self._stack:
+            return
+        while len(self._stack) > 1:
+            self._stack.pop()
+        self._show_page()
+        page = self._stack[0].page
+        rows = pl.Series(dtype=pl.UInt32)
+        # a tree's rows are known by their paths, but a finding may speak of a name
+        for key in (page.key, "name"):
+            if key in page.frame.columns and not rows.len():
+                rows = (page.frame[key].cast(pl.String) == name).arg_true()
+        if not rows.len():
+            self.tui.say(f"{name} is not among these {page.noun}")
+        elif not self.table.stand_on(rows[0]):
+            self._set_filter("")
+            self.table.stand_on(rows[0])
+        self.call_after_refresh(self.take_focus)
+
+    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+        """Takes the remark on waiting away; Textual calls the handler of `View` next."""
+        self.tui.unsay(WAITING)

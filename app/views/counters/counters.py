@@ -1,0 +1,351 @@
+"""Counters: what Nsight Compute measured, by kernel; inside, launches, their metrics and ncu's advice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from textual.widgets import Static
+
+from tracetui.analysis.counters.compared import compare, labels, reports_of
+from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
+from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.kernels import size_text
+from tracetui.analysis.roofline.counters import counts_flops
+from tracetui.analysis.roofline.roofline import roofline
+from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
+from tracetui.app.text.formats import format_ns
+from tracetui.app.text.names import tell_apart
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
+from tracetui.app.views.counters.columns import ALL_METRICS, FILE, KERNELS, LAUNCHES, METRICS, RULES
+from tracetui.app.views.counters.files import side_by_side
+from tracetui.app.views.counters.roofline import ROOFLINE_PAGE, roofline_lines, roofline_page
+from tracetui.app.widgets.detail_pane import DetailPane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from textual.app import ComposeResult
+
+    from tracetui.analysis.roofline.roofline import Roofline
+    from tracetui.app.tables.columns import Column
+    from tracetui.parsers import Trace
+
+NO_COUNTERS = f"No hardware counters here.\n\n{HOW_TO}"
+ONE_FILE = "One report is open.\n\nOpen several together to see them side by side:\n\ntracetui open A.csv B.csv"
+
+
+class CountersView(TableView):
+    """One row per profiled kernel; launches, rules and metrics beside them, and several reports side by side."""
+
+    TAB = "counters"
+    TABLES = ("kernels", "launches", "rules", "metrics", "files", "roofline")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gaps = ""
+        """What was not collected; shown under the table."""
+        self._roofline: Roofline | None = None
+        """Of the table in view, where that is the roofline."""
+
+    def content(self) -> ComposeResult:
+        """The table with a chart above it and a line under it for what was not collected."""
+        yield Static(id="roofline", markup=False)
+        for widget in super().content():
+            if isinstance(widget, DetailPane):
+                yield Static(id="gaps", markup=False)
+            yield widget
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        gaps = self.query_one("#gaps", Static)
+        gaps.update(self.tui.own(self._gaps))
+        gaps.display = bool(self._gaps) and self.state is not None and self.state.page.frame.height > 0
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Draws the chart anew; Textual calls the handler of `TableView` too."""
+        self._draw()
+
+    def _draw(self) -> None:
+        """The roofline above its table, where there is room for both."""
+        above = self.query_one("#roofline", Static)
+        found, state = self._roofline, self.state
+        lines: list[str] = []
+        if found is not None and state is not None and state.page.id == ROOFLINE_PAGE and state.page.frame.height:
+            lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
+        above.update("\n".join(lines))
+        above.display = bool(lines)
+
+    def footer_labels(self) -> dict[str, str]:
+        """Without counters there is one table at most: the roofline of shapes."""
+        labels = super().footer_labels()
+        if labels.get("table.next") == "launches" == labels.get("go.in"):
+            labels["table.next"] = "all launches"
+        return labels if self._traces else labels | {"table.next": ""}
+
+    @property
+    def _traces(self) -> tuple[Trace, ...]:
+        return self.session.runs["a"].of_kind("ncu")
+
+    @property
+    def _compared(self) -> tuple[Trace, ...]:
+        """The reports of run A, and of B where one is open; else those of the folder of reports that A is of."""
+        runs = self.session.runs
+        if "b" in runs:
+            return self._traces + runs["b"].of_kind("ncu")
+        key = ("counter_reports", runs["a"].path)
+        found, _ = self.session.cached(key, lambda: reports_of(runs["a"]))
+        return tuple(found)
+
+    @property
+    def _several(self) -> bool:
+        """Whether there may be something to compare, without opening files."""
+        runs = self.session.runs
+        others = bool(runs["a"].others) and runs["a"].main.info.kind == "ncu"
+        return others or len(self._traces) + (len(runs["b"].of_kind("ncu")) if "b" in runs else 0) > 1
+
+    @property
+    def _counts_flops(self) -> bool:
+        """Whether a report has counters that FLOPs are made of."""
+
+        def work() -> bool:
+            return any(counts_flops(trace) for trace in self._traces)
+
+        return self.session.cached("counts_flops", work)
+
+    @property
+    def _next_kind(self) -> str:
+        gone = {"files"} if not self._several else set()
+        gone |= set() if self._counts_flops else {"roofline"}
+        tables = [table for table in self.TABLES if table not in gone] if self._traces else ["roofline"]
+        return tables[(tables.index(self.kind) + 1) % len(tables)] if self.kind in tables else tables[0]
+
+    # --- pages
+
+    def root(self) -> Page:
+        """The table in view; without counters, how to get them."""
+        traces = self._traces
+        self._gaps = ""
+        if self.kind == "roofline" or not traces:
+            page = self._roofline_page()
+            if traces or page.frame.height:
+                return page
+            return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS)
+        launches = self._launches()
+        self._gaps = self._missing()
+        note = f"{profiled_text(int(launches['launches'].sum()), launches['name'].n_unique())}"
+        if launches["duration_ns"].count():
+            note += f", {format_ns(float((launches['duration_ns'] * launches['launches']).sum()))}"
+        if self.kind == "launches":
+            return self._launch_page(launches, "Profiled launches", note)
+        if self.kind == "rules":
+            return self._rule_page(note)
+        if self.kind == "metrics":
+            return self._all_metrics(note)
+        if self.kind == "files":
+            return self._files_page()
+        return Page(
+            id="counters",
+            title="Counters",
+            frame=self._kernels(),
+            columns=self._columns(KERNELS),
+            noun="kernels",
+            note=f"{note} · means of launches",
+            empty="No kernel was profiled.\n\nCheck --kernel-name and --launch-skip of the ncu command.",
+            sort=("total_ns", True),
+            inside="launches",
+            key="name",
+        )
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """A kernel's launches; a launch's metrics and rules."""
+        if page.id == "counters":
+            name, file = row["name"], row["file_number"]
+            title = str(row.get("short_name") or name)
+
+            def work() -> Page:
+                launches = self._launches()
+                mine = launches.filter((pl.col("name") == name) & (pl.col("file_number") == file))
+                return self._launch_page(mine, title, profiled_text(int(mine["launches"].sum()), 1))
+
+            return work
+        if page.id == "counter_launches":
+            return lambda: self._metrics_page(row)
+        return None
+
+    def _columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        return columns if len(self._traces) > 1 else tuple(column for column in columns if column is not FILE)
+
+    def _launches(self) -> pl.DataFrame:
+        """The launches of every file."""
+
+        def work() -> pl.DataFrame:
+            traces = self._traces
+            names = labels([trace.source.path for trace in traces])
+            return pl.concat(
+                launch_counters(trace).with_columns(file=pl.lit(names[number]), file_number=pl.lit(number))
+                for number, trace in enumerate(traces)
+            )
+
+        return self.session.cached("counter_launches", work)
+
+    def _kernels(self) -> pl.DataFrame:
+        def work() -> pl.DataFrame:
+            tables = [
+                by_kernel(part).with_columns(
+                    file=pl.lit(part["file"].first()), file_number=pl.lit(part["file_number"].first())
+                )
+                for part in _files(self._launches())
+            ]
+            table = pl.concat(tables).with_columns(size_text("grid"), size_text("block"), _advice())
+            return tell_apart(table.sort("total_ns", "name", descending=[True, False], nulls_last=True))
+
+        return self.session.cached("counter_kernels", work)
+
+    def _missing(self) -> str:
+        found = []
+        launches = self._launches()
+        for number, trace in enumerate(self._traces):
+            gaps = not_collected(trace, launches.filter(pl.col("file_number") == number))
+            if gaps is not None:
+                found.append(gaps)
+        if not found:
+            return ""
+        what = dict.fromkeys(word for gaps in found for word in gaps.what)
+        return gaps_text(what, found[0].command)
+
+    def _roofline_page(self) -> Page:
+        """How near the kernels come to the GPU's roofs: of counters, and of operators' shapes."""
+        run, selection = self.session.runs["a"], self.session.selection()
+        key = ("roofline", selection.trace.source.path)
+        self._roofline = self.session.cached(key, lambda: roofline(run, selection))
+        return roofline_page(self._roofline, with_counters=bool(self._traces))
+
+    def _launch_page(self, launches: pl.DataFrame, title: str, note: str) -> Page:
+        return Page(
+            id="counter_launches",
+            title=title,
+            frame=launches.with_columns(size_text("grid"), size_text("block"), _advice()),
+            columns=self._columns(LAUNCHES),
+            noun="launches",
+            note=note,
+            sort=("device_row", False),
+            inside="metrics",
+            key="device_row",
+        )
+
+    def _metrics_page(self, row: Mapping[str, Any]) -> Page:
+        """Everything that one launch's rows say: first ncu's advice, then each section's metrics."""
+        number = int(row["device_row"])
+        trace = self._traces[int(row["file_number"])]
+        metrics = _shown(launch_metrics(trace, number), "value", "shown", "text")
+        said = [
+            {
+                "metric": rule["name"],
+                "shown": _gain(rule["speedup_percent"], rule["speedup_type"]) or str(rule["kind"]).upper(),
+                "section": rule["section"],
+                "value": rule["speedup_percent"],
+                "unit": "%" if rule["speedup_percent"] is not None else None,
+                "text": rule["text"],
+            }
+            for rule in row["rules"] or []
+        ]
+        said.sort(key=lambda rule: -(rule["value"] or 0))
+        schema = {column.name: metrics.schema[column.name] for column in METRICS}
+        rules = pl.DataFrame(said, schema=schema)
+        return Page(
+            id="counter_metrics",
+            title=f"#{number}",
+            frame=pl.concat([rules, metrics.select(list(schema))]),
+            columns=METRICS,
+            noun="metrics and rules",
+            note=f"{metrics.height:,} metrics, {len(said)} rules",
+            key="metric",
+        )
+
+    def _rule_page(self, note: str) -> Page:
+        def work() -> pl.DataFrame:
+            tables = [
+                kernel_rules(part).with_columns(file=pl.lit(part["file"].first())) for part in _files(self._launches())
+            ]
+            return pl.concat(tables).sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
+
+        return Page(
+            id="counter_rules",
+            title="Advice of ncu",
+            frame=self.session.cached("counter_rules", work),
+            columns=self._columns(RULES),
+            noun="rules",
+            note=note,
+            empty=(
+                "No rules in this file.\n\nThe raw page has none: print the details page of the same report with\n\n"
+                "ncu --import REPORT.ncu-rep --csv --page details > details.csv"
+            ),
+            sort=("gain_ns", True),
+            key="name",
+        )
+
+    def _all_metrics(self, note: str) -> Page:
+        def work() -> pl.DataFrame:
+            traces = self._traces
+            names = labels([trace.source.path for trace in traces])
+            tables = [
+                metric_table(trace).with_columns(file=pl.lit(name)) for trace, name in zip(traces, names, strict=True)
+            ]
+            table = pl.concat(tables)
+            for column, into in (("mean_value", "mean"), ("min_value", "least"), ("max_value", "most")):
+                table = _shown(table, column, into, "text")
+            return table
+
+        return Page(
+            id="counter_all",
+            title="Metrics",
+            frame=self.session.cached("counter_metrics", work),
+            columns=self._columns(ALL_METRICS),
+            noun="metrics",
+            note=note,
+            key="metric",
+        )
+
+    def _files_page(self) -> Page:
+        traces = self._compared
+        if len(traces) < 2:
+            return Page("counter_files", "Side by side", pl.DataFrame(), (), "metrics", empty=ONE_FILE)
+        key = ("counter_files", *(trace.source.path for trace in traces))
+        found = self.session.cached(key, lambda: compare(traces))
+        profiled = list(found.files.select("launches", "kernels").iter_rows())
+        self._gaps = caution_text(profiled, same=found.same_kernels)
+        frame, columns = side_by_side(found, ascii=self.session.ascii)
+        return Page(
+            id="counter_files",
+            title="Side by side",
+            frame=frame,
+            columns=columns,
+            noun="rows",
+            note="means over the profiled launches of each file",
+            key="row",
+        )
+
+
+def _files(launches: pl.DataFrame) -> list[pl.DataFrame]:
+    """The launches of each file; of files without launches one table that has the columns alone."""
+    return launches.partition_by("file_number", maintain_order=True) or [launches]
+
+
+def _advice() -> pl.Expr:
+    kinds = pl.col("rules").list.eval(pl.element().struct.field("kind") == "opt").list.sum()
+    return kinds.fill_null(0).cast(pl.Int64).alias("advice")
+
+
+def _gain(percent: float | None, kind: str | None) -> str:
+    if percent is None:
+        return ""
+    return f"gain {percent:.1f} %" + (f", {kind}" if kind else "")
+
+
+def _shown(frame: pl.DataFrame, value: str, into: str, text: str) -> pl.DataFrame:
+    """Adds a column with the values as text."""
+    cells = frame.select(value, "unit", text).iter_rows()
+    return frame.with_columns(pl.Series(into, [value_text(*cell) for cell in cells], pl.String))

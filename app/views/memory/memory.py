@@ -1,0 +1,264 @@
+"""Memory: how much the allocator held over time, who held it at the peak, what stays, and how fragmented it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
+from textual.widgets import Static
+
+from tracetui.analysis.memory.curve import curve
+from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
+from tracetui.analysis.memory.owners import EARLIER
+from tracetui.analysis.memory.peak import ROUNDING, By, Peak, holders, holding, peak
+from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
+from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.selection import Scope, Selection, select
+from tracetui.app.text.formats import format_bytes
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
+from tracetui.app.views.memory.columns import (
+    ALLOCATIONS,
+    BLOCKS,
+    HOLDERS,
+    LONG_LIVED,
+    NO_HISTORY,
+    NO_MEMORY,
+    OOMS,
+    SEGMENTS,
+    STEPS,
+)
+from tracetui.app.views.memory.text import Picture, memory_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from textual.app import ComposeResult
+
+OF: dict[str, By] = {"by stack": "stack", "by operator": "operator", "by module": "module", "by range": "range"}
+
+
+@dataclass(frozen=True)
+class _Result:
+    page: Page
+    picture: Picture | None
+
+
+class MemoryView(TableView):
+    """A curve, and below it one of several tables."""
+
+    TAB = "memory"
+    TABLES = (*OF, "long-lived", "steps", "segments", "out of memory")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there: tuple[str, ...] = ()
+        """The tables that this recording can fill."""
+        self._picture: Picture | None = None
+
+    def content(self) -> ComposeResult:
+        """The curve above what every table has."""
+        yield Static(id="curve", markup=False)
+        yield from super().content()
+
+    # --- what is computed in a thread
+
+    def analyse(self) -> _Result:  # type: ignore[override]
+        """The table in view, and the curve."""
+        snapshot, timeline = self._sources()
+        self._there = _tables(snapshot, timeline)
+        if not self._there:
+            return _Result(_empty(), None)
+        if self.kind not in self._there:
+            self.kind = self._there[0]
+        sel = self._source(self.kind, snapshot, timeline)
+        cached = self.session.cached
+        most = cached(("memory_peak", sel.trace.source.path), lambda: peak(sel))
+        picture = Picture(
+            most,
+            cached(("memory_end", sel.trace.source.path), lambda: end_state(sel)),
+            cached(("memory_curve", sel.trace.source.path), lambda: curve(sel, most)),
+            _window(sel),
+            cached(("memory_peaks", sel.trace.source.path), lambda: memory(sel)).peaks,
+        )
+        return _Result(self._page(self.kind, sel, most), picture)
+
+    def _sources(self) -> tuple[Selection | None, Selection | None]:
+        """The snapshot of the run, and the trace in view where it recorded memory."""
+        shown = self.session.selection()
+        if shown.trace.info.kind == "memory_snapshot":
+            return shown, None
+        found = self.session.runs["a"].of_kind("memory_snapshot")
+        snapshot = select(found[0], Scope(devices=self.session.scope.devices)) if found else None
+        return snapshot, shown if shown.trace.memory.height else None
+
+    @staticmethod
+    def _source(kind: str, snapshot: Selection | None, timeline: Selection | None) -> Selection:
+        only_there = kind in ("by operator", "by module")
+        chosen = timeline if only_there or snapshot is None else snapshot
+        assert chosen is not None
+        return chosen
+
+    def _page(self, kind: str, sel: Selection, most: Peak | None) -> Page:
+        cached = self.session.cached
+        key = ("memory", kind, sel.trace.source.path)
+        # the peak is the whole recording's unless a part of it was asked for
+        part_of = sel.by_steps or sel.scope.window is not None or sel.scope.devices is not None
+        base = sel.describe() if part_of else "whole recording"
+        if kind in OF:
+            by = OF[kind]
+            share = f"% of {format_bytes(most.allocated)}" if most else ""
+            note = " · ".join(part for part in (share, base) if part)
+            return Page(
+                id=f"memory_{by}", title=f"Held at the peak, {kind}", frame=cached(key, lambda: holders(sel, by, most)),
+                columns=HOLDERS[by], noun="holders", note=note, sort=("bytes", True), inside="allocations", key="name",
+                empty="Nothing is known to be held at the peak." if most else NO_HISTORY,
+            )  # fmt: skip
+        if kind == "long-lived":
+            by = _long_by(sel)
+            what = "outlive their step" if sel.steps.height else "never given back in the recording"
+            return Page(
+                id="memory_long", title="Long-lived", frame=cached(key, lambda: long_lived(sel, by)),
+                columns=LONG_LIVED[by], noun="long-lived allocations", note=f"{what} · {sel.describe()}",
+                sort=("bytes", True), inside="allocations", key="name",
+                empty=NO_HISTORY if most is None else "Nothing outlives the step that made it." if sel.steps.height
+                else "All that was allocated in the recording was given back in it.",
+            )  # fmt: skip
+        if kind == "steps":
+            return Page(
+                id="memory_steps", title="Steps", frame=cached(key, lambda: growth(sel)), columns=STEPS, noun="steps",
+                note="allocated at start and end of each step", empty="No steps in this recording.", key="index",
+            )  # fmt: skip
+        if kind == "segments":
+            return Page(
+                id="memory_segments", title="Segments", frame=cached(key, lambda: segments(sel)), columns=SEGMENTS,
+                noun="segments", note="what the allocator holds at the end", sort=("bytes", True), inside="blocks",
+                empty="The allocator holds no segments at the end.", key="address",
+            )  # fmt: skip
+        frame = cached(key, lambda: ooms(sel))
+        window = _window(sel)
+        begin = window[0] if window else None
+        return Page(
+            id="memory_oom", title="Out of memory", frame=frame.with_columns((pl.col("time") - begin).alias("at_ns")),
+            columns=OOMS, noun="requests that found no memory", inside="held then", key="row",
+        )  # fmt: skip
+
+    # --- on the screen
+
+    def show(self, result: _Result) -> None:  # type: ignore[override]
+        """The curve, then the table."""
+        self._picture = result.picture
+        super().show(result.page)
+
+    def _show_page(self) -> None:
+        super()._show_page()
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Draws the curve anew; Textual calls the handler of `TableView` too."""
+        self._draw()
+
+    def _draw(self) -> None:
+        above = self.query_one("#curve", Static)
+        width, height = self.size
+        above.display = self._picture is not None and len(self._stack) == 1 and width > 0
+        if above.display and self._picture is not None:
+            lines = memory_text(self._picture, width, height, ascii=self.session.ascii)
+            above.update("\n".join(lines))
+
+    # --- in and out
+
+    @property
+    def _next_kind(self) -> str:
+        there = self._there or self.TABLES
+        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
+
+    def action_show_table(self, kind: str) -> None:
+        """Shows a table that this recording can fill."""
+        if not self._there or kind in self._there:
+            super().action_show_table(kind)
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """The allocations of a holder, the blocks of a segment, what was held when memory ran out."""
+        if row.get("name") in (EARLIER, ROUNDING):
+            return None
+        snapshot, timeline = self._sources()
+        sel = self._source(self.kind, snapshot, timeline)
+        if page.id == "memory_segments":
+            return lambda: _block_page(sel, row)
+        if page.id == "memory_oom":
+            return lambda: _held_page(sel, row)
+        if page.id == "memory_long":
+            found = outliving
+            by = _long_by(sel)
+        elif page.id.removeprefix("memory_") in OF.values():
+            found = holding
+            by = cast("By", page.id.removeprefix("memory_"))
+        else:
+            return None
+        name, stack = str(row["name"]), row.get("stack")
+        return lambda: _allocation_page(sel, found(sel, by, name, stack), name)
+
+
+def _tables(snapshot: Selection | None, timeline: Selection | None) -> tuple[str, ...]:
+    """Which tables have something to show, in the order of `MemoryView.TABLES`."""
+    there = set()
+    for sel in (snapshot, timeline):
+        if sel is not None and sel.trace.memory.height:
+            there |= {"long-lived"} | ({"steps"} if sel.trace.steps.height else set())
+    if snapshot is not None and snapshot.trace.memory.height:
+        memory = snapshot.trace.memory
+        there |= {"by stack"} | ({"segments"} if memory.filter(pl.col("action") == "segment").height else set())
+        there |= {"by range"} if snapshot.trace.host.height else set()
+        there |= {"out of memory"} if memory.filter(pl.col("action") == "oom").height else set()
+    if timeline is not None:
+        there |= {"by operator"}
+        there |= {"by module"} if (timeline.trace.host["kind"] == "module").any() else set()
+    return tuple(kind for kind in MemoryView.TABLES if kind in there)
+
+
+def _long_by(sel: Selection) -> By:
+    return "stack" if sel.trace.info.kind == "memory_snapshot" else "operator"
+
+
+def _window(sel: Selection) -> tuple[int, int] | None:
+    if not sel.by_steps or not sel.steps.height:
+        return sel.trace.info.window
+    start, last = int(sel.steps["start"][0]), sel.steps.row(-1, named=True)
+    return start, last["start"] + last["duration"] - start
+
+
+def _empty() -> Page:
+    return Page(id="memory", title="Memory", frame=pl.DataFrame(), columns=HOLDERS["stack"], noun="holders",
+                empty=NO_MEMORY, alone=True)  # fmt: skip
+
+
+def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:
+    window = _window(sel)
+    frame = frame.with_columns(
+        (pl.col("start") - (window[0] if window else 0)).alias("at_ns"),
+        (pl.col("end") - pl.col("start")).alias("life_ns"),
+        _hex("address"),
+    )
+    callers = ("operator", "module") if sel.trace.info.kind == "memory_snapshot" else ("stack", "stream")
+    columns = tuple(column for column in ALLOCATIONS if column.name not in callers)
+    return Page(id="memory_allocations", title=title, frame=frame, columns=columns, noun="allocations",
+                note="what is not given back has no lifetime", sort=("bytes", True), key="address")  # fmt: skip
+
+
+def _block_page(sel: Selection, row: Mapping[str, Any]) -> Page:
+    frame = blocks(sel, int(row["device"]), int(row["address"])).with_columns(_hex("address"))
+    return Page(id="memory_blocks", title=f"Segment {int(row['address']):#x}", frame=frame, columns=BLOCKS,
+                noun="blocks", note="by address", key="address")  # fmt: skip
+
+
+def _held_page(sel: Selection, row: Mapping[str, Any]) -> Page:
+    moment = Peak(1, row["device"], int(row["row"]), row["time"], int(row["allocated"] or 0), row["reserved"])
+    frame = holders(sel, "stack", moment)
+    return Page(id="memory_then", title="Held then", frame=frame, columns=HOLDERS["stack"], noun="holders",
+                note=f"% of {format_bytes(moment.allocated)}", sort=("bytes", True), key="name")  # fmt: skip
+
+
+def _hex(column: str) -> pl.Expr:
+    return pl.col(column).map_elements(hex, return_dtype=pl.String).alias(column)

@@ -1,0 +1,130 @@
+"""What stands above the Memory tab's tables: the peak in words and the curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.memory.curve import columns
+from tracetui.app.charts.area import area_chart, plot_width
+from tracetui.app.text import formats
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetui.analysis.memory.peak import Peak
+    from tracetui.analysis.memory.segments import EndState
+
+LEAST_ROWS = 14
+"""Lines of a tab below which the table needs all of them."""
+MOST_OTHERS = 8
+TOO_FAR = 4
+"""Times the allocated memory that the reserved one may be and still stand in the same chart."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One memory over time."""
+
+    peak: Peak | None
+    end: EndState
+    curve: pl.DataFrame
+    """`analysis.memory_curve.curve`."""
+    window: tuple[int, int] | None
+    """Start and duration, ns."""
+    peaks: pl.DataFrame | None = None
+    """`analysis.memory.Memory.peaks`: of every memory."""
+
+
+def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:
+    """Lines for a tab of this size: the figures, then the chart; none where the table needs the room."""
+    lines = _wrapped(_figures(picture, ascii=ascii), width - 2)
+    lines = [f" {line}" for line in lines]
+    rows = min(max(height // 3, 5), 14)
+    if height < LEAST_ROWS or picture.curve.height < 2 or width < 40:
+        return lines
+    allocated, reserved = columns(picture.curve, width, picture.window)
+    with_line = _worth_a_line(picture.curve)
+    reserved = reserved if with_line else []
+    room = plot_width(allocated, reserved, width - 2, rows, label=formats.format_bytes)
+    allocated, reserved = columns(picture.curve, room, picture.window)
+    reserved = reserved if with_line else []
+    chart = area_chart(
+        allocated,
+        reserved,
+        width - 2,
+        rows,
+        label=formats.format_bytes,
+        times=_times(picture, room, ascii=ascii),
+        ascii=ascii,
+    )
+    return [*lines, *(f" {line}" for line in chart)]
+
+
+def _figures(picture: Picture, *, ascii: bool) -> list[str]:
+    """Parts of a sentence, the most telling first; each may begin a line."""
+    peak, end = picture.peak, picture.end
+    parts = []
+    if peak is not None:
+        where = "Host" if peak.device_type == 0 else f"GPU {peak.device}"
+        text = f"{where} peak {formats.format_bytes(peak.allocated)} allocated"
+        if peak.reserved:
+            text += f" of {formats.format_bytes(peak.reserved)} reserved"
+        if peak.time is not None and picture.window is not None:
+            text += f" at {formats.format_ns(peak.time - picture.window[0], ascii=ascii)}"
+        parts.append(text)
+    parts += _others(picture)
+    if end.allocated_bytes is not None:
+        text = f"end {formats.format_bytes(end.allocated_bytes)} allocated"
+        if end.reserved_bytes is not None:
+            text += f" of {formats.format_bytes(end.reserved_bytes)} reserved"
+        parts.append(text)
+    if end.fragmentation_percent is not None:
+        parts.append(
+            f"fragmentation {formats.format_percent(end.fragmentation_percent)}"
+            f" (largest free block {formats.format_bytes(end.largest_free_bytes)})"
+        )
+    mark = "-" if ascii else "─"
+    fill = "#" if ascii else "█"
+    if picture.curve.height > 1:
+        line = f", {mark} reserved" if _worth_a_line(picture.curve) else ""
+        parts.append(f"{fill} allocated{line}")
+    return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
+
+
+def _others(picture: Picture) -> list[str]:
+    """The peaks of the memories that the curve is not of, GPUs first."""
+    peak = picture.peak
+    if picture.peaks is None or peak is None:
+        return []
+    found = []
+    for row in picture.peaks.sort("device_type", "device", descending=[True, False]).iter_rows(named=True):
+        mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
+        if not mine and row["allocated"]:
+            where = "host" if row["device_type"] == 0 else f"GPU {row['device']}"
+            found.append(f"{where} {formats.format_bytes(row['allocated'])}")
+    return found[:MOST_OTHERS]
+
+
+def _worth_a_line(curve: pl.DataFrame) -> bool:
+    """Whether what is reserved can share a scale with what is allocated: far above, it would flatten it."""
+    reserved, allocated = curve["reserved"].max(), curve["allocated"].max()
+    return isinstance(reserved, int) and isinstance(allocated, int) and reserved <= TOO_FAR * allocated
+
+
+def _times(picture: Picture, room: int, *, ascii: bool) -> tuple[str, str]:
+    if picture.window is None or picture.curve["time"].null_count():
+        return "first event", f"event {picture.curve.height:,}"
+    begin, middle = "0 s", " since the recording began"
+    end = formats.format_ns(picture.window[1], ascii=ascii)
+    return (begin + middle if room > 60 else begin), end
+
+
+def _wrapped(parts: list[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part[:width])
+    return lines

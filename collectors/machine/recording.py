@@ -1,0 +1,231 @@
+"""The state of this machine, for `run.json`: who it is, what is installed, its GPUs, their clocks, heat and power.
+
+Nothing here raises or needs root: what can't be read is null, and what only root may read is named in `needs_root`.
+The keys are those of `parsers/runs/manifest.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors.machine import host as machine_host
+from tracetui.collectors.machine import identity as identities
+from tracetui.collectors.machine import jetson as machine_jetson
+from tracetui.collectors.machine import smi as machine_smi
+from tracetui.collectors.machine import tegrastats
+from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version
+from tracetui.collectors.machine.nvml import Nvml
+from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
+from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Sampler
+from tracetui.parsers.runs.manifest import GpuProcess, GpuState, MemoryClock, PowerState, Rail, Software
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Json = dict[str, Any]
+PYTHON_SECONDS = 20.0
+STALE_S = 3.0
+"""A line that a tool printed longer ago says nothing about now."""
+_ASK_PYTHON = "import platform, sys; print(platform.python_version()); print(sys.executable)"
+
+
+def identity(
+    command: Sequence[str] | None = None,
+    cwd: Path | None = None,
+    *,
+    root: Path = ROOT,
+    runner: Runner = run_command,
+) -> Json:
+    """Key `identity`: a new run id, the clocks now, the machine, the command with secrets masked, the code's state."""
+    folder = Path.cwd() if cwd is None else cwd
+    return asdict(identities.identity(Probe(root, runner), sys.argv if command is None else command, folder))
+
+
+def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> Json:
+    """Key `software`, without what only the profiled process knows (torch, CUDA's runtime, cuDNN, …)."""
+    probe = Probe(root, runner)
+    asked = probe.run(python or sys.executable, "-c", _ASK_PYTHON, timeout_s=PYTHON_SECONDS)
+    answer = asked.out.splitlines() if asked.ok else []
+    jetson = machine_jetson.is_jetson(probe)
+    release = machine_jetson.l4t_release(probe) if jetson else None
+    tools = {name: find_tool(probe, name) for name in ("nsys", "ncu")}
+    versions = {name: tool_version(probe, tool) if tool else None for name, tool in tools.items()}
+    return asdict(
+        Software(
+            python=answer[0] if len(answer) > 1 else None,
+            python_executable=answer[1] if len(answer) > 1 else python,
+            driver=machine_host.driver_version(probe),
+            cuda_driver=machine_smi.cuda_of_driver(probe),
+            nsys=versions["nsys"],
+            ncu=versions["ncu"],
+            l4t=release,
+            jetpack=machine_jetson.jetpack(release),
+            kernel=machine_host.kernel(probe),
+            os=machine_host.operating_system(probe),
+            architecture=machine_host.architecture(),
+        )
+    )
+
+
+def devices(*, root: Path = ROOT, runner: Runner = run_command) -> list[Json]:
+    """Key `device`: every GPU."""
+    probe = Probe(root, runner)
+    found = machine_jetson.devices(probe) if machine_jetson.is_jetson(probe) else machine_smi.devices(probe)
+    return [asdict(device) for device in found]
+
+
+def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
+    """One of the states under the key `power`, everything asked: some tens of ms, with nvidia-smi up to seconds.
+
+    While a run goes on, a `watch` costs it less.
+    """
+    return asdict(_state(Probe(root, runner), full=True))
+
+
+def watch(
+    interval_s: float = INTERVAL_S,
+    *,
+    root: Path = ROOT,
+    runner: Runner = run_command,
+    stream: Callable[[Sequence[str]], Lines] = Lines,
+) -> Watch:
+    """A sampler for `power.during`, not yet started."""
+    return Watch(interval_s, Probe(root, runner), stream)
+
+
+class Watch(Sampler[Json]):
+    """Samples of the machine; each is a state as `power_state` gives it, without what does not change in a run.
+
+    A desktop GPU is asked through NVML's Python module, else by one nvidia-smi that goes on printing; a Jetson through
+    sysfs, with tegrastats for what sysfs does not tell.
+    """
+
+    def __init__(self, interval_s: float, probe: Probe, stream: Callable[[Sequence[str]], Lines]) -> None:
+        super().__init__(self._sample, interval_s)
+        self._probe = probe
+        self._stream = stream
+        self._period_ms = max(round(interval_s * 1000), 100)
+        self._jetson = machine_jetson.is_jetson(probe)
+        self._nvml: Nvml | None = None
+        self._lines: Lines | None = None
+        self._fields: tuple[str, ...] = ()
+        self._opened = 0.0
+
+    def start(self) -> None:
+        """Begins; the tools that go on printing are started first."""
+        if self._lines is None and self._nvml is None:
+            self._open()
+        super().start()
+
+    def stop(self) -> list[Json]:
+        """Ends, also the tools that print."""
+        samples = super().stop()
+        if self._lines is not None:
+            self._lines.close()
+        if self._nvml is not None:
+            self._nvml.close()
+        return samples
+
+    def _open(self) -> None:
+        if self._jetson:
+            if tool := find_tool(self._probe, "tegrastats"):
+                self._lines = self._stream([str(tool), "--interval", str(self._period_ms)])
+            return
+        self._nvml = Nvml.open()
+        if self._nvml is not None:
+            return
+        # which fields this nvidia-smi knows is asked once, so that the one that goes on printing is not refused
+        if known := machine_smi.known_fields(self._probe, machine_smi.STATE_FIELDS):
+            self._fields = tuple(known)
+            command = machine_smi.query_command(list(known.values()), f"--loop-ms={self._period_ms}")
+            self._lines = self._stream(command)
+            self._opened = time.monotonic()
+
+    def _sample(self) -> Json:
+        lines = self._lines.last(STALE_S) if self._lines else []
+        if self._jetson:
+            said = next((found for line in reversed(lines) if (found := tegrastats.parse(line))), None)
+            return asdict(_with_tegrastats(_state(self._probe, full=False), said))
+        if self._nvml is not None:
+            return asdict(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
+        newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
+        gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
+        if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
+            gpus = machine_smi.states(self._probe)  # the one that should go on printing has ended
+        return asdict(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
+
+
+def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, source: str = "") -> PowerState:
+    """The machine now; a sample leaves out what a run does not change."""
+    jetson = machine_jetson.is_jetson(probe)
+    sources = ["sysfs"]
+    mode: tuple[int | None, str | None] = (None, None)
+    emc = None
+    pinned = None
+    if jetson:
+        gpu = machine_jetson.gpu_state(probe)
+        gpus = [gpu]
+        emc = machine_jetson.emc_state(probe)
+        if full:
+            mode = machine_jetson.power_mode(probe)
+            pinned = machine_jetson.clocks_are_pinned(probe, gpu)
+            sources += ["nvpmodel"] if mode != (None, None) else []
+    elif gpus is None:
+        nvml = Nvml.open() if probe.root == ROOT else None
+        gpus, source = (nvml.states(), "nvml") if nvml else (machine_smi.states(probe), "nvidia-smi")
+        if nvml:
+            nvml.close()
+    if source and gpus:
+        sources.append(source)
+    return PowerState(
+        time_unix_ns=time.time_ns(),
+        monotonic_ns=time.monotonic_ns(),
+        sources=tuple(sources),
+        mode_id=mode[0],
+        mode_name=mode[1],
+        jetson_clocks=pinned,
+        gpus=tuple(gpus or ()),
+        emc=emc,
+        cpu=machine_host.cpu_state(probe, sample=not full),
+        memory=machine_host.memory_state(probe),
+        temperatures_c=machine_host.temperatures(probe) if jetson or full else {},
+        rails=machine_jetson.rails(probe) if jetson else (),
+        alarms=machine_jetson.alarms(probe) if jetson else {},
+        gpu_processes=_processes(probe, jetson=jetson) if full else None,
+        needs_root=tuple(probe.denied),
+    )
+
+
+def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
+    return machine_jetson.processes(probe) if jetson else machine_smi.processes(probe)
+
+
+def _with_tegrastats(state: PowerState, said: tegrastats.Line | None) -> PowerState:
+    """The state, with what tegrastats knows where sysfs is silent."""
+    if said is None:
+        return state
+    emc = state.emc or MemoryClock()
+    if emc.rate_hz is None:
+        emc = replace(emc, rate_hz=said.emc_hz)
+    if emc.load_percent is None:
+        emc = replace(emc, load_percent=None if said.emc_percent is None else float(said.emc_percent))
+    gpu = state.gpus[0] if state.gpus else GpuState(index=0)
+    if gpu.clock_hz is None and said.gpu_hz:
+        gpu = replace(gpu, clock_hz=max(said.gpu_hz))
+    if gpu.load_percent is None and said.gpu_percent is not None:
+        gpu = replace(gpu, load_percent=float(said.gpu_percent))
+    known = {rail.name for rail in state.rails}
+    more = tuple(Rail(name=n, power_mw=mw) for n, mw in said.rails_mw.items() if n not in known)
+    return replace(
+        state,
+        sources=(*state.sources, "tegrastats"),
+        emc=None if emc == MemoryClock() else emc,
+        gpus=(gpu,),
+        rails=state.rails + (more if not state.rails else ()),
+        temperatures_c=state.temperatures_c or said.temperatures_c,
+        needs_root=tuple(name for name in state.needs_root if not (name == "EMC clock" and emc.rate_hz is not None)),
+    )

@@ -1,0 +1,161 @@
+"""A decoder-only language model in the sizes of Stanford's CS336 (assignment 2), written so that its parts show.
+
+Attention is three separate operations in ranges of their own, as in that course: ``scaled dot product attention`` >
+``computing attention scores``, ``computing softmax``, ``final matmul``; or PyTorch's fused one in the outer range.
+Blocks: RMSNorm, attention with rotary positions; RMSNorm, MLP with GELU. No biases; the output has its own matrix.
+
+Imports torch; `registry` imports this module when a model is built.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from ..data import RandomTokens
+from ..ranges import SILENT
+from ..sizes.flops import gpt_cost
+from ..sizes.shapes import GPT_SIZES, GptShape
+from ..tasks import labelled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..workload import Parts
+
+EPS = 1e-5
+ROTARY_BASE = 10_000.0
+
+
+def shape_of(name: str, options: dict[str, Any]) -> GptShape:
+    """The sizes under these options."""
+    width, hidden, _, heads = GPT_SIZES[name]
+    return GptShape(width, hidden, options["depth"], heads, ctx=options["ctx"])
+
+
+def build(name: str, options: dict[str, Any]) -> Parts:
+    """The network, and what a step of it needs."""
+    shape = shape_of(name, options)
+    return labelled(
+        Gpt(shape, fused=options["attention"] == "fused"),
+        RandomTokens(shape.ctx, shape.vocabulary, options["seed"]),
+        lambda batch, train, each: gpt_cost(shape, batch, train=train, output_bytes_each=each),
+    )
+
+
+class Gpt(nn.Module):
+    """Tokens (batch, ctx) to logits (batch, ctx, vocabulary)."""
+
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
+        super().__init__()
+        self.token_embeddings = nn.Embedding(shape.vocabulary, shape.width)
+        self.layers = nn.ModuleList(Block(shape, fused=fused) for _ in range(shape.depth))
+        self.ln_final = RmsNorm(shape.width)
+        self.lm_head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        each = shape.width // shape.heads
+        angles = torch.arange(shape.ctx).float()[:, None] * ROTARY_BASE ** (-torch.arange(0, each, 2).float() / each)
+        self.register_buffer("cosine", angles.cos().repeat(1, 2), persistent=False)
+        self.register_buffer("sine", angles.sin().repeat(1, 2), persistent=False)
+        mask = torch.ones(shape.ctx, shape.ctx, dtype=torch.bool).triu(1)
+        self.register_buffer("future", mask, persistent=False)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Of the token that follows each."""
+        hidden = self.token_embeddings(tokens)
+        for layer in self.layers:
+            hidden = layer(hidden, self.cosine, self.sine, self.future)
+        logits: Tensor = self.lm_head(self.ln_final(hidden))
+        return logits
+
+
+class Block(nn.Module):
+    """Attention and MLP, each after a norm and beside a residual."""
+
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
+        super().__init__()
+        self.ln1 = RmsNorm(shape.width)
+        self.attn = CausalSelfAttention(shape, fused=fused)
+        self.ln2 = RmsNorm(shape.width)
+        self.ffn = Mlp(shape)
+
+    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Tensor) -> Tensor:
+        """(batch, ctx, width) to the same."""
+        hidden = hidden + self.attn(self.ln1(hidden), cosine, sine, future)
+        return hidden + self.ffn(self.ln2(hidden))
+
+
+class CausalSelfAttention(nn.Module):
+    """Multi-head attention to what came before."""
+
+    def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.fused = fused
+        self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
+        self.output = nn.Linear(shape.width, shape.width, bias=False)
+        self.ranges = SILENT
+
+    def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Tensor) -> Tensor:
+        """(batch, ctx, width) to the same."""
+        batch, count, width = hidden.shape
+        query, key, value = (
+            part.view(batch, count, self.heads, -1).transpose(1, 2) for part in self.qkv(hidden).split(width, -1)
+        )
+        mixed = self._attend(_rotated(query, cosine, sine), _rotated(key, cosine, sine), value, future)
+        found: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, count, width))
+        return found
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, future: Tensor) -> Tensor:
+        within = self.ranges.within
+        with within("scaled dot product attention"):
+            if self.fused:
+                return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            with within("computing attention scores"):
+                scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+                scores = scores.masked_fill(future, float("-inf"))
+            with within("computing softmax"):
+                weights = scores.softmax(-1)
+            with within("final matmul"):
+                return weights @ value
+
+
+def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Each pair of numbers turned by its position's angle; pairs are a number and the one half a head further."""
+    first, second = heads.chunk(2, -1)
+    turned = heads * cosine + torch.cat([-second, first], -1) * sine
+    return turned.to(heads.dtype)
+
+
+class Mlp(nn.Module):
+    """Two layers with GELU between them."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(shape.width, shape.hidden, bias=False)
+        self.fc2 = nn.Linear(shape.hidden, shape.width, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(batch, ctx, width) to the same."""
+        found: Tensor = self.fc2(functional.gelu(self.fc1(hidden)))
+        return found
+
+
+class RmsNorm(nn.Module):
+    """Root mean square norm, computed in fp32."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Over the last dimension."""
+        wide = hidden.float()
+        scaled = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + EPS)
+        return (scaled * self.weight).to(hidden.dtype)

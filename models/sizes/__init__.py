@@ -1,0 +1,1 @@
+"""Sizes, FLOPs and bytes of the networks, by arithmetic or counted."""

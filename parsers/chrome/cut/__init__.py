@@ -1,0 +1,1 @@
+"""Cuts a stretch of a Chrome trace into a smaller Chrome trace."""

@@ -1,0 +1,274 @@
+"""Which events of a trace a stretch of time needs: what lies in it, and what that cannot be understood without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.cut.outline import (
+    ASYNCS,
+    CALL,
+    DEVICE,
+    FLOWS,
+    METADATA,
+    MOMENTS,
+    OTHER,
+    PROFILER,
+    RANGE,
+    UNREADABLE,
+    mixed,
+)
+from tracetui.parsers.nesting import LaneClock, nest, order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.cut.outline import Outline
+    from tracetui.parsers.tally import Tally
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+_X, _B, _E = b"XBE"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is kept."""
+
+    kept: Bools
+    """Of each event."""
+    in_range: int
+    """Events that lie in the range, if only in part."""
+    metadata: int
+    launches: int
+    """Calls, GPU work and ranges on the GPU that only belong to some that lie in it."""
+    within: int
+    """What calls and ranges that begin in it hold behind it."""
+    around: int
+    """Calls and ranges around those, and around the begins of arrows."""
+    held: int
+    """Allocations from before that it holds, what frees them behind it, and the allocator's last event before it."""
+    arrows: int
+    """Ends of arrows and of asynchronous events that lie outside."""
+
+
+def choose(events: Outline, window: tuple[int, int], tally: Tally, steps: Sequence[int] | None = None) -> Choice:
+    """Chooses what a stretch of time needs.
+
+    Args:
+        events: all of the file; begins without an end, and ends without a begin, are marked unreadable in it.
+        window: begin and end, ns on the file's clock.
+        tally: counts those.
+        steps: when the steps begin whose marks are kept, ns; null for those that lie in the range.
+    """
+    low, high = window
+    ends, duration = _paired(events, tally)
+    phase, start = events.phase, events.start
+    metadata = _is(phase, METADATA) | ((phase == _X) & (events.sort == PROFILER))
+    span = ((phase == _X) & ~metadata) | (phase == _B)
+    end = _ends(events, duration, span & (start < high))
+    if steps is not None:
+        span &= ~events.is_step | np.isin(start, np.array(steps, np.int64))
+    flow, at_once = _is(phase, FLOWS), (phase != UNREADABLE) & ~metadata
+    at_once &= ~_is(phase, FLOWS + ASYNCS + b"XBE")
+
+    now = (start >= low) & (start < high)
+    inside = span & (start < high) & ((end > low) | now)
+    held = _held(events, at_once & _is(phase, MOMENTS) & (events.number != NULL), window)
+    kept = metadata | inside | (at_once & now) | held
+    within = _within(events, end, span & ~kept, inside & now & ~events.is_step)
+    kept |= within
+    linked = _linked(events, span, kept & span) & ~kept
+    kept |= linked
+    kept, anchors, arrows = _arrows(events, flow, span, kept, now)
+    arrows |= _asynchronous(events, window)
+    kept |= arrows
+    launches = np.flatnonzero((linked & (events.sort != DEVICE)) | held)
+    lane, time = (np.concatenate((of[launches], of[anchors])) for of in (events.lane, start))
+    returned = end == start + duration  # one that did not would swallow what follows, without its caller
+    around = _around(events, duration, span & ~kept & ~events.is_step & returned, lane, time)
+    kept |= around
+    kept[ends[1]] = kept[ends[0]]
+    return Choice(
+        kept=kept,
+        in_range=int((inside | (at_once & now) | ((flow | _is(phase, ASYNCS)) & kept & now)).sum())
+        + int(inside[ends[0]].sum()),
+        metadata=int(metadata.sum()),
+        launches=int(linked.sum()) + int(linked[ends[0]].sum()),
+        within=int(within.sum()) + int(within[ends[0]].sum()),
+        around=int(around.sum()) + int(around[ends[0]].sum()),
+        held=int(held.sum()),
+        arrows=int((kept & ~now & (flow | _is(phase, ASYNCS))).sum()),
+    )
+
+
+def _is(phase: NDArray[np.uint8], letters: bytes) -> Bools:
+    return np.isin(phase, np.frombuffer(letters, np.uint8))
+
+
+def _paired(events: Outline, tally: Tally) -> tuple[tuple[Ints, Ints], Ints]:
+    """((begins, their ends), duration of every event): as the reader pairs them, innermost first on each thread."""
+    rows = np.flatnonzero(_is(events.phase, b"BE"))
+    duration = np.where(events.phase == _X, events.duration, 0)
+    begins: list[int] = []
+    ends: list[int] = []
+    open_on: dict[int, list[int]] = {}
+    lost: list[int] = []
+    for row, letter, lane in zip(rows.tolist(), events.phase[rows].tolist(), events.lane[rows].tolist(), strict=True):
+        stack = open_on.setdefault(lane, [])
+        if letter == _B:
+            stack.append(row)
+        elif stack:
+            begins.append(stack.pop())
+            ends.append(row)
+        else:
+            lost.append(row)
+    tally.skipped("end event without a begin", len(lost))
+    unended = [row for stack in open_on.values() for row in stack]
+    tally.skipped("begin event without an end", len(unended))
+    events.phase[np.array(lost + unended, np.int64)] = UNREADABLE
+    pair = np.array(begins, np.int64), np.array(ends, np.int64)
+    duration[pair[0]] = np.maximum(events.start[pair[1]] - events.start[pair[0]], 0)
+    return pair, duration
+
+
+def _held(events: Outline, memory: Bools, window: tuple[int, int]) -> Bools:
+    """Allocations before a stretch of time that it holds, frees behind it, and each device's last event before it."""
+    found = np.zeros(events.phase.size, np.bool_)
+    rows = np.flatnonzero(memory)
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    before, behind = rows[events.start[rows] < window[0]][::-1], rows[events.start[rows] >= window[1]]
+    for part, is_wanted in ((before, events.external > 0), (behind, events.external < 0)):
+        nearest = part[np.unique(mixed(events.duration[part], events.number[part]), return_index=True)[1]]
+        found[nearest[is_wanted[nearest]]] = True
+    found[before[np.unique(events.duration[before], return_index=True)[1]]] = True
+    return found
+
+
+def _ends(events: Outline, duration: Ints, chosen: Bools) -> Ints:
+    """When each event ends; chosen ones of the host as `nest` has it: a call that outlives its caller ends there.
+
+    Such a call is one that the profiler never saw return. Without its caller it would swallow all that follows it.
+    """
+    end: Ints = events.start + duration
+    for sorts in ((CALL, OTHER), (RANGE,)):
+        rows = np.flatnonzero(chosen & np.isin(events.sort, sorts))
+        if rows.size:
+            lanes, number = np.unique(events.lane[rows], return_inverse=True)
+            clock = LaneClock(lanes.size, events.start[rows], end[rows])
+            place = order(number, events.start[rows], duration[rows], clock)
+            rows, number = rows[place], number[place]
+            end[rows] = nest(number, events.start[rows], duration[rows], clock).end
+    return end
+
+
+def _within(events: Outline, end: Ints, candidates: Bools, begun: Bools) -> Bools:
+    """The candidates that begin in calls or ranges of their thread that begin in the range and end behind it."""
+    host = (events.sort != DEVICE) & (events.sort != PROFILER)
+    whole = np.flatnonzero(begun & host)
+    found = np.zeros(candidates.size, np.bool_)
+    if not whole.size:
+        return found
+    rows = np.flatnonzero(candidates & host)
+    lanes, number = np.unique(events.lane[whole], return_inverse=True)
+    last = np.full(lanes.size, np.iinfo(np.int64).min)
+    np.maximum.at(last, number, end[whole])
+    first = np.full(lanes.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, number, events.start[whole])
+    at = np.minimum(np.searchsorted(lanes, events.lane[rows]), lanes.size - 1)
+    start = events.start[rows]
+    found[rows] = (lanes[at] == events.lane[rows]) & (start < last[at]) & (start >= first[at])
+    return found
+
+
+def _linked(events: Outline, span: Bools, kept: Bools) -> Bools:
+    """Calls and GPU work with a correlation of some that are kept; what else they are tied by in older files."""
+    tied = span & (events.number != NULL) & (events.number != 0)
+    correlations = np.unique(events.number[tied & kept])
+    found = tied & np.isin(events.number, correlations)
+    named = span & (events.external != NULL) & (events.external != 0)
+    device = events.sort == DEVICE
+    calls = np.unique(events.number[tied & ~device])
+    alone = (kept | found) & device & named & ~(tied & np.isin(events.number, calls))
+    found |= named & (events.sort == CALL) & np.isin(events.external, np.unique(events.external[alone]))
+    ranges = np.unique(events.external[kept & named & (events.sort == RANGE)])
+    projected = named & device & (events.number == NULL) & np.isin(events.external, ranges)
+    both: Bools = found | projected
+    return both
+
+
+def _arrows(events: Outline, flow: Bools, span: Bools, kept: Bools, now: Bools) -> tuple[Bools, Ints, Bools]:
+    """(what is kept, where kept arrows touch events outside, arrows): those with an end in the range or at kept events.
+
+    An end touches the event of its thread that begins when it does.
+    """
+    if not flow.any():
+        return kept, np.empty(0, np.int64), flow
+    touches = np.isin(mixed(events.lane, events.start), mixed(events.lane, events.start)[kept & span])
+    whole = np.unique(events.number[flow & (now | touches)])
+    arrows = flow & np.isin(events.number, whole)
+    anchors = np.flatnonzero(arrows & ~now & ~touches)
+    return kept | arrows, anchors, arrows
+
+
+def _asynchronous(events: Outline, window: tuple[int, int]) -> Bools:
+    """Asynchronous events that lie in the range, if only in part, both their ends and what is between."""
+    low, high = window
+    chosen = np.zeros(events.phase.size, np.bool_)
+    rows = np.flatnonzero(_is(events.phase, ASYNCS))
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    open_of: dict[int, list[tuple[int, list[int]]]] = {}
+    for row in rows.tolist():
+        letter = int(events.phase[row])
+        stack = open_of.setdefault(int(events.number[row]), [])
+        if letter in b"bS":
+            stack.append((row, []))
+        elif letter in b"eF" and stack:
+            first, between = stack.pop()
+            if events.start[first] < high and events.start[row] >= low:
+                chosen[[first, *between, row]] = True
+        elif stack:
+            stack[-1][1].append(row)
+        else:
+            chosen[row] = bool(low <= events.start[row] < high)
+    for stack in open_of.values():  # what never ends
+        for first, between in stack:
+            if low <= events.start[first] < high:
+                chosen[[first, *between]] = True
+    return chosen
+
+
+def _around(events: Outline, duration: Ints, candidates: Bools, lane: Ints, time: Ints) -> Bools:
+    """The candidates that are under way on these threads at these times, calls and ranges each by themselves."""
+    found = np.zeros(candidates.size, np.bool_)
+    if not lane.size:
+        return found
+    candidates = candidates & np.isin(events.lane, np.unique(lane))
+    for sorts in ((CALL, OTHER), (RANGE,), (DEVICE,)):
+        rows = np.flatnonzero(candidates & np.isin(events.sort, sorts))
+        if not rows.size:
+            continue
+        lanes = np.unique(events.lane[rows])
+        number = np.searchsorted(lanes, events.lane[rows])
+        clock = LaneClock(lanes.size, events.start[rows], events.start[rows] + duration[rows])
+        place = order(number, events.start[rows], duration[rows], clock)
+        rows, number = rows[place], number[place]
+        nesting = nest(number, events.start[rows], duration[rows], clock)
+        asked = np.minimum(np.searchsorted(lanes, lane), lanes.size - 1)
+        at = nesting.innermost_at(np.where(lanes[asked] == lane, asked, -1), time)
+        for up in _upwards(at, nesting.parent):
+            found[rows[up]] = True
+    return found
+
+
+def _upwards(at: Ints, parent: Ints) -> Iterable[Ints]:
+    """These rows, then what encloses them, level by level."""
+    while (at := np.unique(at[at >= 0])).size:
+        yield at
+        at = parent[at]

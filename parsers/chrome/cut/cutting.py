@@ -1,0 +1,204 @@
+"""A stretch of a Chrome trace as a smaller one: the kept events byte for byte, and all that stands around them.
+
+The file is read twice, piece by piece: once for what tells which events belong to the stretch (`outline`), and once to
+copy them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.parsers import allocator
+from tracetui.parsers.bytes_source import ByteSource
+from tracetui.parsers.chrome import layout
+from tracetui.parsers.chrome.chunks import ChunkReader
+from tracetui.parsers.chrome.cut import outline
+from tracetui.parsers.chrome.cut.choice import choose
+from tracetui.parsers.chrome.tokens import Tokens
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.chunks import Chunk
+    from tracetui.parsers.chrome.cut.choice import Choice
+    from tracetui.parsers.chrome.cut.outline import Outline
+    from tracetui.parsers.trace import Note
+
+    Bools = NDArray[np.bool_]
+
+LEVEL = 2
+"""Of compression: a little larger than gzip's own default, several times as fast."""
+_BETWEEN = b",\n  "
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was written."""
+
+    source: Path
+    target: Path
+    events: int
+    """Of the source."""
+    kept: int
+    choice: Choice
+    source_bytes: int
+    target_bytes: int
+    notes: tuple[Note, ...]
+    """What was skipped, mended or missing in the source."""
+
+
+def cut(
+    source: Path,
+    target: Path,
+    window: tuple[int, int],
+    *,
+    steps: Sequence[int] | None = None,
+    watch: Watch | None = None,
+) -> Cut:
+    """Writes the part of a trace that a stretch of time needs; compressed where the name ends in ``.gz``.
+
+    Kept are the events that lie in it, if only in part; the calls and the GPU work that belong to each other, and the
+    calls and ranges around such calls; both ends of arrows, pairs and asynchronous events; all metadata and top-level
+    keys.
+
+    Args:
+        source: a Chrome trace, plain or gzip.
+        target: must not be there.
+        window: begin and end, ns on the trace's clock (`schema.HOST` start).
+        steps: when the steps begin whose marks are kept, ns; null for all that lie in the stretch.
+        watch: is told how far it is, and may stop it.
+
+    Raises:
+        TraceError: the source can't be read, the target is there or can't be written, nothing lies in the stretch.
+        Cancelled: stopped; nothing was written.
+    """
+    watch = watch or Watch()
+    _refuse_existing(target)
+    allocator.keep_chunks_in_heap()
+    tally = Tally()
+    events, reader = _outlined(source, tally, watch)
+    choice = choose(events, window, tally, steps)
+    if not choice.in_range:
+        raise TraceError(source, "no event lies in this stretch of time", "give another one")
+    folder: Path | None = None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # nobody else writes there
+        part = folder / "cut"
+        with part.open("xb") as file:
+            _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
+        _refuse_existing(target)
+        part.rename(target)
+    except OSError as error:
+        raise TraceError(target, (error.strerror or str(error)).lower()) from error
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    sizes = source.stat().st_size, target.stat().st_size
+    return Cut(source, target, events.phase.size, int(choice.kept.sum()), choice, *sizes, tally.notes())
+
+
+def _refuse_existing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise TraceError(target, "is there already", "give another name")
+
+
+def _outlined(path: Path, tally: Tally, watch: Watch) -> tuple[Outline, ChunkReader]:
+    """Reads the file once; the reader knows what stands around the events."""
+    parts = []
+    with ByteSource(path) as source:
+        reader = ChunkReader(source)
+        for part, _ in outline.outline(reader, tally):
+            parts.append(part)
+            _report(watch, source, path, share=0)
+        if source.damage:
+            tally.missing("the compressed stream ends early", 1, source.damage)
+        elif not reader.closed:
+            tally.missing("the file ends before its closing bracket", 1)
+    return outline.joined(parts), reader
+
+
+def _report(watch: Watch, source: ByteSource, path: Path, share: int) -> None:
+    watch.report(Progress("cutting", source.compressed_position() + share * source.size, 2 * source.size, 0, path))
+    if watch.cancelled:
+        raise Cancelled
+
+
+def _write(
+    file: BinaryIO, events: Outline, kept: Bools, before: ChunkReader, path: Path, watch: Watch, *, packed: bool
+) -> None:
+    """Copies what is kept, between what stood before and behind the events."""
+    out: BinaryIO = file
+    if packed:
+        from isal import igzip
+
+        out = igzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=LEVEL, mtime=0)  # type: ignore[no-untyped-call,assignment]
+    out.write(before.head)
+    between = _BETWEEN.lstrip(b",")
+    with ByteSource(path) as source:
+        reader = ChunkReader(source)
+        first = 0
+        chunks: Iterator[Chunk | None] = iter(reader)
+        for size, is_careful in events.chunks:
+            chunk = next(chunks, None)
+            mine = kept[first : first + size]
+            if mine.any():
+                text = reader.last if chunk is None else chunk.buffer[: chunk.end].tobytes()
+                for piece in _texts(events, text, chunk, mine, first, is_careful=is_careful):
+                    out.write(between)
+                    out.write(piece)
+                    between = _BETWEEN
+            first += size
+            _report(watch, source, path, share=1)
+    out.write(_BETWEEN.lstrip(b",") + _closing(before))
+    if packed:
+        out.close()
+
+
+def _closing(reader: ChunkReader) -> bytes:
+    """What stood behind the events; of a file without its end what it needs, with the keys that were found."""
+    if reader.closed:
+        return reader.tail
+    keys, _ = layout.trailer(reader.tail)
+    added = "".join(f",\n  {json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
+    return b"]" + (f"{added}\n}}\n".encode() if reader.in_object else b"\n")
+
+
+def _texts(
+    events: Outline, text: bytes, chunk: Chunk | None, mine: Bools, first: int, *, is_careful: bool
+) -> Iterator[bytes]:
+    """The chosen events of one chunk, neighbours in one piece."""
+    rows = np.flatnonzero(mine).tolist()
+    if is_careful or chunk is None:
+        texts = outline.texts_of(text, Tally())
+        yield from (texts[row].encode("utf-8", "replace") for row in rows)
+        return
+    ends = Tokens(chunk).ends
+    at = 0
+    while at < len(rows):
+        row = rows[at]
+        until = at
+        if first + row in events.texts:
+            yield events.texts[first + row].encode("utf-8", "replace")
+            at += 1
+            continue
+        while (
+            until + 1 < len(rows) and rows[until + 1] == rows[until] + 1 and first + rows[until + 1] not in events.texts
+        ):
+            until += 1
+        begin = int(ends[row - 1]) + 1 if row else 0
+        yield text[text.find(b"{", begin) : int(ends[rows[until]]) + 1]
+        at = until + 1

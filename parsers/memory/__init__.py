@@ -1,0 +1,1 @@
+"""Reads CUDA memory snapshots of PyTorch."""

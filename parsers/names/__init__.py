@@ -1,0 +1,1 @@
+"""Names of kernels: demangled, shortened, and made one across tools."""

@@ -1,0 +1,435 @@
+"""What a kernel's name says: a short form for people, its category, and whether it uses tensor cores.
+
+Names are read once each (`lru_cache`): call these on the distinct names of a frame, never per row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tracetui.parsers.names.itanium import demangle
+
+CATEGORIES = (
+    "scan",
+    "gemm",
+    "conv",
+    "attention",
+    "softmax",
+    "norm",
+    "elementwise",
+    "reduce",
+    "copy",
+    "communication",
+    "optimizer",
+    "other",
+)
+SHORT_NAME_LENGTH = 48
+
+_CACHE = 1 << 16
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ANONYMOUS = re.compile(r"(\(anonymous namespace\)|<unnamed>)::")
+_GENERIC_BASES = frozenset({"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel", "kernel_agent", "run"})
+_GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
+"""What only lets a kernel be compiled for some GPUs: `flash::enable_sm90_or_later<…>`."""
+_LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
+
+# Template arguments that carry no meaning of their own: dispatch machinery, containers, index arithmetic.
+_PLUMBING = _words(
+    """
+    at native detail Array char gpu_kernel_impl gpu_kernel_impl_nocast opmath_gpu_kernel_with_scalars
+    opmath_symmetric_gpu_kernel_with_scalars TensorIteratorBase TensorIterator lambda operator const float double
+    c10 Half BFloat16 anonymous namespace std array int long short bool unsigned signed void true false instance
+    type BinaryFunctor BUnaryFunctor AUnaryFunctor binary_internal internal templates cuda ul u OpaqueType
+    ReduceOp func_wrapper_t TensorListMetadata TensorListScalarListMetadata BinaryOpScalarFunctor
+    BinaryOpScalarListFunctor BinaryOpScalarTensorFunctor BinaryOpListAlphaFunctor PointwiseOpScalarFunctor
+    PointwiseOpScalarListFunctor PointwiseOpScalarTensorFunctor PointwiseOpListFunctor UnaryOpFunctor
+    TernaryOpScalarFunctor TernaryOpListFunctor TernaryOpScalarListFunctor FusedOptimizerTensorListMetadata
+    ZeroFunctor thrust complex nullptr_t _cuda_scatter_gather_internal_kernel TensorBase
+    cuda_scatter_gather_base_kernel T1 T2 T3 T4 T5 T6 T7 T8
+    """
+)
+_WRAPPERS = {
+    "elementwise_kernel": "elementwise",
+    "elementwise_kernel_with_index": "elementwise",
+    "vectorized_elementwise_kernel": "elementwise",
+    "unrolled_elementwise_kernel": "elementwise",
+    "unrolled_elementwise_kernel_for_multi_outputs": "elementwise",
+    "legacy_elementwise_kernel": "elementwise",
+    "vectorized_templated_elementwise_kernel": "elementwise",
+    "elementwise_kernel_manual_unroll": "elementwise",
+    "distribution_elementwise_grid_stride_kernel": "random",
+    "index_elementwise_kernel": "index",
+    "_scatter_gather_elementwise_kernel": "scatter/gather",
+    "reduce_kernel": "reduce",
+}
+_TYPES = {
+    "c10::Half": "fp16",
+    "__half": "fp16",
+    "c10::BFloat16": "bf16",
+    "__nv_bfloat16": "bf16",
+    "double": "fp64",
+    "long": "int64",
+    "int": "int32",
+    "bool": "bool",
+}
+_FUNCTOR_ENDINGS = re.compile(
+    r"(_?(backward))?(_?gpu)?(_?cuda)?(_?(kernel|Kernel))(_?(cuda|CUDA|impl|Impl))*$|(CUDAKernelImpl|KernelImpl|Impl)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A C++ function name taken apart."""
+
+    path: tuple[str, ...]
+    """Namespaces and the function's own name, template arguments and return type left out."""
+    template: str
+    """The function's template arguments, as written."""
+
+    @property
+    def base(self) -> str:
+        return self.path[-1]
+
+    @property
+    def functor(self) -> str:
+        """The first template argument that says what the kernel does, as written; empty if none does."""
+        return next((word for word in _IDENTIFIER.findall(self.template) if word not in _PLUMBING), "")
+
+
+@lru_cache(_CACHE)
+def _parts(name: str) -> _Parts:
+    text = name.strip()
+    if text.startswith("_Z"):
+        text = demangle(text) or text
+    text = _ANONYMOUS.sub("", text)
+    if text.startswith("_ZN"):
+        return _mangled(text)
+    depth = 0
+    outside: list[str] = []
+    template = ""
+    opened = 0
+    for at, letter in enumerate(text):
+        if letter == "(" and depth == 0:
+            break  # the parameter list
+        if letter in "<([{":
+            if depth == 0:
+                opened = at + 1
+            depth += 1
+        elif letter in ">)]}" and depth:
+            depth -= 1
+            if depth == 0:
+                template = text[opened:at]
+        elif depth == 0:
+            if letter == " " and outside and "".join(outside).strip():
+                outside, template = [], ""  # what stood before was the return type
+            else:
+                outside.append(letter)
+    if depth:
+        template = text[opened:]  # a name that was cut short
+    path = tuple(part for part in "".join(outside).strip().split("::") if part)
+    return _Parts(path or (text or "unknown",), template)
+
+
+def _mangled(text: str) -> _Parts:
+    """A mangled name that can't be demangled, such as one cut short: its length-prefixed identifiers, in order."""
+    words: list[str] = []
+    at = 0
+    while match := re.compile(r"\d+").search(text, at):
+        length, start = int(match.group()), match.end()
+        word = text[start : start + length]
+        if length and len(word) == length and _IDENTIFIER.fullmatch(word):
+            words.append(word)
+            at = start + length
+        else:
+            at = start
+    nested = 0
+    while nested < len(words) and words[nested] not in _GENERIC_BASES and not words[nested].lower().endswith("kernel"):
+        nested += 1
+    nested = min(nested + 1, len(words))
+    return _Parts(tuple(words[:nested]) or (text,), " ".join(words[nested:]))
+
+
+def _inner_name(template: str) -> str:
+    """The first type among template arguments, without its namespaces: what `cutlass::Kernel<…>` wraps."""
+    words = [word for word in _IDENTIFIER.findall(template.split("<")[0]) if word not in _PLUMBING]
+    if "<" not in template and " " in template and "::" not in template:  # from a mangled name
+        return next((w for w in words if w[0].isupper()), words[0] if words else "")
+    while True:
+        first, _, inside = template.partition("<")
+        name = first.split(",")[0].split("::")[-1].strip()
+        if not inside or "," in first or not _GUARDS.fullmatch(name):
+            return name
+        template = inside
+
+
+def _own_name(parts: _Parts) -> str:
+    """The function's own name; for a wrapper that is called just "kernel", the name of what it wraps."""
+    if parts.base not in _GENERIC_BASES:
+        return parts.base
+    if "cublasGemv" in parts.template:
+        return "gemvx::kernel"  # ncu leaves the namespace out
+    inner = _inner_name(parts.template)
+    of_cutlass = "cutlass" in parts.path[0] or parts.path == ("device_kernel",)  # ncu leaves the namespace out
+    if inner and inner not in _PLUMBING and not inner[0].isdigit() and of_cutlass:
+        return inner
+    return "::".join(parts.path[-3:])
+
+
+@lru_cache(_CACHE)
+def short_name(name: str) -> str:
+    """What a person calls this kernel: no namespaces, template or parameter lists, but what tells it apart.
+
+    At most `SHORT_NAME_LENGTH` characters; two kernels may share one short name.
+    """
+    parts = _parts(name)
+    base = parts.base
+    if base in _WRAPPERS:
+        return _fit(" ".join(filter(None, (f"{_WRAPPERS[base]}:", _operation(parts), _element_type(parts)))))
+    if base == "multi_tensor_apply_kernel":
+        return _fit(f"multi_tensor_apply<{_multi_tensor_functor(parts)}>")
+    if base.startswith("Cijk_"):
+        kept = re.match(r"Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9]+", base)
+        tiles = re.findall(r"_((?:MT|MI)\d+x\d+(?:x\d+)*)", base)
+        return _fit("_".join([kept.group() if kept else "Cijk", *tiles]))
+    if "xmma" in base:
+        return _fit(_short_xmma(base))
+    if match := re.match(r"cudnn_generated_fort_native_(.*?)(_knob_.*)?$", base):
+        return _fit(f"cudnn_{match.group(1)}")
+    own = _own_name(parts)
+    if len(own) > SHORT_NAME_LENGTH:
+        own = re.sub(r"(?<=gemm)(.*)_align\d+$|(?<=scudnn)(.*)_v1$", r"\1\2", own)
+        own = re.sub(r"(?<=nvjet)(.*)_[hv]_bz(?=_)", r"\1", own)
+    return _fit(own)
+
+
+def _fit(text: str) -> str:
+    """Cuts out of the middle: both ends of a kernel name carry meaning."""
+    if len(text) <= SHORT_NAME_LENGTH:
+        return text
+    tail = SHORT_NAME_LENGTH * 2 // 5
+    return text[: SHORT_NAME_LENGTH - tail - 1] + "…" + text[-tail:]
+
+
+def _operation(parts: _Parts) -> str:
+    """What an elementwise, index or reduce kernel computes: ``add``, ``gelu backward``, ``sum``."""
+    word = parts.functor
+    if not word:
+        return ""
+    if re.search(r"(^|_)copy(_|$)", word) and "index_copy" not in word:
+        return "copy"
+    backward = "backward" in word.lower()
+    word = re.sub(r"^CUDAFunctor(OnOther|OnSelf)?_|^(_?cuda|gpu|launch)_", "", word)
+    word = _FUNCTOR_ENDINGS.sub("", word)
+    word = re.sub(r"(Functor|_functor|Ops|Op|_and_transform)$", "", word)
+    word = re.sub(r"_?[Bb]ackward_?", "", word)
+    word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower().strip("_")
+    return f"{word} backward" if backward else word
+
+
+def _element_type(parts: _Parts) -> str:
+    """The element type, where it is not float."""
+    copied = re.search(r"\b(bfloat16|float16|float8_\w+?)_copy", parts.template)
+    if copied:
+        return {"bfloat16": "bf16", "float16": "fp16"}.get(copied.group(1), copied.group(1))
+    match = re.search(r"(?:Functor\w*|ReduceOp|_add)<((?:c10::|at::)?\w+)", parts.template)
+    if match:
+        return _TYPES.get(match.group(1), "")
+    # a lambda over one int is the loop over indices
+    arguments = [found for found in _LAMBDA_ARGUMENTS.findall(parts.template) if found and found != "int"]
+    return _TYPES.get(arguments[0].split(",")[-1].strip(), "") if arguments else ""
+
+
+def _multi_tensor_functor(parts: _Parts) -> str:
+    words = [w for w in _IDENTIFIER.findall(parts.template) if w not in _PLUMBING]
+    named = next((w for w in words if w.endswith("Functor") or w.endswith("FunctorBase")), "")
+    return named or (words[0] if words else "")
+
+
+def _short_xmma(base: str) -> str:
+    """An xmma name without what only the library needs; ``f32f32_f32f32_f32`` (A, B, C types) becomes ``f32``."""
+    text = re.sub(r"_(stage|warpsize|warpgroupsize|aligna|alignc)\d+(x\d+)*", "", base)
+    text = re.sub(r"_execute(_segment_k_off)?(_split_k)?(_kernel.*)?$", r"\2", text).replace("_tilesize", "_")
+
+    def types(match: re.Match[str]) -> str:
+        return "_" + "_".join(dict.fromkeys(re.findall(r"(?:tf|bf|f|i|u|e\dm)\d+", match.group())))
+
+    return re.sub(r"(_(?:(?:tf|bf|f|i|u)\d+){1,2}){2,3}(?=_)", types, text)
+
+
+_PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (category, re.compile(pattern, re.IGNORECASE))
+    for category, pattern in (
+        (
+            "communication",
+            r"^(nccl|rccl|msccl|hccl)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all",
+        ),
+        ("elementwise", r"rotary|rope_"),
+        ("other", r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index"),
+        ("copy", r"reshape_and_cache"),
+        ("attention", r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv"),
+        ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing"),
+        (
+            "conv",
+            r"fprop|dgrad|wgrad|convol|conv\d|conv_|_conv(?!ert)|conv2d|winograd|cudnn.*gemm|scudnn|hcudnn|im2col|col2im"
+            r"|cask_cudnn|igemm_(fwd|bwd|wrw)|depthwise|gemmconv|sp3asmconv",
+        ),
+        (
+            "norm",
+            r"(layer|batch|group|instance|rms|weight)_?norm|rmsnorm|\bbn_|_bn_|gammabeta|rowwisemoments|welford"
+            r"|computeinternalgradients|computefusedparams|norm_(fwd|bwd|forward|backward)",
+        ),
+        ("softmax", r"softmax"),
+        ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
+        ("gemm", r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_|dot_kernel|xmma|884|1688"),
+        (
+            "copy",
+            r"copy|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permute|flip|roll_|memcpy|index_copy|repeat"
+            r"|pack_|unpack",
+        ),
+        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|triton_(red|per)_"),
+        (
+            "elementwise",
+            r"elementwise|pointwise|activation|dropout|fill|where|gelu|silu|swiglu|relu|scal|triu|tril|arange|add"
+            r"|mul|triton_poi_|^loop_|sigmoid|tanh|clamp",
+        ),
+    )
+)
+
+
+_BY_NAMESPACE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("attention", re.compile(r"flash|fmha|attention", re.IGNORECASE)),
+    ("conv", re.compile(r"cudnn::(detail|cnn|winograd)|cask_cudnn")),
+    ("gemm", re.compile(r"cublas|cutlass")),
+)
+
+
+@lru_cache(_CACHE)
+def category(name: str) -> str:
+    """The kind of work, one of `CATEGORIES`: from the function's own name, then from what it wraps.
+
+    Foreach kernels (`multi_tensor_apply_kernel`) count as optimizer: in training, optimizers launch nearly all of them.
+    Embedding lookups, sorting, top-k, pooling, indexing and losses are "other".
+    """
+    parts = _parts(name)
+    base = parts.base
+    if base in _WRAPPERS:
+        return _wrapper_category(base, parts.functor)
+    if base == "multi_tensor_apply_kernel":
+        return "reduce" if "Norm" in _multi_tensor_functor(parts) else "optimizer"
+    if base.startswith("triton_poi_"):
+        return "elementwise"
+    own = _own_name(parts)
+    if base in _GENERIC_BASES and "cudnn" in parts.path[0]:
+        return "conv"  # what cuDNN instantiates of CUTLASS, the reduction of its split K included
+    for found, pattern in _PRIMARY:
+        if pattern.search(own):
+            return found
+    spaces = "::".join(parts.path[:-1])
+    return next((found for found, pattern in _BY_NAMESPACE if pattern.search(spaces)), "other")
+
+
+def _wrapper_category(base: str, functor: str) -> str:
+    if base == "reduce_kernel":
+        return "reduce"
+    if re.search(r"copy|flip|roll", functor):
+        return "copy"
+    return "other" if base in ("index_elementwise_kernel", "_scatter_gather_elementwise_kernel") else "elementwise"
+
+
+_PLAIN_MATH = re.compile(
+    r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv", re.IGNORECASE
+)
+_TENSOR_MATH = re.compile(
+    r"tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
+    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash(?!infer)|prefillwith|warpspecialized|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
+    re.IGNORECASE,
+)
+_PRE_AMPERE_FMHA = re.compile(r"fmha_cutlass[FB]_(f32\w*_sm(50|60|70|75)|\w+_sm50)")
+
+
+@lru_cache(_CACHE)
+def uses_tensor_cores(name: str) -> bool:
+    """Whether the name says that matrix units do the work: NVIDIA tensor cores, AMD matrix cores (MFMA).
+
+    Only the name is known: hand-written kernels (Triton, CUDA) that do not say so count as not using them.
+    """
+    parts = _parts(name)
+    words = " ".join((*parts.path, parts.template))
+    own = _own_name(parts)
+    if _PLAIN_MATH.search(own) or _PLAIN_MATH.search(parts.base) or "gemvx" in parts.path:
+        return False
+    if own.startswith("Cijk_"):
+        return re.search(r"_MI(16|32|4)x", own) is not None
+    if "fmha" in own:
+        return _PRE_AMPERE_FMHA.search(own) is None
+    if "multi_head" in own or parts.base in _WRAPPERS:
+        return False
+    return _TENSOR_MATH.search(words) is not None
+
+
+TORCH_TB_TENSOR_CORE_PATTERNS = (
+    "h884",
+    "s884",
+    "h1688",
+    "s1688",
+    "hmma",
+    "i8816",
+    "16816",
+    "dgrad_1x1_stride_2x2",
+    "first_layer_wgrad_kernel",
+    "conv1x1",
+    "conv2d_c1_k1",
+    "direct_group",
+    "xmma_implicit_gemm",
+    "xmma_sparse_conv",
+    "xmma_warp_specialized_implicit_gemm",
+    "xmma_gemm",
+    "xmma_sparse_gemm",
+    "c1688",
+)
+"""Parts of a name by which torch-tb-profiler knows a tensor-core kernel."""
+
+
+def torch_tb_uses_tensor_cores(name: str) -> bool:
+    """torch-tb-profiler's answer: fp32 ``xmma_gemm…ffma`` counts, ``nvjet``, ``tensorop`` and ``tf32`` alone do not."""
+    return any(pattern in name for pattern in TORCH_TB_TENSOR_CORE_PATTERNS)
+
+
+TORCH_TB_TENSOR_CORE_OPERATORS = _words(
+    """
+    aten::_convolution aten::_convolution_nogroup aten::conv1d aten::conv2d aten::conv3d aten::conv_tbc
+    aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::convolution aten::cudnn_convolution
+    aten::cudnn_convolution_transpose aten::cudnn_convolution_backward aten::cudnn_convolution_backward_input
+    aten::cudnn_convolution_backward_weight aten::cudnn_convolution_transpose_backward
+    aten::cudnn_convolution_transpose_backward_input aten::cudnn_convolution_transpose_backward_weight aten::prelu
+    aten::addmm aten::addmm_ aten::addmv aten::addr aten::matmul aten::mm aten::mv aten::linear aten::addbmm
+    aten::baddbmm aten::bmm aten::chain_matmul aten::linalg_multi_dot aten::_thnn_fused_lstm_cell
+    aten::_thnn_fused_gru_cell aten::lstm_cell aten::gru_cell aten::rnn_tanh_cell aten::rnn_relu_cell
+    AddbmmBackward AddmmBackward AddmvBackward BmmBackward0 CudnnConvolutionBackward
+    CudnnConvolutionTransposeBackward MmBackward MvBackward
+    """
+)
+"""Operators that torch-tb-profiler calls eligible for tensor cores."""
+
+TENSOR_CORE_OPERATORS = TORCH_TB_TENSOR_CORE_OPERATORS | _words(
+    """
+    AddmmBackward0 AddbmmBackward0 BaddbmmBackward0 AddmvBackward0 MmBackward0 MvBackward0 LinearBackward0
+    ConvolutionBackward0 aten::convolution_backward aten::linear_backward aten::matmul_backward aten::einsum
+    aten::_scaled_mm aten::_grouped_mm aten::_int_mm aten::scaled_dot_product_attention
+    aten::_scaled_dot_product_flash_attention aten::_scaled_dot_product_efficient_attention
+    aten::_scaled_dot_product_cudnn_attention aten::_flash_attention_forward aten::_efficient_attention_forward
+    aten::_cudnn_attention_forward aten::_scaled_dot_product_flash_attention_backward
+    aten::_scaled_dot_product_efficient_attention_backward aten::_scaled_dot_product_cudnn_attention_backward
+    aten::_flash_attention_backward aten::_efficient_attention_backward aten::_cudnn_attention_backward
+    aten::miopen_convolution aten::lstm aten::gru aten::_cudnn_rnn aten::_cudnn_rnn_backward
+    """
+)
+"""Those, and what has come since or was left out: attention, scaled and grouped products, today's backward names."""

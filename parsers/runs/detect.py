@@ -1,0 +1,185 @@
+"""What kind of file this is, told by its content; the name only helps where the content can't."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracetui.parsers.bytes_source import read_all
+from tracetui.parsers.chrome import layout
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.runs import manifest as run_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PEEK_BYTES = 1 << 18
+MAX_DEPTH = 4
+"""How many folders deep traces are looked for; JAX puts them three deep (plugins/profile/<run>/)."""
+
+_UNREADABLE = {
+    ".qdstrm": ("an unfinished Nsight Systems report", "import it with QdstrmImporter first"),
+    ".ncu-repz": ("a compressed Nsight Compute report", "write it anew without --compress, or import it with ncu"),
+    ".pftrace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
+    ".perfetto-trace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
+    ".xplane.pb": ("an XPlane protobuf", "give the .trace.json.gz beside it"),
+    ".pb": ("a protobuf file", "give the .trace.json.gz beside it, if there is one"),
+}
+"""Formats whose content has no magic of its own: what they are, and what to do."""
+_REPORTS = {".nsys-rep": "nsys_report", ".qdrep": "nsys_report", ".ncu-rep": "ncu_report"}
+"""Reports that only NVIDIA's own tools read: they are asked to export them."""
+_EXPORTED = {".nsys-rep": ".sqlite", ".qdrep": ".sqlite", ".ncu-rep": ".csv"}
+"""What an export of such a report is called, when it stands beside it."""
+_LFS = b"version https://git-lfs"
+_SQLITE = b"SQLite format 3\x00"
+_PICKLE = re.compile(rb"\x80[\x02-\x05]|\(dp0|\(lp0")
+_SNAPSHOT_KEYS = (b"device_traces", b"segments")
+_TEXT_SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz")
+_DATABASE_SUFFIXES = (".sqlite", ".sqlite.gz", ".sqlite3", ".db")
+_PICKLE_SUFFIXES = (".pickle", ".pickle.gz", ".pkl", ".pkl.gz")
+
+_TRACE_LIKE = re.compile(rb'"traceEvents"|^\s*\[\s*\{[^{}]{0,200}"ph"\s*:', re.MULTILINE)
+_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
+_STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that can be opened, and what its beginning says about the run it is of."""
+
+    path: Path
+    kind: str = "chrome"
+    """What reads it: ``chrome``, ``nsys``, ``ncu``, ``memory_snapshot``, ``nsys_report`` or ``ncu_report``."""
+    rank: int | None = None
+    world_size: int | None = None
+
+    @property
+    def stamp(self) -> int:
+        """When it was written, as `tensorboard_trace_handler` puts it into the name; 0 where it doesn't."""
+        match = _STAMP.search(self.path.name)
+        return int(match[1]) if match else 0
+
+    @property
+    def family(self) -> str:
+        """The name without what differs between the ranks of one run."""
+        return _STAMP.sub("", _RANK_IN_NAME.sub("rank", self.path.name))
+
+
+def inspect(path: Path) -> Candidate:
+    """What a file is, from its first bytes.
+
+    Raises:
+        TraceError: it is nothing that can be opened; says what it is and what to do.
+    """
+    for suffix, (what, advice) in _UNREADABLE.items():
+        if path.name.lower().endswith(suffix):
+            raise TraceError(path, what, advice)
+    head = read_all(path, PEEK_BYTES)
+    if head.startswith(_LFS):
+        raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
+    for suffix, report in _REPORTS.items():
+        if path.name.lower().endswith(suffix) and not head.startswith(_SQLITE):
+            return Candidate(path, report)
+    kind = _kind(head)
+    if kind is None:
+        raise TraceError(
+            path,
+            "not a trace that tracetui knows",
+            "give a Chrome trace (torch.profiler, JAX), an Nsight Systems .sqlite, an Nsight Compute .csv, or a CUDA "
+            "memory snapshot",
+        )
+    return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
+
+
+def looks_like_trace(path: Path) -> bool:
+    """Whether a file found in a folder is worth opening, or complaining about."""
+    name = path.name.lower()
+    if any(name.endswith(suffix) for suffix in _REPORTS):
+        return not _has_export(path)
+    if any(name.endswith(suffix) for suffix in _UNREADABLE):
+        return not name.endswith(".xplane.pb") or not any(path.parent.glob("*.trace.json*"))
+    if name.startswith("perfetto_trace.json") and any(path.parent.glob("*.trace.json*")):
+        return False  # JAX writes the same events twice
+    if ".trace.json" in name or name.endswith(_DATABASE_SUFFIXES):
+        return ".trace.json" in name or b"StringIds" in _head(path)
+    if name.endswith(_PICKLE_SUFFIXES):
+        return all(key in _head(path) for key in _SNAPSHOT_KEYS[1:])
+    if name.endswith(_TEXT_SUFFIXES):
+        return not _is_log_of_a_run(path) and _kind(_head(path)) == "ncu"
+    if not name.endswith((".json", ".json.gz", ".gz")):
+        return False
+    try:
+        return bool(_TRACE_LIKE.search(read_all(path, PEEK_BYTES)))
+    except TraceError:
+        return True
+
+
+def _is_log_of_a_run(path: Path) -> bool:
+    """Whether it is what the tools of `tracetui profile` printed, in which ncu's own lines stand too."""
+    return path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()
+
+
+def _head(path: Path) -> bytes:
+    try:
+        return read_all(path, PEEK_BYTES)
+    except TraceError:
+        return b""
+
+
+def _has_export(path: Path) -> bool:
+    """Whether what NVIDIA's tool exports from this report stands beside it already."""
+    exported = path.with_suffix(_EXPORTED[path.suffix.lower()])
+    return exported.exists() or exported.with_name(exported.name + ".gz").exists()
+
+
+def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
+    """The visible files of a folder and of those in it, by name; links that lead back up end with the depth."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise TraceError(folder, (error.strerror or str(error)).lower()) from error
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        # Path.is_dir raises for a link to a name that is too long, or behind a folder that can't be entered
+        if os.path.isdir(entry):  # noqa: PTH112
+            if depth > 1:
+                yield from files_below(entry, depth - 1)
+        elif os.path.isfile(entry):  # noqa: PTH113
+            yield entry
+
+
+def _kind(head: bytes) -> str | None:
+    """What reads a file that begins so; None for nothing known."""
+    from tracetui.parsers.ncu.sniff import looks_like_ncu
+
+    if head.startswith(_SQLITE):
+        return "nsys"
+    if _PICKLE.match(head):
+        return "memory_snapshot"
+    text = head.removeprefix(layout.BOM).lstrip()
+    if looks_like_ncu(head):  # before a bracket decides: a program's output may begin with one
+        return "ncu"
+    return "chrome" if not text or text.startswith((b"{", b"[")) else None
+
+
+def _ranked(path: Path, head: bytes) -> Candidate:
+    """A Chrome trace, and which rank of how many its header says it is."""
+    start = layout.events_start(head)
+    distributed = layout.header(head[:start] if start is not None else head).get("distributedInfo")
+    known = distributed if isinstance(distributed, dict) else {}
+    rank, world = known.get("rank"), known.get("world_size")
+    return Candidate(
+        path,
+        "chrome",
+        rank if isinstance(rank, int) else _rank_in_name(path),
+        world if isinstance(world, int) else None,
+    )
+
+
+def _rank_in_name(path: Path) -> int | None:
+    match = _RANK_IN_NAME.search(path.name)
+    return int(match[1]) if match else None

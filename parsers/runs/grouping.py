@@ -1,0 +1,171 @@
+"""Which files of a folder are one run.
+
+Ranks of one world are one run; files of different tools are where their kernels match by half or more; a memory
+snapshot belongs to the run it lies beside. What is left are runs of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tracetui.parsers.runs.detect import Candidate
+
+LEAST_SHARED = 0.5
+"""Share of the kernels of the file with fewer of them that two files of one run have in common."""
+TOOLS = {"nsys_report": "nsys", "ncu_report": "ncu", "jax": "chrome"}
+"""Kinds of files that one tool writes besides the one it is called by."""
+WITHOUT_TIME_LINE = frozenset({"ncu", "memory_snapshot"})
+"""Tools whose files tell no run's times: runs of nothing else come last."""
+_SUFFIXES = re.compile(r"(\.(\d{13,19}|pt|trace|json|gz|sqlite3?|db|csv|txt|log|pickle|pkl|nsys-rep|ncu-rep|qdrep))+$")
+_WORD = re.compile(r"[a-z]+|\d+")
+_SAYS_NOTHING = frozenset(
+    {"trace", "rank", "memory", "mem", "snapshot", "cuda", "profile", "prof", "output", "run", "nsys", "ncu", "raw"}
+)
+"""Words that tell no run from another."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Files that belong together, of at most one tool each until units are joined."""
+
+    candidates: list[Candidate]
+    place: int
+    """Where the first of them stood among all: the newest come first."""
+    tools: set[str] = field(default_factory=set)
+
+    @property
+    def first(self) -> Candidate:
+        return self.candidates[0]
+
+
+def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[list[Candidate]]:
+    """The runs among the files of a folder: those with a time line first, then in the order of each one's first file.
+
+    Args:
+        candidates: the files, the newest first.
+        kernels_of: the keys of a file's kernels (`kernel_peek`); empty where they can't be told. Called once for each
+            file that may share a run with one of another tool, and never where all are of one tool.
+
+    Two files of one tool are never one run, unless they are ranks of one world. Of several that match a file of
+    another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
+    nearest, then to the newest.
+    """
+    units = _worlds([c for c in candidates if _tool(c) != "memory_snapshot"], candidates)
+    if len({tool for unit in units for tool in unit.tools}) > 1:
+        units = _joined(units, kernels_of)
+    for snapshot in _worlds([c for c in candidates if _tool(c) == "memory_snapshot"], candidates):
+        home = _home(snapshot, units)
+        if home is None:
+            units.append(snapshot)
+        else:
+            home.candidates += snapshot.candidates
+            home.tools |= snapshot.tools
+            home.place = min(home.place, snapshot.place)
+    return [unit.candidates for unit in sorted(units, key=lambda unit: (unit.tools <= WITHOUT_TIME_LINE, unit.place))]
+
+
+def _tool(candidate: Candidate) -> str:
+    return TOOLS.get(candidate.kind, candidate.kind)
+
+
+def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
+    """Files as units: the ranks of one world that one tool wrote into one folder, until a rank repeats."""
+    places = {id(candidate): place for place, candidate in enumerate(every)}
+    worlds: dict[tuple[object, ...], _Unit] = {}
+    for candidate in chosen:
+        number = 0
+        while True:
+            key: tuple[object, ...] = (candidate.path,)
+            if candidate.rank is not None and candidate.world_size != 1:
+                family = candidate.world_size or candidate.family
+                key = (candidate.path.parent, _tool(candidate), family, number)
+            unit = worlds.setdefault(key, _Unit([], places[id(candidate)], {_tool(candidate)}))
+            if all(other.rank != candidate.rank for other in unit.candidates):
+                break
+            number += 1
+        unit.candidates.append(candidate)
+    return list(worlds.values())
+
+
+def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[_Unit]:
+    """Units of different tools joined where their kernels match: those of one folder, then the best matches first."""
+    kernels = {id(unit): kernels_of(unit.first) for unit in units}
+    pairs: list[tuple[bool, float, float, int, _Unit, _Unit]] = []
+    for left, right in combinations(units, 2):
+        if left.tools == right.tools:
+            continue
+        shared = _shared(kernels[id(left)], kernels[id(right)])
+        if shared >= LEAST_SHARED:
+            apart = left.first.path.parent != right.first.path.parent
+            likeness = _likeness(left.first, right.first)
+            pairs.append((apart, -shared, -likeness, left.place + right.place, left, right))
+    run_of = {id(unit): unit for unit in units}
+    for *_, left, right in sorted(pairs, key=lambda pair: pair[:4]):
+        home, guest = sorted((run_of[id(left)], run_of[id(right)]), key=lambda unit: unit.place)
+        if home.tools & guest.tools:
+            continue
+        home.candidates += guest.candidates
+        home.tools |= guest.tools
+        run_of.update({name: home for name, unit in run_of.items() if unit is guest})
+    return list({id(unit): unit for unit in run_of.values()}.values())
+
+
+def _shared(left: frozenset[str], right: frozenset[str]) -> float:
+    """Share of the kernels of the file with fewer that the other has too.
+
+    Where one of them gives the functions' bare names only (``ncu --kernel-name-base function``), those are compared.
+    """
+    if any("<" in key for key in left) != any("<" in key for key in right):
+        left, right = frozenset(map(_bare, left)), frozenset(map(_bare, right))
+    fewer = min(len(left), len(right))
+    return len(left & right) / fewer if fewer else 0.0
+
+
+def _bare(key: str) -> str:
+    """A function's own name out of its key: ``run`` of ``Agent<f::g>::run<3>``."""
+    depth, begin, end = 0, 0, None
+    for place, letter in enumerate(key):
+        if letter in "<({[":
+            end = place if not depth and end is None else end
+            depth += 1
+        elif letter in ">)}]":
+            depth -= 1
+        elif letter == ":" and not depth:
+            begin, end = place + 1, None
+    return key[begin:end]
+
+
+def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
+    """The run that a memory snapshot belongs to: the only one of its folder, else the one with the nearest name."""
+    recorded = [unit for unit in units if unit.tools != {"memory_snapshot"}]
+    folder = snapshot.first.path.parent
+    beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded
+    if len(beside) == 1:
+        return None if "memory_snapshot" in beside[0].tools else beside[0]
+    words = _words(snapshot.first)
+    named = [
+        (max(_likeness(snapshot.first, c) for c in unit.candidates), -unit.place, unit)
+        for unit in beside
+        if "memory_snapshot" not in unit.tools and any(words & _words(c) for c in unit.candidates)
+    ]
+    return max(named, key=lambda entry: entry[:2])[2] if named else None
+
+
+def _stem(candidate: Candidate) -> str:
+    return _SUFFIXES.sub("", candidate.path.name.lower())
+
+
+def _words(candidate: Candidate) -> set[str]:
+    return set(_WORD.findall(_stem(candidate))) - _SAYS_NOTHING
+
+
+def _likeness(left: Candidate, right: Candidate) -> float:
+    """How alike two names are, 0 to 1."""
+    return SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()

@@ -1,0 +1,442 @@
+"""Reads `run.json`, what `tracetui profile` says of a run: who, on what, in which state, doing what, and how it ended.
+
+The keys are the fields of the dataclasses below; what a file does not say, or says in another type, is null. Sizes are
+bytes, clocks Hz, temperatures °C, powers mW, times ns unless a field says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.parsers.runs.json_records import record
+from tracetui.parsers.tally import Tally
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.parsers.trace import Note
+
+SCHEMA = "tracetui.run/1"
+FILE = "run.json"
+LOG = "log.txt"
+"""What the programs of a run printed."""
+STATUSES = ("running", "finished", "failed", "interrupted")
+MAX_BYTES = 64 << 20
+"""A manifest with samples of a day stays below."""
+_FAMILY = "tracetui.run/"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which run this is."""
+
+    run_id: str | None = None
+    """Unique to this run."""
+    started_utc: str | None = None
+    """ISO 8601, with the time zone."""
+    started_unix_ns: int | None = None
+    """Wall clock at the start, ns since 1970."""
+    started_monotonic_ns: int | None = None
+    """The machine's monotonic clock at the same moment, ns."""
+    host: str | None = None
+    """The machine's name; `tracetui scrub` removes it."""
+    boot_id: str | None = None
+    """Changes when the machine starts anew; `tracetui scrub` removes it."""
+    command: tuple[str, ...] = ()
+    """What the user typed, word by word; what looks like a secret is `***`."""
+    cwd: str | None = None
+    """The folder the run was started in."""
+    git_sha: str | None = None
+    """The commit of that folder."""
+    git_branch: str | None = None
+    """Its branch; null where no branch is checked out."""
+    git_dirty: bool | None = None
+    """Whether tracked files differ from the commit."""
+    git_diff_sha256: str | None = None
+    """Of what `git diff HEAD` prints; null where nothing differs. Two runs with one hash ran one code."""
+    tracetui_version: str | None = None
+    """Of the program that launched the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What ran it; torch and below are as the profiled process itself reported them."""
+
+    python: str | None = None
+    """Version of the Python that ran the workload."""
+    python_executable: str | None = None
+    """Its path."""
+    torch: str | None = None
+    torch_git: str | None = None
+    """The commit torch was built from."""
+    cuda_runtime: str | None = None
+    """What torch was built for: `13.0`."""
+    cudnn: str | None = None
+    cupti: str | None = None
+    """Version of the CUPTI library, where it is known."""
+    driver: str | None = None
+    """The kernel driver: `580.159.04`."""
+    cuda_driver: str | None = None
+    """The newest CUDA that the driver runs: `13.0`."""
+    triton: str | None = None
+    mamba_ssm: str | None = None
+    causal_conv1d: str | None = None
+    timm: str | None = None
+    nsys: str | None = None
+    ncu: str | None = None
+    l4t: str | None = None
+    """Of a Jetson board: `36.4.3`."""
+    jetpack: str | None = None
+    """The JetPack that this L4T belongs to: `6.2`."""
+    kernel: str | None = None
+    """The operating system's kernel: `5.15.148-tegra`."""
+    os: str | None = None
+    """`Ubuntu 22.04.5 LTS`"""
+    architecture: str | None = None
+    """`x86_64` or `aarch64`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU: what does not change while the machine is up."""
+
+    index: int | None = None
+    name: str | None = None
+    integrated: bool | None = None
+    """It shares its memory with the CPU."""
+    uuid: str | None = None
+    """`tracetui scrub` removes it."""
+    pci_bus: str | None = None
+    compute_capability: str | None = None
+    """`8.7`"""
+    sm_count: int | None = None
+    """SMs that are switched on, as the profiled process saw them."""
+    memory_bytes: int | None = None
+    """Of an integrated GPU the machine's memory."""
+    max_clock_hz: int | None = None
+    """The highest clock of the chip, whatever caps it now."""
+    max_memory_clock_hz: int | None = None
+    default_power_limit_mw: int | None = None
+    board: str | None = None
+    """Of a Jetson: the model in its device tree."""
+    module_id: str | None = None
+    """Of a Jetson: the module, `p3767-0005`."""
+    compatible: tuple[str, ...] = ()
+    """Of a Jetson: what its device tree says it is compatible with."""
+    available_clocks_hz: tuple[int, ...] = ()
+    persistence: bool | None = None
+    """The driver stays loaded while nobody uses the GPU."""
+    ecc: bool | None = None
+    mig: bool | None = None
+    """The GPU is divided."""
+    compute_mode: str | None = None
+    """`Default`, `Exclusive_Process`, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """One GPU at one moment."""
+
+    index: int | None = None
+    clock_hz: int | None = None
+    """The clock of the SMs."""
+    min_clock_hz: int | None = None
+    max_clock_hz: int | None = None
+    """The cap in force: of a Jetson that of the power mode."""
+    applications_clock_hz: int | None = None
+    memory_clock_hz: int | None = None
+    applications_memory_clock_hz: int | None = None
+    governor: str | None = None
+    """Who chooses the clock: `nvhost_podgov`."""
+    load_percent: float | None = None
+    """Share of the last sampling period in which anything ran."""
+    memory_load_percent: float | None = None
+    """Share of that period in which the memory was read or written."""
+    power_mw: int | None = None
+    power_limit_mw: int | None = None
+    temperature_c: float | None = None
+    pstate: str | None = None
+    """`P0` is the fastest."""
+    throttle_reasons: tuple[str, ...] | None = None
+    """Why the clock is not higher; empty for no reason, null where it is not known."""
+    memory_used_bytes: int | None = None
+    tpc_pg_mask: int | None = None
+    """Of a Jetson: TPCs that are switched off, a bit each."""
+    railgate: bool | None = None
+    """Of a Jetson: the GPU loses its power while idle."""
+    scaling: bool | None = None
+    """Of a Jetson: the governor may change the clock (`enable_3d_scaling`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryClock:
+    """A Jetson's memory controller (EMC)."""
+
+    rate_hz: int | None = None
+    cap_hz: int | None = None
+    """What the power mode allows."""
+    min_hz: int | None = None
+    max_hz: int | None = None
+    load_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuState:
+    """The processor at one moment."""
+
+    online: int | None = None
+    """Cores that are switched on."""
+    governor: str | None = None
+    """Several where cores differ, joined by `,`."""
+    clock_hz: int | None = None
+    """Of the fastest core now."""
+    max_clock_hz: int | None = None
+    """The cap in force, of the fastest core."""
+    hardware_max_clock_hz: int | None = None
+    load_1m: float | None = None
+    """Processes that run or wait to, averaged over a minute."""
+    load_5m: float | None = None
+    load_15m: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """The machine's memory at one moment."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    """What programs can still have without swapping."""
+    swap_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    zram_bytes: int | None = None
+    """Of that swap, what is compressed memory and no disk."""
+    pages_swapped_in: int | None = None
+    """Since the machine started (pswpin)."""
+    pages_swapped_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    """One supply that a sensor (INA3221) measures."""
+
+    name: str | None = None
+    """As the board labels it: `VDD_IN`."""
+    voltage_mv: int | None = None
+    current_ma: int | None = None
+    power_mw: int | None = None
+    """The product of both."""
+    max_current_ma: int | None = None
+    """Above it the hardware slows down."""
+    critical_current_ma: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """Another program on the GPU."""
+
+    pid: int | None = None
+    name: str | None = None
+    """The program's file name, without its folder."""
+    gpu_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PowerState:
+    """Everything about speed and heat at one moment."""
+
+    time_unix_ns: int | None = None
+    monotonic_ns: int | None = None
+    sources: tuple[str, ...] = ()
+    """What answered: `sysfs`, `nvpmodel`, `nvidia-smi`, `nvml`, `tegrastats`."""
+    mode_id: int | None = None
+    """Of a Jetson: the power mode that nvpmodel names. Its name says little: compare the caps."""
+    mode_name: str | None = None
+    jetson_clocks: bool | None = None
+    """The clocks are pinned: lowest and highest are the same."""
+    gpus: tuple[GpuState, ...] = ()
+    emc: MemoryClock | None = None
+    cpu: CpuState | None = None
+    memory: MemoryState | None = None
+    temperatures_c: dict[str, float] = field(default_factory=dict)
+    """By the name of the zone."""
+    rails: tuple[Rail, ...] = ()
+    alarms: dict[str, int] = field(default_factory=dict)
+    """By name: 1 while an alarm is on, or how often the hardware slowed down (`oc1_event_cnt`)."""
+    gpu_processes: tuple[GpuProcess, ...] | None = None
+    """Null where it is not known who uses the GPU; in samples always null."""
+    needs_root: tuple[str, ...] = ()
+    """What is null only because reading it needs root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The machine before, during and after the run."""
+
+    before: PowerState | None = None
+    during: tuple[PowerState, ...] = ()
+    """Samples, oldest first. They are thinned where a run is long, evenly."""
+    after: PowerState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What was run."""
+
+    model: str | None = None
+    """A name of `tracetui models`, or the user's command."""
+    family: str | None = None
+    backend: str | None = None
+    """`mamba_ssm`, `reference`, `torch`, `timm` or `user`: a reference says nothing about the device."""
+    parameters: int | None = None
+    """Counted, not published."""
+    dtype: str | None = None
+    """`fp32`, `fp16`, `bf16` or `tf32`"""
+    autocast: bool | None = None
+    tf32_matmul: bool | None = None
+    tf32_cudnn: bool | None = None
+    cudnn_benchmark: bool | None = None
+    deterministic: bool | None = None
+    train: bool | None = None
+    """Forward, backward and optimizer; else forward only."""
+    grad_enabled: bool | None = None
+    compile: str | None = None
+    """The mode of torch.compile; null for none."""
+    threads: int | None = None
+    """torch's threads on the CPU."""
+    device: str | None = None
+    """`cuda:0` or `cpu`"""
+    seed: int | None = None
+    data: str | None = None
+    """`random` or `imagefolder:PATH`"""
+    workers: int | None = None
+    """Processes of the data loader."""
+    requested_batch: int | None = None
+    """What the user asked for."""
+    batch: int | None = None
+    """Samples of a step as the model really saw them."""
+    input_shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the tensors that a step was given."""
+    flops_per_step: int | None = None
+    """Multiply and add are two."""
+    compulsory_bytes_per_step: int | None = None
+    """What a step must at least move to and from memory."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """What else the user asked for, by the name of the option."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Of the variables that change speed, those that were set; never others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How it was measured."""
+
+    tool: str | None = None
+    """`torch`, `nsys`, `ncu`, `memory` or `all`"""
+    warmup_steps: int | None = None
+    steps: int | None = None
+    """Profiled ones."""
+    repeats: int | None = None
+    schedule: dict[str, int] = field(default_factory=dict)
+    """Of torch.profiler: wait, warmup, active, repeat, skip_first."""
+    flags: dict[str, bool] = field(default_factory=dict)
+    """What the profiler recorded: record_shapes, with_stack, profile_memory, …"""
+    clean_step_ns: tuple[int, ...] = ()
+    """Each step of the loop before profiling, without a profiler."""
+    profiled_step_ns: tuple[int, ...] = ()
+    """Each step under the profiler, by the same clock."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """What was launched, in order; what looks like a secret is `***`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """One file of the run."""
+
+    name: str | None = None
+    """Within the run's folder."""
+    kind: str | None = None
+    """`chrome`, `nsys`, `ncu`, `memory_snapshot` or `log`"""
+    bytes: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended."""
+
+    exit_code: int | None = None
+    """Null where a signal ended it."""
+    signal: str | None = None
+    """`SIGKILL` and so on."""
+    explanation: str | None = None
+    """One line on what went wrong; null where nothing did."""
+    ended_unix_ns: int | None = None
+    duration_ns: int | None = None
+    files: tuple[OutputFile, ...] = ()
+    events_dropped: int | None = None
+    """As the profiler reported them; null where it does not say."""
+    skipped: tuple[str, ...] = ()
+    """What was asked for and not done, and why, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """A whole `run.json`."""
+
+    schema: str | None = None
+    """`tracetui.run/1`"""
+    status: str | None = None
+    """`running`, `finished`, `failed` or `interrupted`; `running` with nobody running was cut off."""
+    identity: Identity = field(default_factory=Identity)
+    software: Software = field(default_factory=Software)
+    device: tuple[Device, ...] = ()
+    power: Power = field(default_factory=Power)
+    workload: Workload = field(default_factory=Workload)
+    measurement: Measurement = field(default_factory=Measurement)
+    outcome: Outcome = field(default_factory=Outcome)
+    notes: tuple[Note, ...] = ()
+    """What of the file could not be used; no key of the file."""
+
+
+def load(path: Path) -> RunManifest | None:
+    """The manifest in a file, or in a folder that holds a `run.json`; None where there is none.
+
+    A manifest that is damaged, or of a later version, comes as far as it can be read, with notes.
+    """
+    file = path / FILE if path.is_dir() else path
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            return None
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    try:
+        value = json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        if _FAMILY not in text[:4096]:
+            return None
+        tally = Tally()
+        tally.missing("everything: run.json is damaged", 1, str(error))
+        return RunManifest(notes=tally.notes())
+    return parse(value)
+
+
+def parse(value: Any) -> RunManifest | None:
+    """The manifest in a decoded document; a torch trace carries one under its key ``tracetui``. None for none."""
+    if isinstance(value, str):  # Kineto writes what add_metadata_json was given, or the same in quotes
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(value, dict) or not str(value.get("schema", "")).startswith(_FAMILY):
+        return None
+    tally = Tally()
+    if value["schema"] != SCHEMA:
+        tally.missing(f"what a later version added: the file is {str(value['schema'])[:40]}, known is {SCHEMA}")
+    manifest: RunManifest = record(RunManifest, {k: v for k, v in value.items() if k != "notes"}, tally)
+    if manifest.status is not None and manifest.status not in STATUSES:
+        tally.skipped("status that is none", 1, manifest.status)
+        manifest = replace(manifest, status=None)
+    return replace(manifest, notes=tally.notes())

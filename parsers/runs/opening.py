@@ -1,0 +1,299 @@
+"""From a path to a Run: finds the traces, groups them by run, and opens one run's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.runs import cache as trace_cache
+from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
+from tracetui.parsers.runs.grouping import group
+from tracetui.parsers.trace import KINDS, Run, Trace
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Progress", "open_path"]
+
+
+UNFINISHED = {
+    "failed": "not all of this run went well",
+    "interrupted": "this run was interrupted",
+    "running": "this run was under way when its run.json was last written",
+}
+"""What is said of a run that did not end as it should, by the status in its run.json."""
+
+
+def open_path(
+    *paths: Path | str,
+    progress: Callable[[Progress], None] | None = None,
+    cancel: threading.Event | None = None,
+    cache: bool = True,
+    choose: Callable[[Sequence[str]], int] | None = None,
+) -> Run:
+    """Opens a file or a folder as one run.
+
+    Of a folder with several runs the newest with a time line is opened (by the time that `tensorboard_trace_handler`
+    writes into the name, else the first by name), then one without; the rest are listed in `Run.others`.
+
+    Args:
+        paths: a trace, several traces of one run (ranks, tools), or a folder that holds them.
+        progress: called from the reading thread, a few times a second.
+        cancel: once set, reading stops, and what was read so far is returned, marked partial.
+        cache: keep and use parsed frames in the user's cache directory.
+        choose: which run of a folder to open: gets the names of all, in order, and gives the place of one.
+
+    Raises:
+        TraceError: nothing readable was found.
+        Cancelled: stopped before anything was read.
+    """
+    if not paths:
+        raise ValueError("open_path needs at least one path")
+    watch = Watch(progress, cancel)
+    first = Path(paths[0])
+    problems: list[TraceError] = []
+    others: tuple[tuple[str, tuple[Path, ...]], ...] = ()
+    place = 0
+    if len(paths) == 1 and not first.is_dir():
+        files = [inspect(_existing(first))]
+        if choose is not None:
+            choose([first.name])
+    elif len(paths) == 1:
+        runs = _runs_in(first, problems, lambda candidate: _kernels_in(candidate, watch, cache))
+        names = [_run_name(run, first) for run in runs]
+        place = choose(names) if choose is not None else 0
+        files = runs[place]
+        found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
+        others = (*found[:place], *found[place + 1 :])
+    else:
+        files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
+    traces = _open_all(files, watch, cache, problems)
+    manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
+    if manifest is not None and manifest.status in UNFINISHED:
+        problems.append(
+            TraceError(files[0].path.parent, UNFINISHED[manifest.status], manifest.outcome.explanation or "")
+        )
+    path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
+    # files that were named one by one keep their order: the first is what the others are compared with
+    order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
+    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest, place)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise TraceError(path, "no such file or folder", "check the path")
+    if not path.is_dir() and not path.is_file():  # opening a pipe would wait for somebody to write to it
+        raise TraceError(path, "neither a file nor a folder", "save what it gives to a file and open that")
+    return path
+
+
+def _files_of(path: Path, problems: list[TraceError]) -> list[Candidate]:
+    """The files of one of several paths; what can't be opened among them is a problem to mention."""
+    try:
+        return _found_in(path, problems) if path.is_dir() else [inspect(path)]
+    except TraceError as problem:
+        problems.append(problem)
+        return []
+
+
+def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
+    rank = trace.info.rank if trace.info.rank is not None else 1 << 30
+    return (rank, KINDS.index(trace.info.kind), trace.source.path.name)
+
+
+def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: list[TraceError]) -> list[Trace]:
+    """Opens each file; one bad among good ones is a problem to mention, all bad is an error."""
+    traces: list[Trace] = []
+    for candidate in files:
+        if watch.cancelled and traces:
+            problems.append(TraceError(candidate.path, "not opened", "loading was stopped before it"))
+            continue
+        try:
+            traces.append(_open(candidate, watch, use_cache))
+        except TraceError as problem:
+            problems.append(problem)
+        except Cancelled:
+            if not traces:
+                raise
+    if not traces:
+        raise problems[0]
+    if sum(trace.info.kind == "ncu" for trace in traces) > 1:
+        from tracetui.parsers.ncu.pages import join_pages
+
+        return join_pages(traces)
+    return traces
+
+
+def _read(candidate: Candidate, watch: Watch) -> Trace:
+    # a reader's tables take as long to import as a cached trace takes to open
+    path = candidate.path
+    if candidate.kind == "nsys":
+        from tracetui.parsers.nsys.reader import read_nsys
+
+        return read_nsys(path, watch)
+    if candidate.kind == "ncu":
+        from tracetui.parsers.ncu.reader import read_ncu
+
+        return read_ncu(path, watch)
+    if candidate.kind == "memory_snapshot":
+        from tracetui.parsers.memory.snapshot import read_memory_snapshot
+
+        return read_memory_snapshot(path, watch)
+    if candidate.kind in ("nsys_report", "ncu_report"):
+        from tracetui.parsers.runs.nvidia_reports import read_report
+
+        return read_report(path, candidate.kind, watch)
+    from tracetui.parsers.chrome.reader import read_chrome
+
+    return read_chrome(path, watch)
+
+
+def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
+    """The candidate's trace; where only the folder tells ranks apart, with the rank found there."""
+    trace = _cached_or_read(candidate, watch, use_cache)
+    if trace.info.rank is None and candidate.rank is not None:
+        info = replace(trace.info, rank=candidate.rank, world_size=trace.info.world_size or candidate.world_size)
+        return replace(trace, info=info)
+    return trace
+
+
+def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
+    path = candidate.path
+    if not use_cache:
+        return _read(candidate, watch)
+    try:
+        key = trace_cache.key_of(path)
+    except OSError as error:
+        raise TraceError(path, (error.strerror or str(error)).lower()) from error
+    if (cached := trace_cache.load(key, path)) is not None:
+        watch.report(Progress("cached", cached.source.bytes, cached.source.bytes, cached.source.events_parsed, path))
+        return cached
+    trace = _read(candidate, watch)
+    if not trace.source.partial:
+        trace_cache.store(key, trace)
+    return trace
+
+
+def _runs_in(
+    folder: Path, problems: list[TraceError], kernels_of: Callable[[Candidate], frozenset[str]]
+) -> list[list[Candidate]]:
+    """The runs of a folder, newest first."""
+    found = sorted(_with_hosts_as_ranks(_found_in(folder, problems)), key=lambda c: (-c.stamp, str(c.path)))
+    launched: dict[Path, list[Candidate]] = {}
+    loose: list[Candidate] = []
+    for candidate in found:
+        beside = candidate.path.parent
+        (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
+    by_launch = sorted(launched.items(), key=lambda entry: (-_started(entry[0]), str(entry[0])))
+    return [files for _, files in by_launch] + group(loose, kernels_of)
+
+
+def _started(folder: Path) -> int:
+    """When the run of this folder was launched, ns since 1970; 0 where its run.json does not say."""
+    manifest = run_manifest.load(folder)
+    return (manifest.identity.started_unix_ns or 0) if manifest else 0
+
+
+def _in_one_folder(files: list[Candidate]) -> bool:
+    return len({candidate.path.parent for candidate in files}) == 1
+
+
+def _path_of(files: list[Candidate]) -> Path:
+    """What a run that is not all of a folder is called by: its one file, its own folder, else its main file."""
+    folder = files[0].path.parent
+    main = _main_of(files).path
+    launched = (folder / run_manifest.FILE).is_file()
+    if not _in_one_folder(files) or (len(files) == 1 and not launched):
+        return main
+    own = {candidate.path for candidate in files}
+    return folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else main
+
+
+def _main_of(files: list[Candidate]) -> Candidate:
+    """The file of the tool that sees the most of the program, the first of several."""
+    return min(files, key=lambda candidate: KINDS.index(candidate.kind.removesuffix("_report")))
+
+
+def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
+    """The files of a folder that can be opened.
+
+    Raises:
+        TraceError: there are none.
+    """
+    found: list[Candidate] = []
+    bad: list[TraceError] = []
+    for path in files_below(folder):
+        if not looks_like_trace(path):
+            continue
+        try:
+            candidate = inspect(path)
+            if candidate.kind.endswith("_report"):
+                _check_tool(candidate)
+            found.append(candidate)
+        except TraceError as problem:
+            bad.append(problem)
+    if not found:
+        if bad:
+            raise bad[0]
+        if (manifest := run_manifest.load(folder)) is not None:
+            why = manifest.outcome.explanation or f"its run.json says: {manifest.status}"
+            raise TraceError(folder, f"this run left no recording: {why}", "log.txt in it may say more")
+        raise TraceError(
+            folder,
+            "no trace in this folder",
+            "give a folder with Chrome traces (.json, .json.gz), Nsight exports (.sqlite, .csv) or memory snapshots",
+        )
+    problems.extend(bad)
+    return found
+
+
+def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozenset[str]:
+    """The keys of a file's kernels; none where it can't be read, which opening it will say."""
+    from tracetui.parsers.runs import kernel_peek
+
+    if watch.cancelled:
+        return frozenset()
+    if candidate.kind == "nsys":
+        return kernel_peek.nsys_kernel_keys(candidate.path, watch)
+    try:
+        return kernel_peek.trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
+    except TraceError:
+        return frozenset()
+
+
+def _check_tool(candidate: Candidate) -> None:
+    from tracetui.parsers.runs.nvidia_reports import tool_for
+
+    tool_for(candidate.path, candidate.kind)
+
+
+def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
+    """Numbers the hosts of a JAX run: their traces share a folder ``plugins/profile/<run>/`` and don't say a rank."""
+    hosts: dict[Path, list[Candidate]] = {}
+    for candidate in sorted(found, key=lambda c: c.path.name):
+        if candidate.kind == "chrome" and candidate.rank is None and candidate.path.parent.parent.name == "profile":
+            hosts.setdefault(candidate.path.parent, []).append(candidate)
+    ranks = {
+        candidate.path: replace(candidate, rank=rank, world_size=len(of_run))
+        for of_run in hosts.values()
+        if len(of_run) > 1
+        for rank, candidate in enumerate(of_run)
+    }
+    return [ranks.get(candidate.path, candidate) for candidate in found]
+
+
+def _run_name(run: list[Candidate], below: Path) -> str:
+    """What a run is called in a list of those below a folder."""
+    first = run[0]
+    if (first.path.parent / run_manifest.FILE).is_file():
+        return first.path.parent.relative_to(below).as_posix()
+    if len(run) == 1:
+        return first.path.name
+    if all(candidate.rank is not None for candidate in run):
+        return f"{first.path.parent.name}: {len(run)} ranks"
+    return f"{_main_of(run).path.name} and {len(run) - 1} more"

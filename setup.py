@@ -1,0 +1,11 @@
+"""Lists the packages: each top-level folder is a subpackage of ``tracetui``; pyproject.toml says all the rest."""
+
+from setuptools import find_packages, setup
+
+FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
+FOUND = find_packages(include=[pattern for folder in FOLDERS for pattern in (folder, f"{folder}.*")])
+
+setup(
+    packages=[f"tracetui.{name}" for name in FOUND],
+    package_dir={f"tracetui.{name}": name.replace(".", "/") for name in FOUND},
+)
