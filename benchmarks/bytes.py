@@ -34,7 +34,7 @@ LOADING = """
 import sys, time
 import tracetui.parsers
 from pathlib import Path
-from tracetui.app.cli import main
+from tracetui.app.cli.main import main
 from tracetui.parsers.progress import Progress
 def slow(*paths, progress, cancel, cache):
     for number in range(100_000):

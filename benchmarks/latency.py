@@ -28,7 +28,7 @@ from bytes import Line
 PROGRAM = """
 import os, signal, sys, time
 import tracetui.parsers
-from tracetui.app.cli import main
+from tracetui.app.cli.main import main
 sys.path.insert(0, os.environ["BENCHMARKS"])
 from latency import many_launches
 clock = os.open(os.environ["CLOCK"], os.O_WRONLY)
@@ -54,8 +54,8 @@ Empty().run()
 """
 SHELL = """
 import os, time
-from tracetui.app.cli import main
-from tracetui.app.tui import TracetuiApp
+from tracetui.app.cli.main import main
+from tracetui.app.screen.tui import TracetuiApp
 def painted(app):
     print(time.process_time(), file=open(os.environ["CLOCK"], "w"), flush=True)
 TracetuiApp.painted = painted

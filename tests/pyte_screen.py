@@ -12,8 +12,8 @@ UNFINISHED = re.compile(rb"\x1b[^a-zA-Z\x07]*$")
 
 RECORDED = """
 import os, sys
-from tracetui.app import driver
-from tracetui.app.cli import main
+from tracetui.app.terminal import driver
+from tracetui.app.cli.main import main
 raw = open(sys.argv.pop(1), "ab", buffering=0)
 class Recorded(driver.CellDriver):
     def write(self, data):
@@ -21,7 +21,7 @@ class Recorded(driver.CellDriver):
         super().write(data)
 driver.CellDriver = Recorded
 if "CRASHES" in os.environ:
-    from tracetui.app.tui import TracetuiApp
+    from tracetui.app.screen.tui import TracetuiApp
     TracetuiApp.action_redraw = lambda self: 1 / 0
 sys.exit(main())
 """

@@ -366,7 +366,7 @@ def test_reports_without_charts(capsys: pytest.CaptureFixture[str], format: str)
 def test_a_working_directory_that_is_gone_is_said(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    inside = f"import os, sys; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from tracetui.app.cli import main"
+    inside = f"import os, sys; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); from tracetui.app.cli.main import main"
     done = subprocess.run(
         [sys.executable, "-c", f"{inside}; sys.exit(main(['report', 'x.json']))"],
         capture_output=True, text=True, check=False,

@@ -20,7 +20,7 @@ from tracetui.parsers import Cancelled, Progress, open_path
 
 def test_the_first_paint_needs_neither_polars_nor_numpy():
     code = (
-        "import sys; from tracetui.app import tui;"
+        "import sys; from tracetui.app.screen import tui;"
         "sys.exit(', '.join(m for m in ('polars', 'numpy', 'tracetui.parsers', 'pandas') if m in sys.modules) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
