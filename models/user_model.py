@@ -30,8 +30,9 @@ from torch.nn.parameter import is_lazy
 
 from .data import RandomImages, samples, shapes, stacked, tensors
 from .errors import ModelError, UserModelError
+from .parts import Parts
 from .sizes.counted import counted_cost
-from .workload import Parts, Workload
+from .workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import pytest
 from judged import find
 from made_run import facts_of
 
-from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.host import host_functions
 from tracetui.app.tables import filters
 from tracetui.app.views import host, kernels, operators

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sample_runs
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.app.cli.main import main
 from tracetui.app.cli.rules_list import as_json, explanation, rules_page
 from tracetui.app.reports.finding_words import cost, evidence_text

@@ -25,7 +25,7 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain
 from tracetui.parsers.memory.snapshot import read_memory_snapshot
 from tracetui.parsers.progress import Progress, Watch
-from tracetui.parsers.trace import Run
+from tracetui.parsers.runs.run import Run
 
 if TYPE_CHECKING:
     from pathlib import Path

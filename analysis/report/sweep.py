@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.sweeps.compare import Comparison, Row
-    from tracetui.analysis.sweeps.reading import Point, Sweep
+    from tracetui.analysis.sweeps.model import Point, Sweep
 
 SCHEMA = "tracetui.sweep/1"
 POINT_KEYS = (

@@ -6,9 +6,9 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import NEEDS
 from tracetui.analysis.findings.core.rule import BASES
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.app.reports.text_table import Page
 from tracetui.app.text.exit_codes import DONE, UsageError
 
@@ -108,7 +108,7 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
 
 def needed(rule: Rule) -> dict[str, str]:
     """What rules on such a subject may need, in words."""
-    from tracetui.analysis.sweeps import reading as sweep
+    from tracetui.analysis.sweeps import model as sweep
 
     if rule.subject == "sweep":
         return {name: words for name, (_, words) in sweep.NEEDS.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.app.reports.finding_words import LABEL_WIDTH, headline, parts, whole_of
 from tracetui.app.text.formats import pad, printable, wrapped
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.text import Text
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
-from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, all_rules
+from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.keys import commands
 from tracetui.app.reports.finding_words import evidence_text, looked
