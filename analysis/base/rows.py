@@ -37,7 +37,7 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
 
 
 def key_of(column: str) -> str:
-    """The report's key for a frame's column."""
+    """The report's key for a frame's column: ns become µs."""
     if column == "ns":
         return "us"
     return column.removesuffix("_ns") + "_us" if column.endswith("_ns") else column

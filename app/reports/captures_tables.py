@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_percent
 from tracetui.app.reports.text_table import Column
-from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.distribution import Distribution
+from tracetui.analysis.base.quantities import format_bytes, format_us
 from tracetui.analysis.timeline.lanes import Lane
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.charts.gantt import GanttLane, gantt
@@ -13,7 +14,7 @@ from tracetui.app.charts.icicle import icicle
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.tables.range_tree import spelled
-from tracetui.app.text.formats import fit, format_bytes, format_us, printable
+from tracetui.app.text.formats import fit, printable
 from tracetui.app.widgets.timeline_lanes import lane_title
 
 if TYPE_CHECKING:

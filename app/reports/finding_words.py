@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_number, format_percent, format_us
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.formats import format_number, format_percent, format_us, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:

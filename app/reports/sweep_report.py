@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_count, format_percent, format_us
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.text_diff import signed_time
 from tracetui.app.reports.text_findings import finding_lines, finding_markdown
 from tracetui.app.reports.text_report import finish, title
 from tracetui.app.reports.text_table import GAP, WIDTH, Column, Page
 from tracetui.app.text.exit_codes import DONE
-from tracetui.app.text.formats import cell_width, format_count, format_percent, format_us
+from tracetui.app.text.formats import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_percent
 from tracetui.app.reports.text_findings import finding_lines
 from tracetui.app.reports.text_report import finish, title
 from tracetui.app.reports.text_table import Column, Page
 from tracetui.app.tables.module_tree import merged_changes
-from tracetui.app.text.formats import format_percent
 from tracetui.app.text.names import told_apart
 
 if TYPE_CHECKING:

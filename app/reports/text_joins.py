@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import format_count, format_percent
+from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_bytes, format_count, format_percent
 from tracetui.app.reports.charts import indented, memory_chart
 from tracetui.app.reports.text_table import WIDTH, Column
-from tracetui.app.text.formats import UNKNOWN, format_bytes, format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
