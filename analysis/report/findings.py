@@ -9,12 +9,6 @@ from tracetui.analysis.base.rows import Json, us
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
 
-FINDING_KEYS = (
-    "id", "severity", "title", "impact_us", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-    "next_command", "reference", "remarks",
-)  # fmt: skip
-"""The keys of a finding."""
-
 
 def findings_section(found: Findings, limit: int | None = None) -> Json:
     """The key `findings` and those beside it: what was set aside, what could not be judged, what was looked for."""

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.sweeps.model import Point, Sweep
 
 SCHEMA = "tracetui.sweep/1"
-POINT_KEYS = (
-    "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops", "batch_seen",
-    "problem", "findings", "path",
-)  # fmt: skip
 
 
 def sweep_report(

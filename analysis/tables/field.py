@@ -56,7 +56,7 @@ class Field:
     key: str = ""
     """Its key in JSON and CSV, where that does not follow from the name."""
     type: str = ""
-    """Its type in JSON, where that does not follow from the kind: one of `TYPES`' values."""
+    """Its type in JSON, where that does not follow from the kind (`json_type`)."""
     null: bool = False
     """Whether a recording may not tell it."""
 
@@ -74,7 +74,7 @@ class Field:
     @property
     def nested(self) -> bool:
         """Whether only JSON can hold it: a list or an object, which a CSV has no place for."""
-        return self.kind == "list"
+        return self.json_type == "list"
 
     @property
     def json_key(self) -> str:
@@ -83,7 +83,7 @@ class Field:
 
     @property
     def json_type(self) -> str:
-        """Its type in JSON: ``text``, ``whole``, ``real``, ``flag`` or ``list``."""
+        """Its type in JSON: text, whole, real, flag; words or whole list, which a CSV joins; list, of objects."""
         return self.type or TYPES[self.kind]
 
 

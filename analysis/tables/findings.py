@@ -40,7 +40,7 @@ FINDINGS = Table(
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
         Field("reference", screen=False, about="where to read more"),
-        Field("remarks", kind="list", type="words", screen=False, about="of rules that doubt what it rests on"),
+        Field("remarks", kind="list", screen=False, about="of rules that doubt what it rests on"),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",

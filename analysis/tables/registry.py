@@ -32,3 +32,13 @@ SECTIONS: dict[str, Table] = {
     "ranks": runs.RANKS,
 }
 """The table whose rows a section of the report lists."""
+COMPARED: dict[str, Table] = {
+    "kernels": comparison.KERNELS,
+    "operators": comparison.OPERATORS,
+    "modules": comparison.MODULES,
+    "ranges": comparison.RANGES,
+    "split": comparison.STEP,
+    "waterfall": comparison.WATERFALL,
+    "findings": findings.FINDINGS,
+}
+"""The table whose rows a section of the diff lists."""

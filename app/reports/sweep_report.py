@@ -111,11 +111,11 @@ def sweep_markdown(found: Json, *, limit: int | None = None, ascii: bool = False
 
 def sweep_csv(found: Json) -> str:
     """The points, one line each."""
-    from tracetui.analysis.report.sweep import POINT_KEYS
+    from tracetui.analysis.tables.runs import SWEEP_POINTS
     from tracetui.app.reports.csv_report import plain_csv
 
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
-    return plain_csv(rows, (*found["axes"], *POINT_KEYS))
+    return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))
 
 
 def verdict(found: Json) -> str:
