@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, reports_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
-from tracetui.analysis.report.rows import table_rows
+from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:

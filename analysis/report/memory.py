@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.rows import known, rows, us
+from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.memory.curve import curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, holders, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
 from tracetui.analysis.memory.totals import memory
-from tracetui.analysis.report.rows import table_rows
+from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.selection import Selection
 
 POINTS = 200

@@ -1,15 +1,17 @@
-"""Rows of the report from frames, by the declaration of their table."""
+"""From frames in ns to the report's rows in µs: the one place where units of whole columns change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.rows import key_of, rows
+from tracetui.analysis.base.json_values import key_of, known, us
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import polars as pl
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.table import Table
 
 
@@ -18,3 +20,31 @@ def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> l
     found = rows(frame, table.data, limit)
     renamed = {key_of(field.name): field.json_key for field in table.data_fields if field.key}
     return [{renamed.get(key, key): value for key, value in row.items()} for row in found] if renamed else found
+
+
+def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) -> list[Json]:
+    """The frame's first rows as JSON objects with these columns.
+
+    A column ``x_ns`` becomes the key ``x_us``; a list of structs with an ``ns`` field becomes a list of objects with
+    ``us``. A column that the frame lacks is null: a source that can't fill it still keeps the key.
+    """
+    chosen = [(column, key_of(column)) for column in columns]
+    present = [column for column, _ in chosen if column in frame.columns]
+    head = frame.select(present) if limit is None else frame.select(present).head(limit)
+    return [{key: _value(column, row.get(column)) for column, key in chosen} for row in head.iter_rows(named=True)]
+
+
+def _value(column: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if column == "ns" or column.endswith("_ns"):
+        return us(value)
+    if isinstance(value, float):
+        return known(value)
+    if isinstance(value, list):
+        return [_struct(item) if isinstance(item, dict) else item for item in value]
+    return value
+
+
+def _struct(item: Mapping[str, Any]) -> Json:
+    return {key_of(name): _value(name, value) for name, value in item.items()}

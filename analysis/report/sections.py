@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.rows import Json, known, rows, us
-from tracetui.analysis.report.rows import table_rows
+from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import ROOFLINE
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES

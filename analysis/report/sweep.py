@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.report.findings import finding_rows, set_aside
 from tracetui.analysis.sweeps.compare import Crossover, comparisons

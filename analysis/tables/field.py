@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tracetui.analysis.base.rows import key_of
+from tracetui.analysis.base.json_values import key_of
 
 Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status", "list"]
 """What a value is, and so how it is written. ``delta`` is a difference of times, ``change`` of shares; ``list`` is for

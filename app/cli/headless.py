@@ -20,7 +20,7 @@ from tracetui.parsers import TraceError, open_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request

@@ -11,7 +11,7 @@ from tracetui.app.reports.text_table import Column
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")

@@ -20,7 +20,7 @@ from tracetui.app.widgets.timeline_lanes import lane_title
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9

@@ -13,7 +13,7 @@ from tracetui.app.text.formats import letter_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 FILES_PER_TABLE = 5

@@ -13,7 +13,7 @@ from tracetui.app.text.formats import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 def report_csv(found: Json, section: str) -> str:

@@ -10,7 +10,7 @@ from tracetui.app.text.formats import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"

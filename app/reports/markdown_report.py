@@ -42,7 +42,7 @@ from tracetui.app.text.words import CATEGORY_LABELS, group_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.charts import Chart
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})

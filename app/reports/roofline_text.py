@@ -12,7 +12,7 @@ from tracetui.app.reports.counter_blocks import Block
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 CHART_ROWS = 18

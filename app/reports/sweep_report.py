@@ -18,7 +18,7 @@ from tracetui.app.text.formats import cell_width
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.cli.request import Request
 
 CHART_ROWS = 14

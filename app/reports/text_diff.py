@@ -12,7 +12,7 @@ from tracetui.app.tables.module_tree import merged_changes
 from tracetui.app.text.names import told_apart
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""

@@ -9,7 +9,7 @@ from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 NAMES_SHOWN = 5

@@ -11,7 +11,7 @@ from tracetui.app.reports.text_table import WIDTH, Column
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 TITLES = {"stack": "own code", "operator": "operator", "module": "module", "range": "range"}

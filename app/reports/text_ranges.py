@@ -10,7 +10,7 @@ from tracetui.app.reports.text_table import WIDTH, Column, Page
 from tracetui.app.tables.range_tree import largest, merged_ranges, spelled
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 def ranges(trace: Json, page: Page) -> list[str]:

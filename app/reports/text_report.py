@@ -13,7 +13,7 @@ from tracetui.app.text.formats import cell_width, fit
 from tracetui.app.text.words import KIND_NAMES
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 SECTIONS = frozenset(text_sections.SECTIONS)

@@ -22,7 +22,7 @@ from tracetui.app.text.words import ABSENT, CATEGORY_LABELS, group_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 BAR_WIDTH = 24
 CHART_WIDTH = WIDTH - 2

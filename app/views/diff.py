@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.field import Field

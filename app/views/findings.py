@@ -23,7 +23,7 @@ from tracetui.app.views.finding_text import abstention_text, finding_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.core.finding import Finding, Findings
 
 NO_EVIDENCE = "This finding rests on no rows of a table.\n\nEsc goes back."

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
