@@ -147,6 +147,13 @@ def test_samples_with_wrong_values(during: Any, clocks: list[int | None], notes:
     assert read.power.after.mode_id == 1
 
 
+def test_one_reason_is_one_note() -> None:
+    wrong = {"gpus": [{"clock_hz": "1"}]}
+    read = parse({"schema": SCHEMA, "identity": {"host": 3}, "power": {"before": wrong, "during": [wrong, wrong]}})
+    assert read is not None
+    assert [(note.count, note.example) for note in read.notes] == [(4, "identity.host: 3")]
+
+
 def test_whole_numbers_may_be_written_with_a_point() -> None:
     read = parse('{"schema": "tracetui.run/1", "identity": {"started_unix_ns": 5.0}, "workload": {"batch": 1e3}}')
     assert read is not None

@@ -43,7 +43,7 @@ def members(text: str) -> dict[str, Raw] | None:
     """
     try:
         return _unread(text.encode())
-    except _UNREADABLE:  # Python's reader knows more: NaN, surrogates, and how to say what is wrong
+    except _UNREADABLE:  # Python's reader takes NaN (here a text), halves of surrogates, and says what is wrong
         value = json.loads(text, parse_constant=str, parse_float=_finite)
         return _unread(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 

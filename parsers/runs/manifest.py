@@ -405,7 +405,9 @@ class RunManifest(Struct, frozen=True, gc=False):
     @property
     def notes(self) -> tuple[Note, ...]:
         """What of the file could not be used. Reads the samples."""
-        return (*self.noted, *self.power.notes)
+        tally = Tally()
+        tally.take_over((*self.noted, *self.power.notes))
+        return tally.notes()
 
 
 def load(path: Path) -> RunManifest | None:
