@@ -34,7 +34,6 @@ ACTIONS = {
 }
 _CODE = {name: code for code, name in enumerate(schema.MEMORY_ACTIONS)}
 ALLOC, FREE, REQUESTED, OOM, OTHER = (_CODE[name] for name in ("alloc", "free", "free_requested", "oom", "other"))
-_RESERVES = (_CODE["segment_alloc"], _CODE["segment_map"])
 _RELEASES = (_CODE["segment_free"], _CODE["segment_unmap"])
 _NEGATIVE = (FREE, REQUESTED, *_RELEASES)
 IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})

@@ -35,7 +35,6 @@ IDENTITY = frozenset(
 _LOG = re.compile(r"==(PROF|WARNING|ERROR)==\s*(.*)")
 _GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
 _NUMBER = re.compile(r"\s*\d+\s*$")
-_NO_SECTION = ("", "n/a", "N/A")
 
 
 @dataclass
