@@ -27,6 +27,11 @@ LOG = "log.txt"
 STATUSES = ("running", "finished", "failed", "interrupted")
 MAX_BYTES = 64 << 20
 """A manifest with samples of a day stays below."""
+SLOWED = frozenset(
+    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
+)
+"""The reasons among `GpuState.throttle_reasons` that mean slowing down; others mean idling or a clock that was asked
+for."""
 _FAMILY = "tracetui.run/"
 
 
