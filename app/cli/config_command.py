@@ -105,8 +105,8 @@ def problems(settings: Settings) -> list[str]:
             origin = settings.origins.get(line.partition(":")[0], "")
             found.append(f"{origin}: {line}" if origin else line)
     if settings.columns:
-        from tracetui.app.cli.pages import known_columns
         from tracetui.app.settings.preferences import named_columns
+        from tracetui.app.tables.pages import known_columns
 
         pages = known_columns()
         for page, choice in settings.columns.items():
@@ -182,7 +182,7 @@ def _keys_text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _columns() -> dict[str, list[dict[str, Any]]]:
-    from tracetui.app.cli.pages import known_columns
+    from tracetui.app.tables.pages import known_columns
 
     return {
         page: [{"name": column.name, "title": column.label, "shown": not column.hidden} for column in columns]

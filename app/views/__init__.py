@@ -39,7 +39,7 @@ def view_class(tab: str) -> type[View]:
 
         return CountersView
     if tab == "memory":
-        from tracetui.app.views.memory.memory import MemoryView
+        from tracetui.app.views.memory import MemoryView
 
         return MemoryView
     if tab == "findings":
