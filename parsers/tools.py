@@ -29,7 +29,7 @@ class Tool:
     has_kernels: bool = True
     """Whether kernels tell which run a file belongs to; a file without them goes to the run that it lies beside."""
     compared_unasked: bool = False
-    """Whether a report compares the captures of a folder without being asked to."""
+    """Whether files open so fast that a folder of them is compared unasked."""
     same_files_as: str = ""
     """The kind whose files these are, where only reading one tells the two apart."""
     magic: bytes = b""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.rows import Json, known, rows, us
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.selection import Scope, select
+from tracetui.parsers.tools import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,9 +22,6 @@ SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
 SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
 """What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
-
-COMPARED_UNASKED = ("nsys", "ncu")
-"""Kinds whose files open so fast that a folder of them is compared unasked."""
 
 RANK_COLUMNS = (
     "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
@@ -197,7 +195,9 @@ def _joins(run: Run) -> list[Json]:
 
 
 def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
-    return bool(run.traces) and (run.main.info.kind in COMPARED_UNASKED if sections is None else "captures" in sections)
+    if not run.traces:
+        return False
+    return BY_KIND[run.main.info.kind].compared_unasked if sections is None else "captures" in sections
 
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:

@@ -9,15 +9,13 @@ from tracetui.app.reports import counter_blocks, text_sections
 from tracetui.app.reports.text_joins import join_lines
 from tracetui.app.reports.text_table import WIDTH, Column, Page
 from tracetui.app.text.formats import cell_width, fit, format_bytes, format_count, format_percent
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.rows import Json
 
 
 SECTIONS = frozenset(text_sections.SECTIONS)
-ONLY_THERE = {"ncu": ("counters",), "memory_snapshot": ("memory",)}
-"""The sections of a recording without a time line that its run's main recording can't fill."""
 
 
 def report_text(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
@@ -78,8 +76,8 @@ def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Jso
     for trace, kind in zip(traces, kinds, strict=True):
         if kind == main_kind:
             shown.append(trace)
-        elif kind in ONLY_THERE:
-            kept = (*ONLY_THERE[kind], *(["findings"] if trace.get("findings") else []))
+        elif own := WORDS[kind].own_sections:
+            kept = (*own, *(["findings"] if trace.get("findings") else []))
             shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in kept})
         else:
             others.append(trace)
@@ -90,7 +88,7 @@ def _other_tools(traces: list[Json], page: Page) -> list[str]:
     lines = ["Other recordings in this run"]
     for trace in traces:
         source = trace["source"]
-        name = f"{Path(source['path']).name} ({KIND_NAMES[source['kind']]})"
+        name = f"{Path(source['path']).name} ({WORDS[source['kind']].label})"
         lines += page.paragraph(f"{name}: --source {source['kind']} prints it.", indent="  ")
     return lines
 

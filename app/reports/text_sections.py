@@ -24,7 +24,8 @@ from tracetui.app.text.formats import (
     short_function,
 )
 from tracetui.app.text.names import told_apart
-from tracetui.app.text.words import ABSENT, CATEGORY_LABELS, group_words
+from tracetui.app.text.tools import WORDS
+from tracetui.app.text.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -385,7 +386,7 @@ def unknowns(trace: Json, page: Page) -> list[str]:
         "memory": _is(trace, "memory", _no_memory),
     }
     lines: list[str] = []
-    for name, words in ABSENT.get(trace["source"]["kind"], {}).items():
+    for name, words in WORDS[trace["source"]["kind"]].absent.items():
         if absent[name]:
             lines += page.paragraph(f"- {words}", indent="  ")
     return ["Not in this recording", *lines] if lines else []

@@ -17,7 +17,7 @@ from tracetui.app.settings.theme import settle_color
 from tracetui.app.terminal.choice import driver_class
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.formats import printable
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -207,7 +207,7 @@ class TracetuiApp(Restoring):
             self.say("This run has one recording with a time line")
         else:
             self._other_recording()
-            self.say(f"From {KIND_NAMES[kind]}: {self.session.trace().source.path.name}")
+            self.say(f"From {WORDS[kind].label}: {self.session.trace().source.path.name}")
         self.refresh_lines()
 
     def action_command_palette(self) -> None:

@@ -15,6 +15,7 @@ from tracetui.analysis.matching.run_join import (
 )
 from tracetui.app.tables.columns import Column
 from tracetui.app.text.formats import format_count, format_percent
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ MEASURED = (
     Column("measured_launches", "By ncu", "count", width=6, priority=8, about="launches that ncu measured"),
 )
 BEFORE = "occupancy_percent"
-TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording"}
 
 
 def beside(
@@ -93,8 +93,7 @@ def _by_counters(column: Column) -> Column:
 
 def _matches(found: Sequence[Joined]) -> list[str]:
     return [
-        f"{TOOLS.get(pair.other.info.kind, pair.other.info.kind)}: "
-        f"{format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
+        f"{WORDS[pair.other.info.kind].recording}: {format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
         for pair in found
         if pair.other.info.kind != "ncu"
     ]
