@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.app.keys import commands
+from tracetui.app.keys.tabs import TITLES
 from tracetui.app.text.tools import KINDS, TABLES, WORDS
 from tracetui.app.text.words import nothing
 from tracetui.parsers import tools
@@ -41,7 +41,7 @@ def test_what_a_record_names_is_there(tool: tools.Tool) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_name_tabs_and_sections(kind: str) -> None:
     words = WORDS[kind]
-    assert words.first_tab in commands.TITLES
+    assert words.first_tab in TITLES
     assert set(words.own_sections) <= set(SECTIONS)
     assert set(words.absent) <= {"steps", "device", "modules", "ranges", "memory"}
     assert set(words.advice) == set(TABLES)
