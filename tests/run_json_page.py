@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "parsers" / "run_manifest.py"
+SOURCE = ROOT / "parsers" / "runs" / "manifest.py"
 PAGE = ROOT / "docs" / "run-json.md"
 INTRODUCTION = """\
 # run.json

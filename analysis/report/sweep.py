@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.report.findings import finding_rows, set_aside
 from tracetui.analysis.sweeps.compare import Crossover, comparisons
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.sweeps.model import Point, Sweep
 
 SCHEMA = "tracetui.sweep/1"
-POINT_KEYS = (
-    "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops", "batch_seen",
-    "problem", "findings", "path",
-)  # fmt: skip
 
 
 def sweep_report(

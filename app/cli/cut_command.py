@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import format_bytes, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.paths import is_there
 from tracetui.app.text.times import file_stretch, parse_time, zero_of
 from tracetui.app.text.tools import WORDS

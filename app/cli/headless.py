@@ -10,16 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes, format_percent, format_us
 from tracetui.analysis.selection import select
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
-from tracetui.app.text.formats import format_bytes, format_percent, format_us, printable
+from tracetui.app.text.formats import printable
 from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.base.quantities import UNKNOWN
 from tracetui.app.reports.text_table import Column, Page
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import UNKNOWN, fit
+from tracetui.app.text.formats import fit
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
 from tracetui.models.options import WORDS
 from tracetui.models.registry import Entry, ModelError, entries, find

@@ -13,7 +13,7 @@ from tracetui.app.reports.text_table import Page
 from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.rule import Rule, Threshold
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_percent
 from tracetui.app.reports.text_table import Column
-from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")

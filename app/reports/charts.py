@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.distribution import Distribution
+from tracetui.analysis.base.quantities import format_bytes, format_us
 from tracetui.analysis.timeline.lanes import Lane
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.charts.gantt import GanttLane, gantt
@@ -13,13 +14,13 @@ from tracetui.app.charts.icicle import icicle
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.tables.range_tree import spelled
-from tracetui.app.text.formats import fit, format_bytes, format_us, printable
+from tracetui.app.text.formats import fit, printable
 from tracetui.app.widgets.timeline_lanes import lane_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9

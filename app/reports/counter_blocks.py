@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count
 from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.reports.text_table import Column
-from tracetui.app.text.formats import UNKNOWN, format_count, letter_of
+from tracetui.app.text.formats import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 FILES_PER_TABLE = 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_bytes, format_count, format_percent
 from tracetui.app.reports import counter_blocks
 from tracetui.app.reports.charts import (
     fenced,
@@ -34,14 +35,14 @@ from tracetui.app.reports.text_sections import launched_by, launches, most_per_s
 from tracetui.app.reports.text_table import WIDTH, Page
 from tracetui.app.tables.module_tree import merged_changes, merged_tree
 from tracetui.app.tables.range_tree import largest, merged_ranges, spelled
-from tracetui.app.text.formats import UNKNOWN, format_bytes, format_count, format_percent, printable, short_function
+from tracetui.app.text.formats import printable, short_function
 from tracetui.app.text.names import told_apart
 from tracetui.app.text.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.charts import Chart
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})

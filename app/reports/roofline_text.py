@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, si
 from tracetui.app.reports.counter_blocks import Block
-from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 CHART_ROWS = 18

@@ -6,18 +6,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_count, format_percent, format_us
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.text_diff import signed_time
 from tracetui.app.reports.text_findings import finding_lines, finding_markdown
 from tracetui.app.reports.text_report import finish, title
 from tracetui.app.reports.text_table import GAP, WIDTH, Column, Page
 from tracetui.app.text.exit_codes import DONE
-from tracetui.app.text.formats import cell_width, format_count, format_percent, format_us
+from tracetui.app.text.formats import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.cli.request import Request
 
 CHART_ROWS = 14
@@ -110,11 +111,11 @@ def sweep_markdown(found: Json, *, limit: int | None = None, ascii: bool = False
 
 def sweep_csv(found: Json) -> str:
     """The points, one line each."""
-    from tracetui.analysis.report.sweep import POINT_KEYS
+    from tracetui.analysis.tables.runs import SWEEP_POINTS
     from tracetui.app.reports.csv_report import plain_csv
 
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
-    return plain_csv(rows, (*found["axes"], *POINT_KEYS))
+    return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))
 
 
 def verdict(found: Json) -> str:

@@ -9,7 +9,7 @@ from tracetui.app.reports.captures_tables import tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 

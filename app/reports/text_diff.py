@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_percent
 from tracetui.app.reports.text_findings import finding_lines
 from tracetui.app.reports.text_report import finish, title
 from tracetui.app.reports.text_table import Column, Page
 from tracetui.app.tables.module_tree import merged_changes
-from tracetui.app.text.formats import format_percent
 from tracetui.app.text.names import told_apart
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""

@@ -12,7 +12,7 @@ from tracetui.app.text.formats import cell_width, pad
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 INDENT = "  "

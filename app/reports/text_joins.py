@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import format_count, format_percent
+from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.app.text.tools import WORDS
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 NAMES_SHOWN = 5

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_bytes, format_count, format_percent
 from tracetui.app.reports.charts import indented, memory_chart
 from tracetui.app.reports.text_table import WIDTH, Column
-from tracetui.app.text.formats import UNKNOWN, format_bytes, format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.text_table import Page
 
 TITLES = {"stack": "own code", "operator": "operator", "module": "module", "range": "range"}

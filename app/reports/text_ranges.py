@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count
 from tracetui.app.reports.charts import indented, ranges_chart
 from tracetui.app.reports.text_table import WIDTH, Column, Page
 from tracetui.app.tables.range_tree import largest, merged_ranges, spelled
-from tracetui.app.text.formats import UNKNOWN, format_count
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 def ranges(trace: Json, page: Page) -> list[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes, format_count, format_percent
 from tracetui.app.reports import counter_blocks, text_sections
 from tracetui.app.reports.text_joins import join_lines
 from tracetui.app.reports.text_table import WIDTH, Column, Page
-from tracetui.app.text.formats import cell_width, fit, format_bytes, format_count, format_percent
+from tracetui.app.text.formats import cell_width, fit
 from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 SECTIONS = frozenset(text_sections.SECTIONS)

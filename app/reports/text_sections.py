@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_bytes, format_count, format_number, format_percent
 from tracetui.app.reports import counter_blocks
 from tracetui.app.reports.charts import indented, lanes_chart, launches_chart, modules_chart, steps_chart
 from tracetui.app.reports.counter_blocks import text_block
@@ -14,15 +15,7 @@ from tracetui.app.reports.text_memory import memory_lines
 from tracetui.app.reports.text_ranges import range_tree, ranges
 from tracetui.app.reports.text_table import WIDTH, Column, Page
 from tracetui.app.tables.module_tree import NOT_ATTRIBUTED, merged_tree
-from tracetui.app.text.formats import (
-    UNKNOWN,
-    fit,
-    format_bytes,
-    format_count,
-    format_number,
-    format_percent,
-    short_function,
-)
+from tracetui.app.text.formats import fit, short_function
 from tracetui.app.text.names import told_apart
 from tracetui.app.text.tools import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, group_words
@@ -30,7 +23,7 @@ from tracetui.app.text.words import CATEGORY_LABELS, group_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 BAR_WIDTH = 24
 CHART_WIDTH = WIDTH - 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import bar, cell_width, fit, format_us, pad, printable, wrapped
+from tracetui.analysis.base.quantities import format_us
+from tracetui.app.text.formats import bar, cell_width, fit, pad, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ from tracetui.app.text.exit_codes import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Names, Session
-    from tracetui.app.tables.columns import Column
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
@@ -92,7 +92,7 @@ class Preferences(App[None]):
         if self.keeps_state:
             settings.keep(self.settings, key, value)
 
-    def keep_columns(self, page: str, columns: Sequence[Column]) -> None:
+    def keep_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Keeps which columns of a page are shown.
 
         Args:
@@ -105,7 +105,7 @@ class Preferences(App[None]):
             as_it_is = choice == usual and page not in self.settings.columns
             settings.keep_columns(self.settings, page, None if as_it_is else choice)
 
-    def configure_columns(self, page: str, columns: Sequence[Column]) -> None:
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Takes over which columns of a page the settings show and hide, unless others were chosen on the screen.
 
         Args:
@@ -190,7 +190,7 @@ def preferred_tab(preferred: Settings) -> tuple[str | None, Settings]:
         return None, replace(preferred, tab="", problems=(*preferred.problems, line))
 
 
-def named_columns(names: Sequence[str], columns: Sequence[Column]) -> tuple[set[str], list[str]]:
+def named_columns(names: Sequence[str], columns: Sequence[Field]) -> tuple[set[str], list[str]]:
     """The columns that are called so, by name, title or label in any case, and the names that none has."""
     known = {word.lower(): column.name for column in columns for word in (column.title, column.label, column.name)}
     found = {known[name.lower()] for name in names if name.lower() in known}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 _NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")
 """``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` are different things."""

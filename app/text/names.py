@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
 _TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}

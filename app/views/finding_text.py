@@ -12,7 +12,7 @@ from tracetui.app.reports.finding_words import LABEL_WIDTH, headline, parts, who
 from tracetui.app.text.formats import pad, printable, wrapped
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 def finding_text(row: Json, width: int, base: str, *, ascii: bool = False) -> Text:

@@ -14,7 +14,7 @@ from tracetui.analysis.selection import Selection, in_steps, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.roles import Phases
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
