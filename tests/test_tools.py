@@ -14,6 +14,7 @@ from tracetui.analysis.report.report import SECTIONS
 from tracetui.app.keys.tabs import TITLES
 from tracetui.app.text.tools import KINDS, TABLES, WORDS
 from tracetui.app.text.words import nothing
+from tracetui.collectors import scrub
 from tracetui.parsers import tools
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.detect import inspect as inspect_file
@@ -92,6 +93,18 @@ def test_only_what_may_well_be_a_trace_is_worth_a_complaint(tmp_path: Path, monk
     monkeypatch.setattr("tracetui.parsers.runs.detect.read_all", unreadable)
     for name, worth in (("a.json.gz", True), ("a.gz", True), ("a.csv.gz", False), ("a.pickle", False), ("a.db", False)):
         assert looks_like_trace(tmp_path / name) is worth, name
+
+
+def test_what_has_no_scrubber_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"traceEvents": []}')
+    assert scrub.kind_of_file(path) == "chrome"
+    monkeypatch.delitem(scrub._COPIERS, "chrome")
+    with pytest.raises(TraceError, match="by hand"):
+        scrub.kind_of_file(path)
+    path = path.rename(tmp_path / "a.nsys-rep")
+    with pytest.raises(TraceError, match="nsys export"):
+        scrub.kind_of_file(path)
 
 
 def test_the_words_need_nothing_heavy() -> None:
