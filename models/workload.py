@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .parts import Parts
     from .sizes.flops import Cost
 
-FORWARD, BACKWARD, OPTIMIZER, COPY = "forward_pass", "backward_pass", "optimizer_step", "copy_to_device"
+FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from judged import find
 from made_run import ADD, H200, HGEMM, ORIN, SGEMM, Made, facts_of, finding, look, missing, silent
+from msgspec.structs import replace
 from nsys_file import NsysFile
 
 from tracetui.analysis.findings.catalogue import all_rules

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.parsers.runs.manifest import SLOWED
+
 if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import GpuState, Power, PowerState, RunManifest
-
-SLOWED = frozenset(
-    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
-)
-"""The driver's reasons that mean slowing down; others mean idling or a clock that was asked for."""
 
 
 def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:

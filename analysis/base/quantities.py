@@ -33,6 +33,11 @@ def format_signed_ns(value: float | None, *, ascii: bool = False) -> str:
     return ("+" if value is not None and value > 0 else "") + format_ns(value, ascii=ascii)
 
 
+def format_signed_us(value: float | None, *, ascii: bool = False) -> str:
+    """A difference of durations given in µs, as `format_signed_ns` writes it."""
+    return ("+" if value is not None and value > 0 else "") + format_us(value, ascii=ascii)
+
+
 def format_bytes(value: float | None) -> str:
     """A size in binary units: ``512 B``, ``1.500 MiB``; ``-`` if unknown."""
     if value is None:

@@ -32,7 +32,7 @@ OPERATORS = Table(
             "noise_ns", "Noise", "time", priority=4, null=True,
             about="by which steps may differ by chance: two standard errors of the difference per step",
         ),
-        Field("calls", "Calls", "number", screen=False, about="calls in A; where it has others, in B behind an arrow"),
+        Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; behind an arrow those in B"),
     ),
     data=("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns"),
     reports=("delta_ns", "a_ns", "b_ns", "calls", "status", "name"),

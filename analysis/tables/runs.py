@@ -160,7 +160,7 @@ CATEGORIES = Table(
     "Average step",
     "categories",
     (
-        Field("category", "", about="what the time is of, as torch-tb-profiler calls it"),
+        Field("category", "Category", about="what the time is of, as torch-tb-profiler calls it"),
         Field("ns", "Time", "time", about="average per step"),
         Field("percent", "%", "percent", null=True, about="share of the step"),
     ),

@@ -14,7 +14,7 @@ from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
-from tracetui.app.reports.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
 from tracetui.app.tables import units
 from tracetui.app.text.formats import printable
 from tracetui.app.text.names import tell_apart
