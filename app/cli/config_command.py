@@ -155,7 +155,7 @@ def _written(value: object) -> str:
 
 
 def _keys(settings: Settings) -> list[dict[str, Any]]:
-    from tracetui.app.keys import commands
+    from tracetui.app.keys import commands, tabs
 
     remapped = commands.use_keys(settings.keys)
     for problem in remapped.problems:
@@ -166,7 +166,7 @@ def _keys(settings: Settings) -> list[dict[str, Any]]:
             "keys": [key for key in command.keys.split(",") if key],
             "shown": command.shown,
             "title": command.title,
-            "tabs": [tab for tab, _, _ in commands.TABS if not command.tabs or tab in command.tabs],
+            "tabs": [tab for tab in tabs.NAMES if not command.tabs or tab in command.tabs],
             "changed": command.id in remapped.changed,
         }
         for command in commands.COMMANDS

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
+from tracetui.app.keys import tabs
+from tracetui.app.keys.tabs import TABLES, TABS
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.text.exit_codes import UsageError
 
@@ -17,26 +19,6 @@ if TYPE_CHECKING:
 
 UNBOUND = "no key"
 """Stands for the keys of a command that has none: no terminal sends it."""
-
-TABS: tuple[tuple[str, str, str], ...] = (
-    ("overview", "Overview", "Over"),
-    ("kernels", "Kernels", "Kern"),
-    ("operators", "Operators", "Ops"),
-    ("host", "Host", "Host"),
-    ("modules", "Modules", "Mod"),
-    ("counters", "Counters", "Ctrs"),
-    ("memory", "Memory", "Mem"),
-    ("findings", "Findings", "Find"),
-    ("diff", "Diff", "Diff"),
-    ("sweep", "Sweep", "Swp"),
-    ("timeline", "Timeline", "Time"),
-)
-"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0 and T."""
-TAB_KEYS = "1234567890T"
-TITLES = {tab: title for tab, title, _ in TABS}
-
-TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
-"""Tabs that show tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +50,23 @@ class Command:
 
 
 def tab_key(number: int) -> str:
-    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter, or the person's own."""
-    tab = TABS[number - 1][0]
+    """The key of a tab, counted from 1: the registry's, or the person's own."""
+    tab = TABS[number - 1].id
     shown = next((c.shown for c in COMMANDS if c.id == f"tab.{tab}"), "")
     return shown.split()[0] if shown else ""
 
 
-def _go(number: int, tab: str, title: str) -> Command:
-    key = TAB_KEYS[number - 1]
-    return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
+def _go(number: int, tab: tabs.Tab) -> Command:
+    return Command(
+        f"tab.{tab.id}", tab.key, tab.key, f"Go to {tab.title}", "Go", f"tab('{tab.id}')", "app", rank=20 + number
+    )
 
 
 _MODULES = frozenset({"modules"})
-_GROUPED = frozenset({"kernels", "operators"})
-_COUNTED = _GROUPED | {"host", "modules", "diff"}
+_GROUPED = tabs.that_can(tabs.GROUP)
+_COUNTED = tabs.that_can(tabs.UNITS)
+_LAUNCHES = tabs.that_can(tabs.LAUNCHES)
+_IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
@@ -89,7 +74,7 @@ _TIMELINE = frozenset({"timeline"})
 _RUNS = frozenset({"runs"})
 
 DEFAULTS: tuple[Command, ...] = (
-    *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
+    *(_go(number, tab) for number, tab in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
     Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
@@ -99,9 +84,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the place visited before: tab, depth, filter, run", "Go",
             "come_back", "app", rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
-            frozenset({"kernels", "operators", "modules"}), rank=13),
+            _LAUNCHES, rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
-            frozenset({"kernels", "operators", "modules"})),
+            _LAUNCHES),
     Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", TABLES, palette=False),
     Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", TABLES, palette=False),
     Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", TABLES,
@@ -147,9 +132,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
             rank=13, palette=False),
     Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
-            "picture", "view", frozenset({"kernels", "operators", "modules"}), rank=13),
+            "picture", "view", _LAUNCHES, rank=13),
     Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
-            "launch_mark", "view", frozenset({"kernels", "operators", "modules"}), rank=18),
+            "launch_mark", "view", _LAUNCHES, rank=18),
     Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
             palette=False),
     Command("table.group", "b", "b", "Next grouping: category, module, shape, stream, name", "Table",
@@ -166,7 +151,8 @@ DEFAULTS: tuple[Command, ...] = (
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))
-        for where in ("overview", "timeline")
+        for where in tabs.NAMES
+        if where not in TABLES
     ),
     Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
             footer="pan", rank=12, palette=False),
@@ -230,7 +216,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
-            frozenset({"kernels", "operators", "host", "modules"}), rank=12),
+            _IN_TIMELINE, rank=12),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
@@ -340,10 +326,9 @@ def find_tab(name: str) -> str:
     Raises:
         UsageError: there is no such tab, or several.
     """
-    tabs = [tab for tab, _, _ in TABS]
-    if name and name in TAB_KEYS:
-        return tabs[TAB_KEYS.index(name)]
-    found = [tab for tab in tabs if tab.startswith(name.lower())]
+    if name in tabs.BY_KEY:
+        return tabs.BY_KEY[name]
+    found = [tab for tab in tabs.NAMES if tab.startswith(name.lower())]
     if len(found) != 1:
-        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
+        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs.NAMES)}")
     return found[0]

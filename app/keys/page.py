@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.screen.dialogs import FILTER_HELP
 
 
@@ -25,11 +25,10 @@ def page() -> str:
             where = (
                 "everywhere"
                 if not command.tabs
-                else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
-                or "the list of runs"
+                else ", ".join(title for tab, title in tabs.TITLES.items() if tab in command.tabs) or "the list of runs"
             )
             shown = " ".join(f"`{key}`" for key in command.shown.split())
-            where = "tables" if command.tabs == commands.TABLES else where
+            where = "tables" if command.tabs == tabs.TABLES else where
             lines.append(f"| {shown} | {command.title} | {where} | `{command.id}` |")
         lines.append("")
     lines += ["## What `/` understands", "", "| Filter | Keeps |", "|---|---|"]

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.quantities import format_bytes
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.text.formats import fit, pad, printable, to_ascii, wrapped
 from tracetui.app.text.paths import is_folder, is_there, typed
 
@@ -102,12 +102,12 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         text.append(f"{group}\n", "bold")
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:
-            names = ", ".join(commands.TITLES.values())
+            names = ", ".join(tabs.TITLES.values())
             entry(f"{digits[0]} to {digits[-1]}", names)
         for command in groups[group]:
             if not command.shown.isdigit():
                 entry(command.shown, command.title)
-    if tab in commands.TABLES:
+    if tab in tabs.TABLES:
         text.append("What / understands\n", "bold")
         for example, meaning in FILTER_HELP:
             entry(example, meaning)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.keys import commands
-from tracetui.app.screen.shell import FIRST_TABS, Shell
+from tracetui.app.screen.shell import Shell
 from tracetui.app.session.loading import LoadProgress, explain
 from tracetui.app.session.open_runs import chooser, find_run, no_such_run
 from tracetui.app.text.exit_codes import UNREADABLE, UsageError
 from tracetui.app.text.formats import printable
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +144,7 @@ class Opening(Shell):
         if side == "a":
             self._settle(run)
             if first and self._preferred_tab is None:
-                self.usual_tab = "sweep" if _is_sweep(folder) else FIRST_TABS.get(run.main.info.kind, "overview")
+                self.usual_tab = "sweep" if _is_sweep(folder) else WORDS[run.main.info.kind].first_tab
             if first and self._default_tab:
                 self.tab = self.usual_tab
         if cancelled and any(trace.source.partial for trace in run.traces):
@@ -195,7 +195,7 @@ class Opening(Shell):
             self.say(f"No rank {session.rank} in this run (ranks: {known})")
             session.rank = None
         if session.kind is not None and not run.of_kind(session.kind):
-            self.say(f"Nothing from {KIND_NAMES[session.kind]} in this run")
+            self.say(f"Nothing from {WORDS[session.kind].label} in this run")
             session.kind = None
 
     def _failed(self, letter: str, error: Exception | None, *, cancelled: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.screen.history import Visits
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings.last_position import Left
@@ -117,7 +117,7 @@ class Restoring(Visits):
         if known is None or entry.letter != self.wanted.get("a"):
             self._left = known
             return
-        again = [commands.TITLES[self.tab]] if self.tab != self.usual_tab else []
+        again = [tabs.TITLES[self.tab]] if self.tab != self.usual_tab else []
         if self.session.filter and self.session.filter == known.filter:
             again.append(f"/ {printable(known.filter)}")
         if known.sorts:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tracetui.app.screen.history import Visit
     from tracetui.app.views.common.base import View
 
-FIRST_TABS = {"ncu": "counters", "memory_snapshot": "memory"}
 """The tab to start on, where a recording has nothing to say in the Overview."""
 
 

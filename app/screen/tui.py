@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import constants
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.screen import status
 from tracetui.app.screen.restoring import Restoring
 from tracetui.app.session import jobs
@@ -17,7 +17,7 @@ from tracetui.app.settings.theme import settle_color
 from tracetui.app.terminal.choice import driver_class
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.formats import printable
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ class TracetuiApp(Restoring):
             else:
                 self.screen.focus_previous()
             return
-        names = [name for name, _, _ in commands.TABS]
+        names = tabs.NAMES
         self.action_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_help(self) -> None:
@@ -118,13 +118,13 @@ class TracetuiApp(Restoring):
 
         view = self.view
         columns = view.columns_about() if view is not None else ()
-        title = commands.TITLES[self.tab]
+        title = tabs.TITLES[self.tab]
         text = help_text(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2)
         self.push_screen(TextScreen(f" Help: {title}", text))
 
     def action_picture(self) -> None:
         """Writes what the screen shows as an SVG, where there is no table to save in another form."""
-        if "a" not in self.session.runs or self.tab in commands.TABLES:
+        if "a" not in self.session.runs or self.tab in tabs.TABLES:
             return
         from tracetui.app.tables import export
 
@@ -207,7 +207,7 @@ class TracetuiApp(Restoring):
             self.say("This run has one recording with a time line")
         else:
             self._other_recording()
-            self.say(f"From {KIND_NAMES[kind]}: {self.session.trace().source.path.name}")
+            self.say(f"From {WORDS[kind].label}: {self.session.trace().source.path.name}")
         self.refresh_lines()
 
     def action_command_palette(self) -> None:

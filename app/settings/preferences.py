@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.settings import schema as settings
 from tracetui.app.settings import theme as themes
 from tracetui.app.settings.schema import Settings
@@ -173,8 +173,8 @@ class Preferences(App[None]):
             return "There are no rows here" if rows and here[0].id != "table.next" and self.is_blank else ""
         if not meant:
             return ""
-        tabs = [title for tab, title in commands.TITLES.items() if tab in meant[0].tabs]
-        where = "in tables" if meant[0].tabs == commands.TABLES else f"in {', '.join(tabs[:4])}"
+        titles = [title for tab, title in tabs.TITLES.items() if tab in meant[0].tabs]
+        where = "in tables" if meant[0].tabs == tabs.TABLES else f"in {', '.join(titles[:4])}"
         title: Any = meant[0].title
         return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
