@@ -64,8 +64,11 @@ def test_opening_a_trace_and_reporting_it_imports_nothing_heavy() -> None:
         "import sys\n"
         "from tracetui.parsers import open_path\n"
         "from tracetui.analysis.report.report import report\n"
-        "from laid_out import report_text\n"
-        "print(len(report_text(report(open_path(sys.argv[1], cache=False)))) > 1000)\n"
+        "from tracetui.app.reports.content.run import run_parts\n"
+        "from tracetui.app.reports.layout import Layout\n"
+        "from tracetui.app.reports.text import text\n"
+        "found = report(open_path(sys.argv[1], cache=False))\n"
+        "print(len(text(run_parts(found, Layout()), Layout())) > 1000)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     assert python(script, str(SAMPLE)).splitlines() == ["True", "[]"]
