@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tracetui.parsers import open_path
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+
+# The same examples every time, and no limit that a busy machine could miss.
+settings.register_profile(
+    "tracetui",
+    max_examples=150,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tracetui")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,41 @@
+"""Traces made of plain rows, without a file: a dictionary per row, null where it says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+
+from tracetui.parsers import Source, Trace, TraceInfo, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Row: TypeAlias = dict[str, Any]
+
+
+def made_trace(*, steps: Sequence[Row] = (), host: Sequence[Row] = (), device: Sequence[Row] = ()) -> Trace:
+    """Makes a trace of rows as they are given: their order and their row ids are the caller's."""
+    empty = Trace.empty(TraceInfo("chrome", "made"), Source(Path("made.json"), 0))
+    return Trace(
+        steps=made_frame(steps, schema.STEPS),
+        host=made_frame(host, schema.HOST),
+        device=made_frame(device, schema.DEVICE),
+        memory=empty.memory,
+        counters=empty.counters,
+        info=empty.info,
+        source=empty.source,
+    )
+
+
+def made_frame(rows: Sequence[Row], layout: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Makes a frame of this layout."""
+    plain = {name: pl.String() if dtype == pl.Categorical else dtype for name, dtype in layout.items()}
+    columns = {name: pl.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in plain.items()}
+    return pl.DataFrame(columns).cast(dict(layout))
+
+
+def on_lanes(rows: Sequence[Row]) -> list[Row]:
+    """Host rows in the order of `schema.HOST`: by thread, start, then the longer first."""
+    return sorted(rows, key=lambda row: (row["process"], row["thread"], row["start"], -row["duration"]))
