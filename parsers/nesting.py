@@ -154,8 +154,7 @@ def _depth_of(parent: Ints) -> NDArray[np.int16]:
         depth[live] += gained
         ancestor[live] = ancestor_above
         live = live[ancestor_above >= 0]
-    narrow: NDArray[np.int16] = np.minimum(depth, np.iinfo(np.int16).max).astype(np.int16)
-    return narrow
+    return _narrow(depth)
 
 
 def _predecessors(lane: Ints) -> Ints:
@@ -187,8 +186,12 @@ def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.i
     lasting = end > start
     begun: Ints = np.cumsum(lasting) - lasting
     ended = np.sort(clock.key(lane, end)[lasting])
-    depth: NDArray[np.int64] = begun - np.searchsorted(ended, clock.key(lane, start), side="right")
-    narrow: NDArray[np.int16] = depth.astype(np.int16)
+    return _narrow(begun - np.searchsorted(ended, clock.key(lane, start), side="right"))
+
+
+def _narrow(depth: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int16]:
+    """Depths as the host frame holds them; the deepest of a very deep tree share the largest number."""
+    narrow: NDArray[np.int16] = np.minimum(depth, np.iinfo(np.int16).max).astype(np.int16)
     return narrow
 
 

@@ -88,3 +88,13 @@ def test_nothing_is_a_case():
     nesting = nest(none, none, none, LaneClock(0))
     assert nesting.parent.size == 0
     assert nesting.innermost_at(np.array([0]), np.array([1])).tolist() == [-1]
+
+
+def test_a_very_deep_tree_has_no_negative_depth():
+    size = 40_000  # deeper than the host frame counts
+    start = np.arange(size)
+    duration = 2 * (size - start)
+    lane = np.zeros(size, np.int64)
+    nesting = nest(lane, start, duration, LaneClock(1, start, start + duration))
+    assert nesting.parent.tolist() == list(range(-1, size - 1))
+    assert nesting.depth.tolist() == [min(row, np.iinfo(np.int16).max) for row in range(size)]
