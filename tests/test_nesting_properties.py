@@ -1,0 +1,160 @@
+"""Nesting beside searches through all events, one event at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetui.parsers.nesting import LaneClock, nearest, nest, order, tightest
+
+if TYPE_CHECKING:
+    from tracetui.parsers.nesting import Ints, Nesting
+
+LANES = 3
+FAR = 2**61
+"""Times so far apart that a lane and a time do not fit one whole number side by side."""
+
+
+@dataclass(frozen=True)
+class Event:
+    lane: int
+    start: int
+    duration: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.duration
+
+
+@st.composite
+def some_events(draw: st.DrawFn) -> list[Event]:
+    """Events anyhow; in half of the cases some of them lie very far out, as in damaged files."""
+    far = draw(st.booleans())
+    shifts = st.sampled_from((0, 0, FAR, -FAR)) if far else st.just(0)
+    begins = st.integers(-3, 12)
+    parts = st.tuples(st.integers(0, LANES - 1), begins, st.integers(0, 12), shifts)
+    return [Event(lane, start + shift, duration) for lane, start, duration, shift in draw(st.lists(parts, max_size=14))]
+
+
+EVENTS = some_events()
+ORDERED = EVENTS.map(lambda events: [events[row] for row in plain_order(events)])
+LOOKS = st.lists(
+    st.tuples(st.integers(-1, LANES - 1), st.one_of(st.integers(-6, 28), st.sampled_from((FAR + 3, -FAR, 3 - FAR)))),
+    max_size=12,
+)
+"""Places to look at: a lane, or none, and a time."""
+
+
+def arrays(events: list[Event]) -> tuple[Ints, Ints, Ints, LaneClock]:
+    lane, start, duration = (
+        np.array([getattr(event, name) for event in events], np.int64) for name in ("lane", "start", "duration")
+    )
+    return lane, start, duration, LaneClock(LANES, start, start + duration)
+
+
+def plain_order(events: list[Event]) -> list[int]:
+    """By lane, start, then the longer first; equal ones as they stood."""
+    return sorted(range(len(events)), key=lambda row: (events[row].lane, events[row].start, -events[row].duration, row))
+
+
+def plain_nesting(events: list[Event]) -> tuple[list[int], list[int]]:
+    """The parent of each event is the last one before it that is under way at its start; it ends no later than that."""
+    parents: list[int] = []
+    ends: list[int] = []
+    for row, event in enumerate(events):
+        under_way = [at for at in range(row) if events[at].lane == event.lane and ends[at] > event.start]
+        parents.append(max(under_way, default=-1))
+        ends.append(min([event.end, *(ends[at] for at in under_way[-1:])]))
+    return parents, ends
+
+
+def plain_tightest(events: list[Event]) -> list[int]:
+    """For each event the last one before it that holds all of it."""
+    return [
+        max((at for at in range(row) if events[at].lane == event.lane and events[at].end >= event.end), default=-1)
+        for row, event in enumerate(events)
+    ]
+
+
+def ancestors(parents: list[int], row: int) -> list[int]:
+    """The row, its parent, its parent's parent, …"""
+    found = []
+    while row >= 0:
+        found.append(row)
+        row = parents[row]
+    return found
+
+
+def holds_looks(tree: Nesting, events: list[Event], ends: list[int], looks: list[tuple[int, int]]) -> None:
+    """The innermost event at a time is the last begun of those under way then."""
+    lane, time = (np.array([look[at] for look in looks], np.int64) for at in (0, 1))
+    given_time = time.tolist()
+    expected = [
+        max((r for r, e in enumerate(events) if e.lane == at and e.start <= when < ends[r]), default=-1)
+        for at, when in looks
+    ]
+    assert tree.innermost_at(lane, time).tolist() == expected
+    assert time.tolist() == given_time
+
+
+@given(EVENTS, LOOKS)
+def test_keys_order_like_lanes_and_times(events: list[Event], looks: list[tuple[int, int]]) -> None:
+    clock = arrays(events)[-1]
+    known = {(event.lane, when) for event in events for when in (event.start, event.end)}
+    asked = sorted({*known, *((at, when) for at, when in looks if at >= 0)})
+    lanes, times = (np.array([pair[at] for pair in asked], np.int64) for at in (0, 1))
+    keys = clock.key(lanes, times).tolist()
+    floors, ceilings = clock.floor(lanes).tolist(), clock.floor(lanes + 1).tolist()
+    assert keys == sorted(keys)
+    assert all(floor <= key < ceiling for floor, key, ceiling in zip(floors, keys, ceilings, strict=True))
+    exact = [key for key, pair in zip(keys, asked, strict=True) if pair in known]
+    assert len(set(exact)) == len(exact)
+    if events:
+        earliest = min(event.start for event in events)
+        first = clock.key(lanes, np.full(lanes.size, earliest)).tolist()
+        assert all(key < low for key, low, (_, when) in zip(keys, first, asked, strict=True) if when < earliest)
+
+
+@given(EVENTS)
+def test_order_is_by_lane_start_and_the_longer_first(events: list[Event]) -> None:
+    assert order(*arrays(events)).tolist() == plain_order(events)
+
+
+@given(ORDERED, LOOKS)
+def test_parents_ends_and_depths(events: list[Event], looks: list[tuple[int, int]]) -> None:
+    lane, start, duration, clock = arrays(events)
+    tree = nest(lane, start, duration, clock)
+    parents, ends = plain_nesting(events)
+    assert tree.parent.tolist() == parents
+    assert tree.end.tolist() == ends
+    assert tree.depth.tolist() == [len(ancestors(parents, row)) - 1 for row in range(len(events))]
+    assert tree.cut.tolist() == [row for row, event in enumerate(events) if ends[row] < event.end]
+    assert tree.key.tolist() == clock.key(lane, start).tolist()
+    holds_looks(tree, events, ends, looks)
+
+
+@given(ORDERED, LOOKS)
+def test_the_tightest_that_holds_all_of_an_event(events: list[Event], looks: list[tuple[int, int]]) -> None:
+    lane, start, duration, clock = arrays(events)
+    tree = tightest(lane, start, start + duration, clock)
+    parents = plain_tightest(events)
+    assert tree.parent.tolist() == parents
+    assert tree.end.tolist() == [event.end for event in events]
+    assert tree.depth.tolist() == [len(ancestors(parents, row)) - 1 for row in range(len(events))]
+    assert tree.cut.tolist() == []
+    holds_looks(tree, events, [event.end for event in events], looks)
+
+
+@given(ORDERED, st.data())
+def test_nearest_is_the_first_wanted_ancestor(events: list[Event], data: st.DataObject) -> None:
+    parents, _ = plain_nesting(events)
+    wanted = data.draw(st.lists(st.booleans(), min_size=len(events), max_size=len(events)))
+    rows = data.draw(st.lists(st.integers(-1, len(events) - 1), max_size=12))
+    given_rows = np.array(rows, np.int64)
+    found = nearest(np.array(parents, np.int64), np.array(wanted, np.bool_), given_rows)
+    assert found.tolist() == [next((at for at in ancestors(parents, row) if wanted[at]), -1) for row in rows]
+    assert given_rows.tolist() == rows
