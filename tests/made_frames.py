@@ -31,9 +31,15 @@ def made_trace(*, steps: Sequence[Row] = (), host: Sequence[Row] = (), device: S
 
 def made_frame(rows: Sequence[Row], layout: dict[str, pl.DataType]) -> pl.DataFrame:
     """Makes a frame of this layout."""
-    plain = {name: pl.String() if dtype == pl.Categorical else dtype for name, dtype in layout.items()}
-    columns = {name: pl.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in plain.items()}
-    return pl.DataFrame(columns).cast(dict(layout))
+    columns = []
+    for name, dtype in layout.items():
+        values = [row.get(name) for row in rows]
+        told = any(value is not None for value in values)
+        first = pl.Series(
+            name, values if told else [None], dtype=pl.String() if told and dtype == pl.Categorical else dtype
+        )
+        columns.append(first.cast(dtype) if told else first.new_from_index(0, len(rows)))
+    return pl.DataFrame(columns)
 
 
 def on_lanes(rows: Sequence[Row]) -> list[Row]:
