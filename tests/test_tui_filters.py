@@ -85,3 +85,9 @@ def test_says_what_it_cannot_read(text, words):
 def test_a_table_without_times_refuses_a_time():
     with pytest.raises(filters.FilterError, match="no time column"):
         filters.parse(">5us").expression(COLUMNS[:1], FRAME)
+
+
+@pytest.mark.parametrize(("text", "rows"), [("=1.001us", [1]), ("<=1.001us", [0, 1]), (">=8.193us", [3])])
+def test_a_number_with_decimals_means_what_it_says(text, rows):
+    frame = pl.DataFrame({"name": ["a", "b", "c", "d"], "total_ns": [1_000, 1_001, 1_002, 8_193]})
+    assert kept(text, frame) == rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,7 +18,7 @@ _COMPARISON = re.compile(
     r"(?P<column>[a-z_%][\w%]*)?(?P<sign>>=|<=|>|<|=)(?P<number>[+-]?\d+(?:\.\d+)?)(?P<unit>%|[a-zµ]+)?", re.IGNORECASE
 )
 _TIMES = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_SIZES = {"b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _KINDS_OF_TIME: tuple[Kind, ...] = ("time", "delta")
 
 
@@ -135,7 +136,8 @@ def _text_condition(match: Match, columns: Sequence[Field], frame: pl.DataFrame)
 
 def _number_condition(comparison: Comparison, columns: Sequence[Field], frame: pl.DataFrame) -> pl.Expr:
     column = _subject(comparison, [c for c in columns if c.name in frame.columns])
-    value = comparison.value * _TIMES.get(comparison.unit, 1) * (_SIZES.get(comparison.unit, 1))
+    factor = _TIMES.get(comparison.unit, 1) * _SIZES.get(comparison.unit, 1)
+    value = float(Decimal(repr(comparison.value)) * factor)  # in floats, 1.001 times 1000 is less than 1001
     subject = pl.col(column.name)
     if comparison.sign == ">":
         condition = subject > value
