@@ -1,0 +1,391 @@
+"""Steps, and where their time goes, beside a look at every single tick of time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_frames import made_trace
+
+from tracetui.analysis.base.conventions import CATEGORIES, TORCH_TB, TRACETUI, Conventions
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.bottleneck import find_bound
+from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
+from tracetui.analysis.gpu.idle import idle
+from tracetui.analysis.gpu.steps import extent, step_slots
+from tracetui.analysis.overview import Overview, overview
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+
+Row: TypeAlias = dict[str, Any]
+
+WORK = ("kernel", "memcpy", "memset", "graph")
+TB_COLLECTIVE = ("nccl:all_reduce", "gloo:broadcast", "nccl:reduce_scatter")
+HOST_NAMES = ("aten::mm", "forward", "ProfilerStep#0", "ProfilerStep#9", "train", "nccl", *TB_COLLECTIVE)
+DEVICE_NAMES = (
+    "gemm",
+    "not_nccl_at_all",
+    "ncclDevKernel_AllReduce_Sum",
+    "void rcclGenericKernel",
+    "NCCLwhatever",
+    "ProfilerStep#3",
+    "ProfilerStep#4",
+    "ProfilerStep#7",
+    "xProfilerStep#8",
+    "ProfilerStep#8x",
+    *TB_COLLECTIVE,
+)
+TIMES = st.integers(0, 30)
+NUMBERS = st.sampled_from((None, 1, 2, 3))
+
+
+@dataclass(frozen=True)
+class Made:
+    steps: list[Row]
+    host: list[Row]
+    device: list[Row]
+    """In order of start."""
+
+    @property
+    def trace(self) -> Trace:
+        return made_trace(steps=self.steps, host=self.host, device=self.device)
+
+
+@st.composite
+def made(draw: st.DrawFn) -> Made:
+    steps: list[Row] = []
+    now = draw(st.integers(0, 6))
+    for row in range(draw(st.sampled_from((0, 1, 2, 2, 3)))):
+        now += draw(st.sampled_from((0, 0, 1, 4)))
+        name = draw(st.sampled_from((f"ProfilerStep#{row + 3}", "train")))
+        steps.append({"index": row + 3, "name": name, "start": now, "duration": draw(st.sampled_from((0, 1, 5, 9)))})
+        now += steps[-1]["duration"]
+    host = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "kind": st.sampled_from(
+                        ("operator", "annotation", "annotation", "dataloader", "runtime", "runtime", "driver", "python",
+                         "module", "overhead", "os")
+                    ),
+                    "name": st.sampled_from(HOST_NAMES),
+                    "start": TIMES,
+                    "duration": st.sampled_from((1, 1, 2, 4, 12)),
+                    "correlation": NUMBERS,
+                    "external_id": NUMBERS,
+                }
+            ),
+            max_size=6,
+        )
+    )  # fmt: skip
+    device = draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "kind": st.sampled_from((*WORK, "kernel", "kernel", "annotation", "synchronization")),
+                    "name": st.sampled_from(DEVICE_NAMES),
+                    "start": TIMES,
+                    "duration": st.sampled_from((0, 1, 3, 8)),
+                    "device": st.sampled_from((0, 0, 1, None)),
+                    "stream": st.sampled_from((7, 7, 8, None)),
+                    "correlation": NUMBERS,
+                    "external_id": NUMBERS,
+                    "launch": st.sampled_from((None, *range(len(host)))),
+                    "step": st.sampled_from((None, *range(len(steps)))),
+                }
+            ),
+            max_size=6,
+        )
+    )
+    return Made(steps, host, sorted(device, key=lambda row: row["start"]))
+
+
+@st.composite
+def scopes(draw: st.DrawFn) -> Scope:
+    edges = draw(st.tuples(st.integers(-2, 40), st.integers(-2, 40)))
+    return Scope(
+        steps=draw(st.sampled_from((None, None, (3, 3), (4, 5), (5, 9), (8, 9)))),
+        skip_steps=draw(st.sampled_from((0, 0, 0, 1, 2))),
+        devices=draw(st.sampled_from((None, None, frozenset({0}), frozenset({0, 1}), frozenset({5})))),
+        window=draw(st.sampled_from((None, None, (min(edges), max(edges))))),
+    )
+
+
+def end_of(row: Row) -> int:
+    return int(row["start"] + row["duration"])
+
+
+# Steps
+
+
+@dataclass(frozen=True)
+class Step:
+    index: int
+    name: str
+    start: int
+    end: int
+
+
+def plain_whole(of: Made) -> list[Step]:
+    """All that was recorded as one step."""
+    told = [row for row in of.host if row["kind"] in ("operator", "annotation", "dataloader", "runtime", "driver")]
+    rows = (told or of.host) + [row for row in of.device if row["start"] is not None]
+    if not rows:
+        return []
+    return [Step(0, "whole file", min(row["start"] for row in rows), max(end_of(row) for row in rows))]
+
+
+def lengthened(marks: list[Step], own: list[list[Row]], stray: list[Row]) -> list[Step]:
+    """Each step from where the one before ends to the end of its own work; the first after the stray work before it."""
+    if not any(own):
+        return marks
+    reached = marks[0].start
+    if own[0]:
+        first = min(row["start"] for row in own[0])
+        reached = max([reached, *(end_of(row) for row in stray if end_of(row) < first)])
+    steps = []
+    for mark, work in zip(marks, own, strict=True):
+        start = max(reached, mark.start)
+        reached = max([start, mark.end, *(end_of(row) for row in work)])
+        steps.append(Step(mark.index, mark.name, start, reached))
+    return steps
+
+
+def plain_steps(of: Made) -> list[Step]:
+    """Work belongs to the step that launched it; where no launch is known at all, to the one it begins to run in."""
+    if not of.steps:
+        return plain_whole(of)
+    work = [row for row in of.device if row["kind"] in WORK]
+    if any(row["launch"] is not None for row in work):
+        belongs = [row["step"] if row["launch"] is not None else None for row in work]
+    else:
+        belongs = [row["step"] for row in work]
+    own = [[row for row, at in zip(work, belongs, strict=True) if at == number] for number in range(len(of.steps))]
+    stray = [row for row, at in zip(work, belongs, strict=True) if at is None]
+    return lengthened([Step(row["index"], row["name"], row["start"], end_of(row)) for row in of.steps], own, stray)
+
+
+def plain_tb_steps(of: Made) -> list[Step]:
+    """torch-tb-profiler's steps: annotations on the host or the GPU, and no last ones that lack GPU work."""
+    marks = [Step(row["index"], row["name"], row["start"], end_of(row)) for row in of.steps]
+    for row in of.device:
+        if row["kind"] == "annotation" and (found := re.fullmatch(r"ProfilerStep#(\d+)", row["name"])):
+            marks.append(Step(int(found[1]), row["name"], row["start"], end_of(row)))
+    marks.sort(key=lambda mark: mark.start)
+    if not marks:
+        operators = [row for row in of.host if row["kind"] == "operator"]
+        if not operators:
+            return plain_whole(of)
+        marks = [Step(0, "0", min(row["start"] for row in operators), max(end_of(row) for row in operators))]
+    own: list[list[Row]] = [[] for _ in marks]
+    stray = []
+    for row in of.device:
+        if row["kind"] not in ("kernel", "memcpy", "memset"):
+            continue
+        calls = [
+            call
+            for call in of.host
+            if call["kind"] == "runtime" and call["correlation"] == row["correlation"] is not None
+        ]
+        at = tb_step_of(max(calls, key=lambda call: call["start"]), marks) if calls else None
+        (stray if at is None else own[at]).append(row)
+    steps = lengthened(marks, own, stray)
+    counts = [len(work) for work in own]
+    if any(counts) and len(steps) > 1:
+        while not counts[-1]:
+            counts.pop()
+        if len(counts) > 1 and counts[-2] * 0.8 > counts[-1]:
+            counts.pop()
+    return steps[: len(counts)]
+
+
+def tb_step_of(call: Row, marks: list[Step]) -> int | None:
+    """The first step that calls have not passed, if it holds all of the call: one begun after its end passes it."""
+    reached = None
+    for number, mark in enumerate(marks):
+        reached = mark.end if reached is None else max(reached, mark.end)
+        if reached > call["start"]:
+            return number if mark.start <= call["start"] and end_of(call) <= mark.end else None
+    return None
+
+
+def restricted(of: Made, whole: list[Step], scope: Scope, *, marked: bool) -> list[Step]:
+    """The steps in scope, cut at the edges of its window."""
+    chosen = whole
+    if marked:
+        wanted = [row["index"] for row in of.steps[scope.skip_steps :]]
+        first, last = scope.steps or (min(wanted, default=0), max(wanted, default=0))
+        chosen = [step for step in whole if step.index in wanted and first <= step.index <= last]
+    if scope.window is not None:
+        low, high = scope.window
+        chosen = [Step(step.index, step.name, max(step.start, low), min(step.end, high)) for step in chosen]
+        chosen = [step for step in chosen if step.end > step.start]
+    return chosen
+
+
+# Where the time goes
+
+
+def plain_claims(of: Made, scope: Scope, conventions: Conventions) -> dict[str, list[Row]]:
+    """Which events stand for each category."""
+    marks = {step["name"] for step in of.steps}
+    own = conventions is TRACETUI
+    claims: dict[str, list[Row]] = {category: [] for category in CATEGORIES}
+    ids = [
+        row["external_id"]
+        for row in of.host
+        if row["kind"] in ("operator", "annotation") and row["name"] in TB_COLLECTIVE
+    ]
+    for row in of.host:
+        if row["kind"] == "runtime" or (row["kind"] == "driver" and own):
+            claims["runtime"].append(row)
+        elif row["kind"] == "dataloader":
+            claims["dataloader"].append(row)
+        elif row["kind"] == "annotation" and (row["name"] in marks or row["name"].startswith("ProfilerStep#")):
+            continue
+        elif row["kind"] in ("operator", "annotation"):
+            claims["communication" if not own and row["name"] in TB_COLLECTIVE else "cpu_exec"].append(row)
+    for row in of.device:
+        if row["kind"] == "annotation":
+            if not own and row["name"] in TB_COLLECTIVE:
+                claims["communication"].append(row)
+            elif not own and not row["name"].startswith("ProfilerStep#"):
+                claims["cpu_exec"].append(row)
+        elif scope.devices is not None and row["device"] not in scope.devices:
+            continue
+        elif row["kind"] == "kernel":
+            collective = is_collective(row["name"]) if own else row["external_id"] in ids
+            claims["communication" if collective else "kernel"].append(row)
+        elif row["kind"] in ("memcpy", "memset"):
+            claims[row["kind"]].append(row)
+        elif row["kind"] == "graph" and own:
+            claims["kernel"].append(row)
+    return claims
+
+
+def is_collective(name: str) -> bool:
+    """A kernel of NCCL or RCCL, in any case."""
+    words = ("ncclkernel", "nccldevkernel", "rccl")
+    return name.lower().startswith("nccl") or any(word in name.lower() for word in words)
+
+
+def under_way(rows: list[Row]) -> set[int]:
+    """The ticks in which any of the events runs."""
+    return {tick for row in rows for tick in range(row["start"], end_of(row))}
+
+
+def plain_times(of: Made, steps: list[Step], scope: Scope, conventions: Conventions) -> list[Row]:
+    """A row per step: every tick of it belongs to the first category that claims it."""
+    ticks = {category: under_way(rows) for category, rows in plain_claims(of, scope, conventions).items()}
+    whole = {tick for step in steps for tick in range(step.start, step.end)}
+    left = set(whole)
+    belongs: dict[str, set[int]] = {}
+    for category in conventions.priority:
+        if conventions.restart_empty_slots and not left:
+            left = set(whole)
+        belongs[category] = left & ticks[category]
+        left -= ticks[category]
+    belongs["other"] = left
+    compute = ticks["kernel"]
+    if conventions is TORCH_TB and not compute:
+        compute = ticks["cpu_exec"]
+    rows = []
+    for step in steps:
+        own = set(range(step.start, step.end))
+        rows.append(
+            {"index": step.index, "name": step.name, "start": step.start, "duration_ns": len(own)}
+            | {f"{category}_ns": len(own & belongs[category]) for category in CATEGORIES}
+            | {"computation_ns": len(own & compute), "collective_ns": len(own & ticks["communication"])}
+            | {"overlap_ns": len(own & compute & ticks["communication"])}
+        )
+    return rows
+
+
+def sums_up(found: Overview, rows: list[Row]) -> None:
+    """Means over the steps, shares of the mean step, and how much of communication computing hides."""
+    count = max(len(rows), 1)
+    mean = sum(row["duration_ns"] for row in rows) / count
+    assert found.average_step_ns == mean
+    assert found.average["category"].to_list() == list(CATEGORIES)
+    for category, spent, percent in found.average.iter_rows():
+        of_category = sum(row[f"{category}_ns"] for row in rows) / count
+        assert spent == of_category
+        assert percent == pytest.approx(100 * of_category / mean if mean else 0)
+    collective = sum(row["collective_ns"] for row in rows)
+    hidden = sum(row["overlap_ns"] for row in rows)
+    assert found.overlap_percent == (pytest.approx(100 * hidden / collective) if collective else None)
+
+
+def agrees(of: Made, scope: Scope, conventions: Conventions, whole: list[Step], *, marked: bool) -> Overview:
+    sel = select(of.trace, scope)
+    steps = restricted(of, whole, scope, marked=marked)
+    slots = step_slots(sel, conventions)
+    assert list(zip(slots.index, slots.name, slots.start.tolist(), slots.end.tolist(), strict=True)) == [
+        (step.index, step.name, step.start, step.end) for step in steps
+    ]
+    assert slots.marked == marked
+    found = overview(sel, conventions)
+    rows = plain_times(of, steps, scope, conventions)
+    assert found.per_step.rows(named=True) == rows
+    assert found.steps == (len(steps) if marked else 0)
+    sums_up(found, rows)
+    work = activities(sel, conventions)
+    window = (steps[0].start, steps[-1].end) if steps else None
+    assert found.gpu.equals(gpu_metrics(sel.trace, work, window, conventions))
+    assert found.idle.equals(idle(sel, conventions))
+    span = "the average step" if marked else "the recorded time"
+    assert found.verdict == find_bound(found.average, found.idle, found.gpu, found.base, span=span)
+    return found
+
+
+def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
+    """What the numbers are about, in words."""
+    if not marked:
+        text = "whole file (no steps)"
+    elif not steps:
+        text = "no step"
+    elif steps[0].index == steps[-1].index:
+        text = f"step {steps[0].index}"
+    else:
+        text = f"steps {steps[0].index}-{steps[-1].index}"
+    if scope.devices is not None:
+        text += ", GPU " + ",".join(str(device) for device in sorted(scope.devices))
+    return text + (", marked range" if scope.window is not None else "")
+
+
+@given(made(), scopes())
+def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
+    found = agrees(of, scope, TRACETUI, plain_steps(of), marked=bool(of.steps))
+    steps = restricted(of, plain_steps(of), scope, marked=bool(of.steps))
+    if steps or scope.window is not None:
+        assert found.base == plain_base(steps, scope, marked=bool(of.steps))
+
+
+@given(made(), scopes())
+def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
+    """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""
+    whole = plain_tb_steps(of)
+    on_gpu = any(row["kind"] == "annotation" and re.fullmatch(r"ProfilerStep#\d+", row["name"]) for row in of.device)
+    if scope.steps or scope.skip_steps:
+        scope = Scope(devices=scope.devices, window=scope.window)  # it knows no scopes
+    marked = bool(of.steps) or on_gpu
+    agrees(of, scope, TORCH_TB, whole, marked=marked)
+
+
+@given(made())
+def test_the_extent_of_a_recording(of: Made) -> None:
+    whole = plain_whole(of)
+    assert extent(of.trace) == ((whole[0].start, whole[0].end) if whole else None)
+
+
+def test_durations_alone_have_no_extent() -> None:
+    of = Made([], [], [{"kind": "kernel", "name": "gemm", "start": None, "duration": 5}])
+    assert extent(of.trace) is None
+    assert overview(select(of.trace)).per_step.is_empty()
