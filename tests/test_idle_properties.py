@@ -172,16 +172,19 @@ def test_gaps_in_a_window(recording: Recording, window: tuple[int, int]) -> None
     assert found.rows() == expected
     told = shares(found)
     assert dict(told.schema) == IDLE
-    assert told.rows() == plain_shares(expected)
+    assert told.rows() == shares(found.reverse()).rows() == plain_shares(expected)
 
 
 @given(recordings())
+@example(Recording([], [Activity("kernel", 0, 7, start, 20, None) for start in (0, 10, 40)]))
+@example(Recording([0, 35], [Activity("kernel", 0, 7, start, 20, row) for start, row in ((0, 0), (10, 0), (40, 1))]))
 def test_gaps_as_another_tool_counts_them(recording: Recording) -> None:
     """By stream, negative where two overlap; what has no known launch may wait for the GPU's start."""
     trace = recording.trace()
     found = gaps_of(trace, activities(select(trace), HTA), None, HTA)
     assert found.rows() == plain_signed(recording)
     assert gaps(select(trace), HTA).rows() == plain_signed(recording)
+    assert shares(found).rows() == plain_shares(plain_signed(recording))  # of gaps that cancel out nothing is a share
 
 
 @given(recordings(), st.lists(TIMES.filter(lambda time: time >= 0), max_size=6, unique=True))

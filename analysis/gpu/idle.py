@@ -93,13 +93,14 @@ def shares(found: pl.DataFrame) -> pl.DataFrame:
     """`idle` of gaps that are at hand."""
     total = pl.col("duration_ns").sum()
     share = [
-        (100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total).alias(f"{cause}_percent")
+        pl.when(total != 0)
+        .then(100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total)
+        .alias(f"{cause}_percent")
         for cause in CAUSES
     ]
     return (
         found.group_by("device", "stream", maintain_order=True)
         .agg(total.alias("idle_ns"), *share)
-        .with_columns(pl.col(f"{cause}_percent").fill_nan(None) for cause in CAUSES)
         .sort("device", "stream", nulls_last=False)
         .select(pl.col(name).cast(dtype) for name, dtype in IDLE.items())
     )
