@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,18 +15,16 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 
+EMPTY = Trace.empty(TraceInfo("chrome", "made"), Source(Path("made.json"), 0))
+
 
 def made_trace(*, steps: Sequence[Row] = (), host: Sequence[Row] = (), device: Sequence[Row] = ()) -> Trace:
     """Makes a trace of rows as they are given: their order and their row ids are the caller's."""
-    empty = Trace.empty(TraceInfo("chrome", "made"), Source(Path("made.json"), 0))
-    return Trace(
-        steps=made_frame(steps, schema.STEPS),
-        host=made_frame(host, schema.HOST),
-        device=made_frame(device, schema.DEVICE),
-        memory=empty.memory,
-        counters=empty.counters,
-        info=empty.info,
-        source=empty.source,
+    return replace(
+        EMPTY,
+        steps=made_frame(steps, schema.STEPS) if steps else EMPTY.steps,
+        host=made_frame(host, schema.HOST) if host else EMPTY.host,
+        device=made_frame(device, schema.DEVICE) if device else EMPTY.device,
     )
 
 

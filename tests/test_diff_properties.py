@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from statistics import mean, median, variance
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -53,7 +54,7 @@ class Made:
     """The path of each module's host row."""
     scope: Scope
 
-    @property
+    @cached_property
     def sel(self) -> Selection:
         return select(made_trace(steps=self.steps, host=self.host, device=self.device), self.scope)
 
@@ -69,7 +70,7 @@ class Made:
     def count(self) -> int:
         return max(len(self.chosen), 1)
 
-    @property
+    @cached_property
     def work(self) -> list[Row]:
         """Of a run with steps, what was launched in those in scope."""
         work = [row for row in self.device if row["kind"] in WORK]
