@@ -119,6 +119,30 @@ def test_keys_order_like_lanes_and_times(events: list[Event], looks: list[tuple[
         assert all(key < low for key, low, (_, when) in zip(keys, first, asked, strict=True) if when < earliest)
 
 
+@given(st.integers(-20, 20), st.integers(0, 12), st.integers(1, LANES))
+def test_times_outside_the_known_ones_move_no_known_one(first: int, length: int, lanes: int) -> None:
+    """Asked for in one go with times before and after, the known times of a lane still have a key each, in order."""
+    known = np.arange(first, first + length + 1)
+    clock = LaneClock(lanes, known)
+    for lane in range(lanes):
+        keys = clock.key(np.full(length + 9, lane), np.arange(first - 4, first + length + 5)).tolist()
+        inside = keys[4 : length + 5]
+        assert inside == sorted(set(inside))
+        assert max(keys[:4]) < inside[0]
+        assert inside[-1] <= min(keys[length + 5 :])
+        assert clock.floor(np.array([lane]))[0] <= keys[0]
+        assert keys[-1] < clock.floor(np.array([lane + 1]))[0]
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=6), st.sampled_from((1, 2, 1000)))
+def test_no_span_of_time_is_too_long(times: list[int], lanes: int) -> None:
+    clock = LaneClock(lanes, np.array(times, np.int64))
+    asked = sorted(set(times))
+    lane = np.array(sorted({0, lanes - 1}), np.int64)
+    keys = clock.key(lane.repeat(len(asked)), np.array(asked * lane.size, np.int64)).tolist()
+    assert keys == sorted(set(keys))
+
+
 @given(EVENTS)
 def test_order_is_by_lane_start_and_the_longer_first(events: list[Event]) -> None:
     assert order(*arrays(events)).tolist() == plain_order(events)
