@@ -106,11 +106,11 @@ def typed(parts: list[Part], gaps: list[str]) -> str:
     return text
 
 
-@given(PARTS, st.lists(st.sampled_from((" ", "  ")), min_size=4, max_size=4))
-def test_reads_what_was_meant(parts: list[Part], gaps: list[str]) -> None:
+@given(PARTS, st.lists(st.sampled_from((" ", "  ")), min_size=4, max_size=4), st.sampled_from(("", " ", "\t")))
+def test_reads_what_was_meant(parts: list[Part], gaps: list[str], before: str) -> None:
     assume(not any(part.open_ended for part in parts[:-1]))
     assume(not any(part.typed == "!" for part in parts[:-1]))  # it speaks of what follows
-    found = filters.parse(typed(parts, gaps))
+    found = filters.parse(before + typed(parts, gaps))
     assert found.matches == tuple(part.match for part in parts if part.match)
     assert found.comparisons == tuple(part.comparison for part in parts if part.comparison)
     assert bool(found) == any(part.match or part.comparison for part in parts)
@@ -179,7 +179,10 @@ NAMES = ("calls", "mean_ns", "Size", "percent", "x1")
 
 
 @st.composite
-def number_tables(draw: st.DrawFn) -> tuple[list[Column], pl.DataFrame]:
+def number_tables(draw: st.DrawFn) -> tuple[list[Column], pl.DataFrame, Part]:
+    """A comparison, and columns with values about the number that it names."""
+    part = draw(comparisons(("", "", "", *NAMES, "gpu%", "gpu", "GPU", "%", "MEAN", "other")))
+    limit = limit_of(part)
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
     columns = [
         Column(
@@ -191,9 +194,7 @@ def number_tables(draw: st.DrawFn) -> tuple[list[Column], pl.DataFrame]:
         for name in names
     ]
     gone = draw(st.sampled_from((None, None, None, *names)))
-    near = [Fraction(digits) * draw(st.sampled_from(tuple(UNITS.values()))) for digits in DIGITS]
-    whole = [int(value) for value in near if value == int(value)]
-    cells = st.sampled_from([None, *whole, *(value + off for value in whole for off in (-1, 1))])
+    cells = st.sampled_from([None, 0, -3, 5000, *(round(limit) + off for off in (-1, 0, 0, 1))])
     data: dict[str, pl.Series] = {}
     for column in columns:
         if column.name == gone:
@@ -207,7 +208,15 @@ def number_tables(draw: st.DrawFn) -> tuple[list[Column], pl.DataFrame]:
             data[column.name] = pl.Series(values, dtype=pl.Int64)
         else:
             data[column.name] = pl.Series([None if v is None else float(v) for v in values], dtype=pl.Float64)
-    return columns, pl.DataFrame({"always": [1, 2, 3, 4], **data})
+    return columns, pl.DataFrame({"always": [1, 2, 3, 4], **data}), part
+
+
+def limit_of(part: Part) -> Fraction:
+    """The number of a comparison, exactly."""
+    assert part.comparison is not None
+    digits = re.search(r"[+-]?\d+(\.\d+)?", part.typed[len(part.comparison.column) :])
+    assert digits is not None
+    return Fraction(digits[0]) * UNITS[part.comparison.unit]
 
 
 def spoken_of(found: Comparison, columns: list[Column], frame: pl.DataFrame) -> Column | None:
@@ -225,13 +234,13 @@ def spoken_of(found: Comparison, columns: list[Column], frame: pl.DataFrame) -> 
     return next(iter([column for column in fitting if column.main] + fitting), None)
 
 
-TIME_TABLE = [Column("ns", "Time", "time")], pl.DataFrame({"ns": [1000, 1001, 1002]})
+THOUSANDS = [Column("ns", "Time", "time")], pl.DataFrame({"ns": [1000, 1001, 1002]})
 
 
-@example(TIME_TABLE, Part("=1.001us", comparison=Comparison("", "=", 1.001, "us")))
-@given(number_tables(), comparisons(("", "", "", *NAMES, "gpu%", "gpu", "GPU", "%", "MEAN", "other")))
-def test_numbers_are_compared_in_their_unit(table: tuple[list[Column], pl.DataFrame], part: Part) -> None:
-    columns, frame = table
+@example((*THOUSANDS, Part("=1.001us", comparison=Comparison("", "=", 1.001, "us"))))
+@given(number_tables())
+def test_numbers_are_compared_in_their_unit(table: tuple[list[Column], pl.DataFrame, Part]) -> None:
+    columns, frame, part = table
     comparison = part.comparison
     assert comparison is not None
     found = filters.parse(part.typed)
@@ -240,12 +249,26 @@ def test_numbers_are_compared_in_their_unit(table: tuple[list[Column], pl.DataFr
         with pytest.raises(FilterError, match=r"no (number|time|size|percent|count) column"):
             found.expression(columns, frame)
         return
-    digits = re.search(r"[+-]?\d+(\.\d+)?", part.typed[len(comparison.column) :])
-    assert digits is not None
-    limit = float(Fraction(digits[0]) * UNITS[comparison.unit])
+    limit = float(limit_of(part))
     values = frame[column.name].to_list()
     expected = [row for row, value in enumerate(values) if value is not None and SIGNS[comparison.sign](value, limit)]
     assert kept_rows(found, columns, frame) == expected
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("sign", SIGNS)
+def test_every_unit_speaks_of_its_kinds_of_columns_alone(unit: str, sign: str) -> None:
+    limit = 3 * UNITS[unit]
+    values = [None, limit - 1, limit, limit + 1, -limit]
+    frame = pl.DataFrame({"value": values})
+    expected = [row for row, value in enumerate(values) if value is not None and SIGNS[sign](value, limit)]
+    for kind in NUMBERS:
+        column = Column("value", "Value", kind)  # type: ignore[arg-type]
+        if kind in SUBJECTS[unit]:
+            assert kept_rows(filters.parse(f"{sign}3{unit}"), [column], frame) == expected
+        else:
+            with pytest.raises(FilterError):
+                filters.parse(f"{sign}3{unit}").expression([column], frame)
 
 
 @given(st.sampled_from(tuple(UNITS)))
