@@ -125,16 +125,24 @@ def test_a_slash_or_a_quote_ends_a_part(first: str, second: Part) -> None:
 
 
 @st.composite
-def text_tables(draw: st.DrawFn) -> tuple[list[Column], dict[str, list[str | None]], pl.DataFrame]:
+def text_tables(draw: st.DrawFn) -> tuple[list[Column], dict[str, list[str | None]], pl.DataFrame, Part]:
+    """A text to look for, and columns of which some hold it."""
+    part = draw(matches())
+    looked_for = part.match.pattern if part.match else ""
     height = draw(st.integers(1, 5))
-    cells = st.one_of(st.none(), st.text(LETTERS, max_size=5))
+    letters = st.text(LETTERS, max_size=2)
+    cells = st.one_of(
+        st.none(),
+        st.text(LETTERS, max_size=5),
+        st.builds("{}{}{}".format, letters, st.sampled_from((looked_for, looked_for.swapcase())), letters),
+    )
     values = {name: draw(st.lists(cells, min_size=height, max_size=height)) for name in ("p", "q", "r")}
     kinds = draw(st.lists(st.sampled_from((*TEXTS, "flag", "count")), min_size=3, max_size=3))
     shown = [Column(name, name.upper(), kind) for name, kind in zip("pqr", kinds, strict=True)]  # type: ignore[arg-type]
     gone = draw(st.sampled_from(("", "", "", "q")))
     kept = {name: column for name, column in values.items() if name != gone}
     dtype = draw(st.sampled_from((pl.String(), pl.Categorical())))
-    return shown, kept, pl.DataFrame(kept, schema=dict.fromkeys(kept, pl.String())).cast(dtype)  # type: ignore[arg-type]
+    return shown, kept, pl.DataFrame(kept, schema=dict.fromkeys(kept, pl.String())).cast(dtype), part  # type: ignore[arg-type]
 
 
 def lower(text: str) -> str:
@@ -147,19 +155,22 @@ def occurs(match: Match, text: str) -> bool:
         return re.search(match.pattern, text, re.IGNORECASE) is not None
     if match.pattern.isascii():
         return lower(match.pattern) in lower(text)
-    return match.pattern.lower() in text.lower()
+    return match.pattern.casefold() in text.casefold()
 
 
 def kept_rows(found: Filter, columns: list[Column], frame: pl.DataFrame) -> list[int]:
     return frame.with_row_index("row number").filter(found.expression(columns, frame))["row number"].to_list()
 
 
-@given(text_tables(), matches())
-@example(([Column("p", "P", "flag")], {"p": ["a"]}, pl.DataFrame({"p": ["a"]})), Part("a", Match("a", False, False)))
+FLAGS = [Column("p", "P", "flag")], {"p": ["a"]}, pl.DataFrame({"p": ["a"]})
+
+
+@given(text_tables())
+@example((*FLAGS, Part("a", Match("a", regex=False, negated=False))))
 def test_texts_are_looked_for_in_texts_and_words_of_status(
-    table: tuple[list[Column], dict[str, list[str | None]], pl.DataFrame], part: Part
+    table: tuple[list[Column], dict[str, list[str | None]], pl.DataFrame, Part],
 ) -> None:
-    columns, values, frame = table
+    columns, values, frame, part = table
     if part.match is None:
         assert filters.parse(part.typed) == Filter()
         return
