@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace
 
@@ -104,7 +104,20 @@ def made(draw: st.DrawFn) -> Made:
             max_size=6,
         )
     )
-    return Made(steps, host, sorted(device, key=lambda row: row["start"]))
+    found = Made(steps, host, sorted(device, key=lambda row: row["start"]))
+    return linked(found) if draw(st.booleans()) else found
+
+
+def linked(of: Made) -> Made:
+    """As recordings are: what a call launched has its correlation, and belongs to the step that the call begins in."""
+    host = [row | {"correlation": 10 + at} for at, row in enumerate(of.host)]
+    device = []
+    for row in of.device:
+        launch = row["launch"]
+        called = row["start"] if launch is None else host[launch]["start"]
+        step = next((at for at, one in enumerate(of.steps) if one["start"] <= called < end_of(one)), None)
+        device.append(row | {"step": step, "correlation": None if launch is None else 10 + launch})
+    return Made(of.steps, host, device)
 
 
 @st.composite
@@ -258,7 +271,7 @@ def plain_claims(of: Made, scope: Scope, conventions: Conventions) -> dict[str, 
                 claims["communication"].append(row)
             elif not own and not row["name"].startswith("ProfilerStep#"):
                 claims["cpu_exec"].append(row)
-        elif scope.devices is not None and row["device"] not in scope.devices:
+        elif scope.devices is not None and row.get("device") not in scope.devices:
             continue
         elif row["kind"] == "kernel":
             collective = is_collective(row["name"]) if own else row["external_id"] in ids
@@ -360,6 +373,7 @@ def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
     return text + (", marked range" if scope.window is not None else "")
 
 
+@settings(max_examples=120)
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
     found = agrees(of, scope, TRACETUI, plain_steps(of), marked=bool(of.steps))
@@ -368,6 +382,7 @@ def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: M
         assert found.base == plain_base(steps, scope, marked=bool(of.steps))
 
 
+@settings(max_examples=120)
 @given(made(), scopes())
 def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
     """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""
@@ -379,6 +394,23 @@ def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
     agrees(of, scope, TORCH_TB, whole, marked=marked)
 
 
+@pytest.mark.parametrize(
+    "counts", [(5, 4), (5, 3), (4, 0), (0, 0), (0, 3), (2, 0, 0), (1, 1), (3,), (0, 2, 0), (5, 4, 3), (4, 1, 1)]
+)
+def test_last_steps_with_less_work_than_the_one_before(counts: tuple[int, ...]) -> None:
+    """torch-tb-profiler leaves them out, where a fifth is missing; we do not."""
+    steps, host, device = [], [], []
+    for row, count in enumerate(counts):
+        steps.append({"index": row, "name": f"ProfilerStep#{row}", "start": 20 * row, "duration": 20})
+        host.append({"kind": "runtime", "name": "launch", "start": 20 * row + 1, "duration": 1})
+        work = {"kind": "kernel", "name": "gemm", "duration": 1, "launch": row, "external_id": 1}
+        device += [work | {"start": 20 * row + 3 + at} for at in range(count)]
+    of = linked(Made(steps, host, device))
+    agrees(of, Scope(), TORCH_TB, plain_tb_steps(of), marked=True)
+    assert len(agrees(of, Scope(), TRACETUI, plain_steps(of), marked=True).per_step) == len(counts)
+
+
+@settings(max_examples=60)
 @given(made())
 def test_the_extent_of_a_recording(of: Made) -> None:
     whole = plain_whole(of)
