@@ -386,6 +386,15 @@ def test_two_runs_side_by_side(runs: tuple[Made, Made]) -> None:
         assert getattr(found.step, field) == (None if value is None else pytest.approx(value)), field
 
 
+def test_a_kernel_over_other_types_has_changed_though_its_time_has_not() -> None:
+    sides = [
+        Made([], [], [{"kind": "kernel", "name": name, "start": 0, "duration": 10, "step": None}], {}, Scope())
+        for name in ("gemm<float>", "gemm<c10::Half>")
+    ]
+    (row,) = diff(sides[0].sel, sides[1].sel).kernels.rows(named=True)
+    assert (row["status"], row["delta_ns"], row["paired_by"]) == ("changed", 0, "types")
+
+
 @given(st.one_of(st.none(), st.integers(-5, 5)), st.one_of(st.none(), st.integers(0, 5)))
 def test_what_is_beyond_the_noise(delta: int | None, noise: int | None) -> None:
     step = StepDifference(1, 1, 0, 0, 0, median_delta_ns=delta, median_noise_ns=noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -67,6 +67,7 @@ def made(draw: st.DrawFn) -> Made:
         name = draw(st.sampled_from((f"ProfilerStep#{row + 3}", "train")))
         steps.append({"index": row + 3, "name": name, "start": now, "duration": draw(st.sampled_from((0, 1, 5, 9)))})
         now += steps[-1]["duration"]
+    least = draw(st.sampled_from((5, 3, 0)))
     host = draw(
         st.lists(
             st.fixed_dictionaries(
@@ -82,6 +83,7 @@ def made(draw: st.DrawFn) -> Made:
                     "external_id": NUMBERS,
                 }
             ),
+            min_size=least,
             max_size=6,
         )
     )  # fmt: skip
@@ -97,11 +99,12 @@ def made(draw: st.DrawFn) -> Made:
                     "stream": st.sampled_from((7, 7, 8, None)),
                     "correlation": NUMBERS,
                     "external_id": NUMBERS,
-                    "launch": st.sampled_from((None, *range(len(host)))),
+                    "launch": st.sampled_from((None, None, None, *range(len(host)))),
                     "step": st.sampled_from((None, *range(len(steps)))),
                 }
             ),
-            max_size=6,
+            min_size=least,
+            max_size=7,
         )
     )
     found = Made(steps, host, sorted(device, key=lambda row: row["start"]))
@@ -373,7 +376,6 @@ def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
     return text + (", marked range" if scope.window is not None else "")
 
 
-@settings(max_examples=120)
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
     found = agrees(of, scope, TRACETUI, plain_steps(of), marked=bool(of.steps))
@@ -382,7 +384,6 @@ def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: M
         assert found.base == plain_base(steps, scope, marked=bool(of.steps))
 
 
-@settings(max_examples=120)
 @given(made(), scopes())
 def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
     """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""
@@ -408,6 +409,26 @@ def test_last_steps_with_less_work_than_the_one_before(counts: tuple[int, ...]) 
     of = linked(Made(steps, host, device))
     agrees(of, Scope(), TORCH_TB, plain_tb_steps(of), marked=True)
     assert len(agrees(of, Scope(), TRACETUI, plain_steps(of), marked=True).per_step) == len(counts)
+
+
+@settings(max_examples=60)
+@given(made())
+def test_steps_without_those_projected_on_the_gpu(of: Made) -> None:
+    on_host = Made(of.steps, of.host, [row for row in of.device if row["kind"] != "annotation"])
+    found = step_slots(select(of.trace), replace(TORCH_TB, device_annotations=False))
+    expected = step_slots(select(on_host.trace), TORCH_TB)
+    if of.steps or any(row["kind"] == "operator" for row in of.host):
+        assert (found.index, found.name, found.start.tolist(), found.end.tolist()) == (
+            expected.index, expected.name, expected.start.tolist(), expected.end.tolist()
+        )  # fmt: skip
+
+
+def test_steps_without_gpu_work_stay_as_they_were_marked() -> None:
+    """Even where one projected on the GPU overlaps one of the host."""
+    step = {"index": 1, "name": "ProfilerStep#1", "start": 0, "duration": 10}
+    of = Made([step], [], [{"kind": "annotation", "name": "ProfilerStep#1", "start": 4, "duration": 10}])
+    slots = step_slots(select(of.trace), TORCH_TB)
+    assert (slots.start.tolist(), slots.end.tolist()) == ([0, 4], [10, 14])
 
 
 @settings(max_examples=60)
