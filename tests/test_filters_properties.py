@@ -282,6 +282,20 @@ def test_every_unit_speaks_of_its_kinds_of_columns_alone(unit: str, sign: str) -
                 filters.parse(f"{sign}3{unit}").expression([column], frame)
 
 
+@pytest.mark.parametrize("spelled", ["share", "Share", "gpu", "GPU", "gpu%", "Gpu%"])
+def test_a_column_is_spelled_by_its_name_its_title_or_its_label(spelled: str) -> None:
+    columns = [Column("other", "Other", "percent", main=True), Column("share", "GPU", "percent")]
+    frame = pl.DataFrame({"other": [9, 1], "share": [1, 9]})
+    assert kept_rows(filters.parse(f"{spelled}>5"), columns, frame) == [1]
+
+
+@pytest.mark.parametrize(("main", "rows"), [(None, [0]), (0, [0]), (1, [1]), (2, [2])])
+def test_without_a_main_column_the_first_of_its_kind_is_meant(main: int | None, rows: list[int]) -> None:
+    columns = [Column(name, name.upper(), "time", main=at == main) for at, name in enumerate("xyz")]
+    frame = pl.DataFrame({"x": [9, 1, 1], "y": [1, 9, 1], "z": [1, 1, 9]})
+    assert kept_rows(filters.parse(">5ns"), columns, frame) == rows
+
+
 @given(st.sampled_from(tuple(UNITS)))
 def test_what_no_column_shows_is_named(unit: str) -> None:
     words = {"time": "no time column", "bytes": "no size column", "percent": "no percent column", "count": "no count"}
