@@ -14,7 +14,7 @@ from tracetui.analysis.tables.runs import RANKS
 from tracetui.parsers.tools import BY_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
@@ -37,6 +37,7 @@ def report(
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
+    sections_of: Callable[[Run, list[Json]], list[Collection[str] | None]] | None = None,
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -51,6 +52,8 @@ def report(
         on_error: called with what a rule failed of; the others still hold.
         by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; other than by name they are listed by group
             too.
+        sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
+            the others are left out, keys and all.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -60,9 +63,15 @@ def report(
     if unknown:
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     scope = scope or Scope()
+    ranks = _ranks(run, scope) if "ranks" in wanted else []
+    used = [None] * len(run.traces) if sections_of is None else sections_of(run, ranks)
+    used = [wanted if names is None else set(names).intersection(wanted) for names in used]
     body: Json = {
         "path": str(run.path),
-        "traces": [trace_report(trace, scope, wanted, limit, run, config, on_error, by) for trace in run.traces],
+        "traces": [
+            trace_report(trace, scope, names, limit, run, config, on_error, by)
+            for trace, names in zip(run.traces, used, strict=True)
+        ],
         "main": run.traces.index(run.main) if run.traces else None,
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
@@ -73,7 +82,7 @@ def report(
     if "counters" in wanted:
         body["counters_compared"] = _compared(run, limit, open_file)
     if "ranks" in wanted:
-        body["ranks"] = _ranks(run, scope)
+        body["ranks"] = ranks
     return {"schema": SCHEMA, "run": body}
 
 

@@ -18,7 +18,7 @@ from tracetui.app.text.formats import printable
 from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
@@ -64,7 +64,15 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     config = _config(*paths)
     run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(
-        run, request.scope, sections, _rows_for_data(request), open_file, config, request.on_error, request.by
+        run,
+        request.scope,
+        sections,
+        _rows_for_data(request),
+        open_file,
+        config,
+        request.on_error,
+        request.by,
+        _printed_sections(request),
     )
     write(_render(found, request), request)
     return DONE
@@ -214,6 +222,19 @@ def _one_trace(run: Run) -> Trace:
 def _rows_for_data(request: Request) -> int | None:
     """Data formats are cut where they are made; text is cut where it is laid out, since it also sums up."""
     return request.rows if request.format in ("json", "csv") else None
+
+
+def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
+    """What of a run's recordings the format leaves out, which need not be computed; None for nothing.
+
+    Text and Markdown only name another tool's recording. Beside the table of captures it prints every recording that has
+    a section.
+    """
+    if request.format not in ("text", "markdown") or "captures" in (request.sections or ()):
+        return None
+    from tracetui.app.reports.content.run import printed_sections
+
+    return printed_sections
 
 
 def _render(found: Json, request: Request) -> str:

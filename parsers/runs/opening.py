@@ -178,7 +178,9 @@ def _runs_in(
     for candidate in found:
         beside = candidate.path.parent
         (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
-    by_launch = sorted(launched.items(), key=lambda entry: (-_started(entry[0]), str(entry[0])))
+    by_launch = list(launched.items())
+    if len(by_launch) > 1:  # reading a run.json takes long
+        by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
     return [files for _, files in by_launch] + group(loose, kernels_of)
 
 

@@ -15,11 +15,12 @@ from tracetui.app.reports.parts import Facts, Sentences, Title, listed
 from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
+    from tracetui.parsers import Run
 
 
 SECTIONS = frozenset(sections.SECTIONS)
@@ -61,6 +62,27 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     for join in run.get("joins", ()):
         yield Sentences((" ".join(sentences_of_join(join)),))
     yield from _others(run)
+
+
+def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
+    """The sections that `run_parts` can print of each recording of a run; None for all.
+
+    It takes for granted that nobody asked for the table of captures by name: beside that table, a recording is printed
+    if it has any section at all.
+
+    Args:
+        run: what is reported on.
+        ranks: the report's table of ranks; empty where there is none.
+    """
+    if ranks:
+        straggler = next((row["rank"] for row in ranks if row["straggler"]), None)
+        of_ranks = [trace.info.rank for trace in run.traces]
+        chosen = of_ranks.index(straggler) if straggler in of_ranks else 0
+        return [None if number == chosen else () for number in range(len(of_ranks))]
+    main = run.main.info.kind
+    own = {trace.info.kind: WORDS[trace.info.kind].own_sections for trace in run.traces}
+    kinds = [trace.info.kind for trace in run.traces]
+    return [None if kind == main else (*own[kind], "findings") if own[kind] else () for kind in kinds]
 
 
 def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Json]]:
