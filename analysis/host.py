@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
-from tracetui.analysis.attribution.operator_tree import begun_in_steps, scope_mask
+from tracetui.analysis.attribution.operator_tree import begun_in_steps, is_nested, scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.parsers import schema
@@ -35,7 +35,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     without steps the whole file is one. Several busy threads can give more than 100 %.
     """
     host = sel.trace.host
-    tree = call_tree(host, CALLS)
+    tree = call_tree(host, CALLS, nested=is_nested(sel.trace))
     name, codes = dense(codes_of(host["name"])[tree.rows])
     kind = host["kind"].to_physical().to_numpy()[tree.rows]
     label, pairs = dense((name * len(schema.HOST_KINDS) + kind).astype(np.uint32))

@@ -106,6 +106,13 @@ def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
     parent ends with it: a profiler that never saw a call return writes it as lasting to the end of the recording, and
     taken at its word it would swallow everything that follows on its thread.
     """
+    parent, end = parents(lane, start, duration)
+    cut = np.flatnonzero(end < start + duration)
+    return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
+
+
+def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
+    """The parent and the end of each event, as in `nest`."""
     own_end = start + duration
     end = own_end.copy()
     parent = _predecessors(lane)
@@ -126,8 +133,7 @@ def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
             changed[rows] = True
             suspects = np.flatnonzero(changed[parent] & (parent >= 0))
         _climb_to_open(parent, start, end, suspects)
-    cut = np.flatnonzero(end < own_end)
-    return Nesting(parent, _depth(lane, start, end, clock), end, cut, clock.key(lane, start), clock)
+    return parent, end
 
 
 def tightest(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:

@@ -7,15 +7,17 @@ nodes right after it: sums over subtrees are differences of one running sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.categories import encode
 from tracetui.parsers.links import lookup
-from tracetui.parsers.nesting import LaneClock, nest
+from tracetui.parsers.nesting import LaneClock, nearest, parents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 NONE = -1
+_MOST_LEVELS = 1 << 10
+_EXACT = float(1 << 52)
+"""Whole numbers that add up to less do so exactly in float64."""
+_NO_ROW = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,18 @@ class CallTree:
         return ~inside
 
 
-def call_tree(host: pl.DataFrame, kinds: tuple[str, ...], also: Bools | None = None) -> CallTree:
-    """The trees of all rows of these kinds, and of the rows marked in `also`."""
+def call_tree(
+    host: pl.DataFrame, kinds: tuple[str, ...], also: Bools | None = None, *, nested: bool = False
+) -> CallTree:
+    """The trees of all rows of these kinds, and of the rows marked in `also`.
+
+    Args:
+        host: `schema.HOST`.
+        kinds: of the rows.
+        also: other rows.
+        nested: the kinds are calls, and their parents in the frame those that `nesting.nest` gives, each cut at its
+            parent's end: no tree has to be sought then, since a call's parent among some is the nearest above.
+    """
     kind = host["kind"].to_physical().to_numpy()
     chosen = np.zeros(len(schema.HOST_KINDS), np.bool_)
     chosen[[schema.HOST_KINDS.index(name) for name in kinds]] = True
@@ -77,23 +93,43 @@ def call_tree(host: pl.DataFrame, kinds: tuple[str, ...], also: Bools | None = N
     rows = np.flatnonzero(mask)
     start = host["start"].to_numpy()[rows]
     duration = host["duration"].to_numpy()[rows]
-    lane = _lanes(host, rows)
+    if nested and also is None:
+        above = nearest(parents_of(host), mask, parents_of(host)[rows])
+        parent = np.where(above >= 0, (np.cumsum(mask) - 1)[above], NONE)
+        depth = host["depth"].to_numpy()[rows]
+        if depth.max(initial=0) < _MOST_LEVELS:
+            return CallTree(rows, start, duration, parent, _last(parent, depth))
+    lane = lanes_of(host)[rows]
     lanes = int(lane[-1]) + 1 if lane.size else 0
     clock = LaneClock(lanes, start, start + duration)
     if also is not None:
         order = np.lexsort((-duration, start, lane))
         rows, start, duration, lane = rows[order], start[order], duration[order], lane[order]
-    nesting = nest(lane, start, duration, clock)
-    last = np.searchsorted(nesting.key, clock.key(lane, nesting.end), side="left").astype(np.int64)
+    parent, end = parents(lane, start, duration)
+    last = np.searchsorted(clock.key(lane, start), clock.key(lane, end), side="left").astype(np.int64)
     last = np.maximum(last, np.arange(1, rows.size + 1))
-    return CallTree(rows, start, nesting.end - start, nesting.parent, last)
+    return CallTree(rows, start, end - start, parent, last)
+
+
+def _last(parent: Ints, depth: NDArray[np.int16]) -> Ints:
+    """The first node after each one's descendants, counted from the deepest nodes up."""
+    size = np.ones(parent.size, np.int64)
+    order = stable_order(depth)
+    edges = np.cumsum(np.bincount(depth, minlength=1)).tolist()
+    for begin, end in reversed(list(pairwise(edges))):
+        level = order[begin:end]
+        level = level[parent[level] >= 0]
+        np.add.at(size, parent[level], size[level])
+    return np.arange(parent.size) + size
 
 
 def add_up(group: Ints, values: Ints, size: int) -> Ints:
     """The sum of the values of each group from 0 to `size`; a negative group counts nowhere.
 
-    Exact: `np.bincount` adds in float64, so the values go in two halves.
+    Exact: `np.bincount` adds in float64, so large values go in two halves.
     """
+    if values.size and int(values.min()) >= 0 and float(values.sum(dtype=np.float64)) < _EXACT:
+        return np.bincount(np.maximum(group, NONE) + 1, weights=values, minlength=size + 1)[1:].astype(np.int64)
     member = group >= 0
     if not member.all():
         group, values = group[member], values[member]
@@ -140,16 +176,27 @@ def codes_of(names: pl.Series) -> NDArray[np.uint32]:
 
 def row_ids(column: pl.Series) -> Ints:
     """Row ids as int64 with -1 for null."""
+    if column.dtype == schema.RowId:
+        # a frame has fewer rows than half of uint32, so that its last number reads as -1
+        known = column.fill_null(_NO_ROW) if column.null_count() else column
+        return known.to_numpy().view(np.int32).astype(np.int64)
     values: Ints = column.cast(pl.Int64).fill_null(NONE).to_numpy()
     return values
 
 
-def _lanes(host: pl.DataFrame, rows: Ints) -> Ints:
-    """Which thread each row is on, numbered in the order the threads come."""
-    if not rows.size:
-        return np.empty(0, np.int64)
-    changes = np.zeros(rows.size, np.bool_)
+@latest
+def parents_of(host: pl.DataFrame) -> Ints:
+    """The row ids of a host frame's column ``parent``."""
+    return row_ids(host["parent"])
+
+
+@latest
+def lanes_of(host: pl.DataFrame) -> Ints:
+    """A number per thread for every host row, in the order the threads come."""
+    changes = np.zeros(host.height, np.bool_)
     for column in ("process", "thread"):
-        values = host[column].fill_null(NONE).to_numpy()[rows]
-        changes[1:] |= values[1:] != values[:-1]
-    return np.cumsum(changes)
+        values = host[column]
+        numbers = (values.fill_null(NONE) if values.null_count() else values).to_numpy()
+        changes[1:] |= numbers[1:] != numbers[:-1]
+    lanes: Ints = np.cumsum(changes)
+    return lanes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.remembered import latest
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -18,6 +19,7 @@ _OF_THE_HOST = "HostFunc"
 _COLUMNS = ("name", "process", "thread", "start", "duration", "parent")
 
 
+@latest
 def launch_calls(trace: Trace) -> pl.DataFrame:
     """The API calls that launch a kernel or a graph: host ``row``, name, process, thread, start, duration, parent."""
     host = trace.host

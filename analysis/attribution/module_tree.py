@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, CallTree, call_tree, codes_of, dense
+from tracetui.analysis.remembered import latest
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def class_name(name: str) -> str:
     return _INSTANCE.sub("", name)
 
 
+@latest
 def module_tree(trace: Trace) -> ModuleTree:
     """Finds all module calls and gives calls with the same modules around them the same path.
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.attribution.calltree import NONE, CallTree, add_up, call_tree, codes_of, count, dense, row_ids
+from tracetui.analysis.attribution.calltree import (
+    NONE,
+    CallTree,
+    add_up,
+    call_tree,
+    codes_of,
+    count,
+    dense,
+    parents_of,
+    row_ids,
+)
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import WORK
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
 OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation", "dataloader", "runtime", "driver")
@@ -73,6 +84,14 @@ def device_work(sel: Selection) -> pl.DataFrame:
     return frame if work.all() else frame.filter(work)
 
 
+def is_nested(trace: Trace) -> bool:
+    """Whether the calls of a recording stand in the tree of `nesting.nest`, as the reader of Chrome traces leaves them.
+
+    That of Nsight Systems cuts no call: its calls may overlap.
+    """
+    return trace.info.kind in ("chrome", "jax")
+
+
 def scope_mask(sel: Selection) -> Bools:
     """Which rows of the whole host frame are in scope: `Selection.host` without copying the frame."""
     start = sel.trace.host["start"].to_numpy()
@@ -98,7 +117,8 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
     host = sel.trace.host
     kind = host["kind"].to_physical().to_numpy()
     by_id = conventions.operator_link == "external_id"
-    tree = call_tree(host, ("operator", "module"), _torch_tb_extras(host, kind) if by_id else None)
+    extras = _torch_tb_extras(host, kind) if by_id else None
+    tree = call_tree(host, ("operator", "module"), extras, nested=is_nested(sel.trace))
     node_kind = kind[tree.rows]
     name, codes = dense(codes_of(host["name"])[tree.rows])
     operator, module = node_kind == OPERATOR, node_kind == MODULE
@@ -162,7 +182,7 @@ def _api_calls(host: pl.DataFrame, kind: Ints, tree: CallTree, conventions: Conv
             first = np.flatnonzero(module)[tree.start[module].argmin()]
             node[ids[rows] == NONE] = first
         return rows, node
-    parent = row_ids(host["parent"])
+    parent = parents_of(host)
     above = parent[rows]
     rows = rows[(above < 0) | ~is_api[above]]
     wanted = np.zeros(host.height, np.bool_)

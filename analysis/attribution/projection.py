@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, row_ids
 from tracetui.parsers.nesting import LaneClock, nest
 
 if TYPE_CHECKING:
@@ -150,13 +150,3 @@ def _enclosing_of_torn(rows: Ints, starts: list[int], ends: list[int]) -> Ints:
             found[number] = rows[min(around, key=lambda other: (ends[other] - starts[other], -other))]
         under_way.append(number)
     return found
-
-
-def lanes_of(host: pl.DataFrame) -> Ints:
-    """A number per thread for every host row, in the order the threads come."""
-    changes = np.zeros(host.height, np.int64)
-    for column in ("process", "thread"):
-        values = host[column].fill_null(NONE).to_numpy()
-        changes[1:] |= values[1:] != values[:-1]
-    lanes: Ints = np.cumsum(changes)
-    return lanes

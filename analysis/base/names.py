@@ -7,37 +7,72 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.parsers import categories
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint32]
+
+_KEPT = 4096
+"""Distinct names of a column up to which their texts are kept: a few hundred kernels are asked for again and again."""
+_TEXTS: dict[int, str] = {}
+"""The text of a category; `categories` keeps the numbers valid for as long as the program runs."""
 
 
 def mapped(
     names: pl.Series, word: Callable[[str], str | None], default: str | None, dtype: pl.DataType | None = None
 ) -> pl.Series:
     """A text for each row's name; `default` for null."""
-    codes = names.cast(pl.Categorical).to_physical()
-    distinct = names.unique().drop_nulls().cast(pl.Categorical)
-    found = pl.Series([*(word(name) for name in distinct.cast(pl.String)), default], dtype=pl.String)
+    codes, limit = _codes(names)
+    distinct = _distinct(codes, limit)
+    found = pl.Series([*map(word, _texts(distinct)), default], dtype=pl.String)
     found = found if dtype is None else found.cast(dtype)
-    known = distinct.to_physical().to_numpy()
-    limit = int(known.max()) + 1 if known.size else 0
-    place = np.full(limit + 1, known.size, np.int64)
-    place[known] = np.arange(known.size)
-    return found.gather(place[codes.fill_null(limit).to_numpy()])
+    place = np.full(limit + 1, distinct.size, np.int64)
+    place[distinct] = np.arange(distinct.size)
+    return found.gather(place[codes])
 
 
 def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which rows have a name for which `predicate` holds; null never does."""
-    codes = names.cast(pl.Categorical).to_physical()
-    distinct = names.unique().drop_nulls().cast(pl.Categorical)
-    chosen = distinct.filter(pl.Series([predicate(name) for name in distinct.cast(pl.String)], dtype=pl.Boolean))
-    if not len(chosen):
-        return np.zeros(len(names), np.bool_)
-    wanted = chosen.to_physical().to_numpy()
-    limit = int(wanted.max()) + 1
+    codes, limit = _codes(names)
+    distinct = _distinct(codes, limit)
     table = np.zeros(limit + 1, np.bool_)
-    table[wanted] = True
-    found: NDArray[np.bool_] = table[np.minimum(codes.fill_null(limit).to_numpy(), limit)]
+    table[distinct] = [bool(predicate(name)) for name in _texts(distinct)]
+    found: NDArray[np.bool_] = table[codes]
     return found
+
+
+def _codes(names: pl.Series) -> tuple[Codes, int]:
+    """Each row's category, and a number above all of them, which stands for null."""
+    physical = names.cast(pl.Categorical).to_physical()
+    highest = physical.max()
+    limit = 0 if highest is None else int(highest) + 1  # type: ignore[call-overload]
+    codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
+    return codes, limit
+
+
+def _distinct(codes: Codes, limit: int) -> NDArray[np.int64]:
+    """The categories that occur, ascending, without null."""
+    present = np.zeros(limit + 1, np.bool_)
+    present[codes] = True
+    return np.flatnonzero(present[:limit])
+
+
+def _texts(distinct: NDArray[np.int64]) -> list[str]:
+    """The text of each category."""
+    numbers: list[int] = distinct.tolist()
+    if len(numbers) > _KEPT:
+        return _decoded(distinct)
+    try:
+        return [_TEXTS[number] for number in numbers]
+    except KeyError:
+        _TEXTS.update(zip(numbers, _decoded(distinct), strict=True))
+        return [_TEXTS[number] for number in numbers]
+
+
+def _decoded(distinct: NDArray[np.int64]) -> list[str]:
+    texts: list[str] = categories.decode(distinct.astype(np.uint32)).cast(pl.String).to_list()
+    return texts

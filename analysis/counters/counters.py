@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.counters import tensor_counters
 from tracetui.analysis.counters.metrics import ALWAYS_PRINTED, LIMITS, METRICS, PERCENTAGES
 from tracetui.analysis.counters.missing import missing
+from tracetui.analysis.remembered import kept
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ MEANS = (*PERCENTAGES, "registers", "shared_memory", "waves", "dram_bytes")
 """Columns of which a kernel has the mean of its launches."""
 
 
+@kept
 def launch_counters(trace: Trace) -> pl.DataFrame:
     """One row per profiled launch, in the order of the file.
 
@@ -257,11 +259,8 @@ def _named(measured: pl.DataFrame) -> pl.DataFrame:
 def _unlimited(metrics: pl.DataFrame) -> pl.DataFrame:
     """The limits of resident blocks that old versions print as ``inf``: the frame holds no such number."""
     names = [name for metric in METRICS if metric.column in LIMITS for name in (*metric.raw, *metric.labels)]
-    infinite = metrics.filter(
-        pl.col("value").is_null()
-        & (pl.col("text").str.to_lowercase() == "inf")
-        & pl.col("metric").cast(pl.String).is_in(names)
-    )
+    infinite = metrics.filter(pl.col("value").is_null() & (pl.col("text").str.to_lowercase() == "inf"))
+    infinite = infinite.filter(pl.col("metric").cast(pl.String).is_in(names))
     return infinite.with_columns(value=pl.lit(float("inf")))
 
 

@@ -39,6 +39,8 @@ def evidence(counters: pl.DataFrame) -> pl.DataFrame:
     """
     roles: dict[str, str] = {}
     for name in counters["metric"].unique().cast(pl.String).to_list():
+        if "tensor" not in name:
+            continue
         if (found := _COUNT.fullmatch(name)) is not None:
             roles[name] = "hmma" if found[1] == "hmma" else "other"
         elif _ALL.fullmatch(name):

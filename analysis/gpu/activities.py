@@ -16,6 +16,7 @@ from tracetui.analysis.base.conventions import (
     hta_kernel_type,
     is_collective_kernel,
 )
+from tracetui.analysis.remembered import latest
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def distinct(values: Ints) -> list[int]:
     return sorted(pl.Series(values).unique().to_list())
 
 
+@latest
 def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activities:
     """The work of the devices in scope, in and outside steps.
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.remembered import latest
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
 
@@ -40,6 +41,7 @@ class StepSlots:
         return StepSlots(index, name, start[chosen], end[chosen], self.marked)
 
 
+@latest
 def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots:
     """The steps in scope, each from the end of the work before it to the end of its own.
 

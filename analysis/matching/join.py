@@ -172,6 +172,8 @@ def closest(name: str, same: list[int], ours: list[str]) -> list[int]:
 
 def _agree(name: str, other: str) -> bool:
     """Whether two spellings of one key may be one function: one has all namespaces that the other has."""
+    if name == other:
+        return True
     words, others = scoped_words(name), scoped_words(other)
     return words == others or _is_within(words, others) or _is_within(others, words)
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.matching.join import KernelJoin, join_kernels
+from tracetui.analysis.remembered import kept_of_pair
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
         kind: only the recordings of this kind (`TraceInfo.kind`).
     """
     return [
-        Joined(trace, other, join_kernels(trace, other))
+        Joined(trace, other, _join(trace, other))
         for other in run.traces
         if other.info.kind != trace.info.kind
         and kind in (None, other.info.kind)
@@ -129,8 +130,18 @@ def run_joins(run: Run) -> list[Joined]:
         if other.info.kind == main.info.kind or not _has_kernels(other) or not mains:
             continue
         ours = next((trace for trace in mains if trace.info.rank == other.info.rank), mains[0])
-        found.append(Joined(ours, other, join_kernels(ours, other)))
+        found.append(Joined(ours, other, _join(ours, other)))
     return found
+
+
+@kept_of_pair
+def _counters_join(trace: Trace, other: Trace) -> KernelJoin:
+    return join_kernels(trace, other)
+
+
+def _join(trace: Trace, other: Trace) -> KernelJoin:
+    """`join_kernels`, kept where the other is small: Nsight Compute measures few launches."""
+    return _counters_join(trace, other) if other.info.kind == "ncu" else join_kernels(trace, other)
 
 
 def join_row(found: Joined) -> Json:

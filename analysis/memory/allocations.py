@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.remembered import latest
 from tracetui.parsers.schema import MEMORY_ACTIONS
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Allocations:
 UNBORN, UNDYING = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
+@latest
 def allocations(trace: Trace, device_type: int, device: int | None) -> Allocations:
     """Pairs what was allocated with what was freed at the same address of one memory.
 

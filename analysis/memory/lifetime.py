@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.memory.allocations import UNBORN, Allocations, allocations
 from tracetui.analysis.memory.owners import OWNERS, owners
 from tracetui.analysis.memory.peak import listed, peak
+from tracetui.analysis.remembered import latest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -76,6 +77,7 @@ def outliving(sel: Selection, by: By, name: str, stack: str | None = None) -> pl
     return listed(sel, found, chosen[mine.to_numpy()])
 
 
+@latest
 def _outliving(sel: Selection) -> tuple[Allocations | None, Ints, Ints]:
     """All allocations of the memory with the peak, which of them outlive their step, and the place of that step."""
     none = np.empty(0, np.int64)

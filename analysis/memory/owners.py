@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, call_tree, row_ids
+from tracetui.analysis.attribution.calltree import NONE, call_tree, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -91,14 +92,7 @@ def _module_around(host: pl.DataFrame, rows: Ints) -> Ints:
 
 def _first_above(host: pl.DataFrame, rows: Ints, wanted: np.typing.NDArray[np.bool_]) -> Ints:
     """The row itself or its nearest ancestor that is wanted, or -1."""
-    parent = row_ids(host["parent"])
-    at = np.where(rows >= 0, rows, NONE)
-    for _ in range(1 << 15):
-        climbing = np.flatnonzero((at >= 0) & ~wanted[np.maximum(at, 0)])
-        if not climbing.size:
-            break
-        at[climbing] = parent[at[climbing]]
-    return at
+    return nearest(parents_of(host), wanted, np.where(rows >= 0, rows, NONE))
 
 
 def _ranges(trace: Trace, rows: Ints) -> pl.Series:

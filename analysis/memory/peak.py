@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.memory.allocations import BEFORE, END_STATE, Allocations, allocations
 from tracetui.analysis.memory.owners import EARLIER, OWNERS, owners
+from tracetui.analysis.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -65,6 +66,7 @@ def totals(sel: Selection) -> pl.DataFrame:
     return memory.filter(chosen)
 
 
+@kept
 def peaks(sel: Selection) -> list[Peak]:
     """The largest total of each memory in scope, the host's first, then GPU by GPU; the first where several are equal.
 

@@ -192,9 +192,7 @@ class Sections:
 
     def host_functions(self) -> Section:
         """Where the host's time goes: operators, Python functions, modules, API calls."""
-        from tracetui.analysis.host import host_functions
-
-        return self._table(host_functions(self.sel), HOST_FUNCTIONS)
+        return self._table(self._facts.host_functions, HOST_FUNCTIONS)
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.counters.counters import launch_counters
+from tracetui.analysis.remembered import kept
 from tracetui.analysis.roofline.peaks_counters import SM_CLOCK, tensor_precision
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _PLAIN = re.compile(
 _TENSOR = re.compile(r"sm__ops_path_tensor_op_\w+?_src_(?P<type>[a-z]+\d+|e\dm\d)(?:_\w+)?\.sum(?P<rate>\.per_second)?")
 
 
+@kept
 def launch_flops(trace: Trace) -> pl.DataFrame:
     """One row per launch, what it is and ``duration_ns``, ``flops`` by precision, ``bytes``, ``bound``, ``unknown``.
 
@@ -82,7 +85,7 @@ def _counted(trace: Trace) -> dict[int, dict[str, float]]:
     wanted = [name for name in names if _PLAIN.fullmatch(name) or _TENSOR.fullmatch(name)]
     wanted += [name for name in (*SM_CLOCK, L2_MISSES) if name in names]
     found: dict[int, dict[str, float]] = {}
-    chosen = metrics.filter(pl.col("metric").cast(pl.String).is_in(wanted))
+    chosen = metrics.filter(pl.Series(matching(metrics["metric"], frozenset(wanted).__contains__)))
     for row, metric, value in chosen.select("device_row", pl.col("metric").cast(pl.String), "value").iter_rows():
         found.setdefault(row, {}).setdefault(metric, value)
     return found

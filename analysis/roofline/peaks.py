@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.machine_samples import own_gpus
 from tracetui.analysis.gpu.occupancy import SmLimits
+from tracetui.analysis.remembered import kept
 from tracetui.analysis.roofline.peaks_counters import counter_peaks
 from tracetui.analysis.roofline.peaks_measured import measured_peaks
 from tracetui.analysis.roofline.words import PRECISIONS
@@ -145,6 +146,7 @@ def known_device(traces: list[Trace], manifest: RunManifest | None) -> DeviceInf
     return first
 
 
+@kept
 def _busiest(trace: Trace) -> DeviceInfo | None:
     """The GPU with the first kernel; without kernels the first."""
     used = trace.device["device"].drop_nulls()

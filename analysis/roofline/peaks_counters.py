@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.names import matching
+from tracetui.analysis.remembered import kept
+
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
@@ -29,6 +32,7 @@ def tensor_precision(kind: str) -> str:
     return {"e4m3": "fp8", "e5m2": "fp8"}.get(kind, kind) + "_tensor"
 
 
+@kept
 def counter_peaks(trace: Trace) -> Roofs | None:
     """The medians over the launches; null where the report has no such metric."""
     metrics = trace.counters.filter((pl.col("kind") == "metric") & pl.col("value").is_not_null())
@@ -36,7 +40,8 @@ def counter_peaks(trace: Trace) -> Roofs | None:
     wanted = [name for name in names if "peak_sustained" in name or name in (*SM_CLOCK, DRAM_CLOCK)]
     if not wanted:
         return None
-    found = metrics.filter(pl.col("metric").cast(pl.String).is_in(wanted) & (pl.col("value") > 0))
+    found = metrics.filter(pl.Series(matching(metrics["metric"], frozenset(wanted).__contains__)))
+    found = found.filter(pl.col("value") > 0)
     table = found.group_by(pl.col("metric").cast(pl.String)).agg(pl.col("value").median())
     median = dict(table.iter_rows())
     clock = next((median[name] for name in SM_CLOCK if name in median), None)

@@ -154,11 +154,12 @@ def _measured_launches(run: Run | None, trace: Trace) -> pl.DataFrame:
 def _counter_points(launches: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
     if not launches.height:
         return
-    for (name,), part in launches.group_by("name", maintain_order=True):
-        total, unknown = _Sum(), dict.fromkeys(part["unknown"].explode().drop_nulls().to_list())
+    bounds = _bounds(launches)
+    for name, part in _by_name(launches).items():
+        total, unknown = _Sum(), dict.fromkeys(note for row in part for note in row["unknown"] or () if note)
         by_precision: dict[str, float] = {}
         known_flops = known_bytes = known_time = True
-        for row in part.iter_rows(named=True):
+        for row in part:
             times = row["launches"]
             total.launches += times
             if row["duration_ns"] is None:
@@ -175,28 +176,37 @@ def _counter_points(launches: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, 
             unknown["duration not collected"] = None
         point = _point(str(name), "counters", total, by_precision, peaks, list(unknown))
         yield _limited(point, flops=known_flops, moved=known_bytes, time=known_time and total.time > 0) | {
-            "bound": _class(part)
+            "bound": bounds[name]
         }
 
 
-def _class(part: pl.DataFrame) -> str | None:
-    """Nsight Compute's class of the mean shares of peak, as `counters.by_kernel` has it."""
+def _by_name(rows: pl.DataFrame) -> dict[str | None, list[dict[str, Any]]]:
+    """The rows of each name, names in the order of their first row."""
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    for row in rows.iter_rows(named=True):
+        found.setdefault(row["name"], []).append(row)
+    return found
+
+
+def _bounds(launches: pl.DataFrame) -> dict[str | None, str | None]:
+    """Nsight Compute's class of each kernel's mean shares of peak, as `counters.by_kernel` has it."""
     from tracetui.analysis.counters.counters import bound_class
 
-    return part.select(pl.col("sm_percent", "memory_percent").mean()).select(bound_class()).item()  # type: ignore[no-any-return]
+    means = launches.group_by("name").agg(pl.col("sm_percent", "memory_percent").mean())
+    return dict(means.select("name", bound_class().alias("bound")).iter_rows())
 
 
 def _shape_points(work: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
-    for (name,), part in work.group_by("name", maintain_order=True):
+    for name, part in _by_name(work).items():
         total = _Sum()
         by_precision: dict[str, float] = {}
-        for row in part.iter_rows(named=True):
+        for row in part:
             times = row["launches"]
             total.launches += times
             total.time += row["total_ns"]
             _add(total, {row["precision"]: row["flops"]}, row["bytes"], times, peaks)
             by_precision[row["precision"]] = by_precision.get(row["precision"], 0.0) + row["flops"] * times
-        notes = [note for note in dict.fromkeys(part["note"].to_list()) if note]
+        notes = [note for note in dict.fromkeys(row["note"] for row in part) if note]
         point = _limited(_point(str(name), "shapes", total, by_precision, peaks, notes), time=total.time > 0)
         attained = point["attained_percent"]
         if attained is not None and attained > 100 + TOLERANCE_PERCENT:

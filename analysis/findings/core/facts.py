@@ -188,6 +188,11 @@ class Facts:
         """The run's run.json."""
         return self.run.manifest
 
+    @cached_property
+    def host_kinds(self) -> frozenset[str]:
+        """The kinds of host rows (`schema.HOST_KINDS`) that the recording has."""
+        return frozenset(self.trace.host["kind"].unique().drop_nulls().cast(pl.String))
+
     # --- figures
 
     @cached_property
@@ -259,10 +264,7 @@ def _has_shapes(facts: Facts) -> bool:
 
 
 def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
-    def there(facts: Facts) -> bool:
-        return facts.trace.host.filter(pl.col("kind").cast(pl.String).is_in(kinds)).height > 0
-
-    return there
+    return lambda facts: not facts.host_kinds.isdisjoint(kinds)
 
 
 NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
@@ -211,7 +211,7 @@ def _of_the_same_product(facts: Facts, products: Bools) -> Bools:
     """The launches of the `aten::matmul` calls that launched these: matmul lays its operands out anew before it."""
     host = facts.trace.host
     calls = names.matching(host["name"], "aten::matmul".__eq__)
-    around = nearest(row_ids(host["parent"]), calls, row_ids(facts.launches["operator"]))
+    around = nearest(parents_of(host), calls, row_ids(facts.launches["operator"]))
     chosen = np.unique(around[products & (around >= 0)])
     found: Bools = np.isin(around, chosen)
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import gain, hints, words
@@ -83,7 +83,7 @@ def waits(facts: Facts) -> Waits:
 
 def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
     """Who called: an operator that asks the GPU something, else the innermost operator, else the call and its range."""
-    parent = row_ids(host["parent"])
+    parent = parents_of(host)
     operator = (host["kind"] == "operator").to_numpy()
     asks = names.matching(host["name"], ASKS.__contains__) & operator
     asking, inner = np.full(rows.size, NONE, np.int64), np.full(rows.size, NONE, np.int64)

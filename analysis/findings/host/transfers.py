@@ -13,6 +13,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
+from tracetui.analysis.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
 
 
+@kept
 def copies(facts: Facts) -> pl.DataFrame:
     """The copies between host and GPU in scope.
 

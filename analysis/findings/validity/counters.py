@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -195,9 +196,8 @@ def _same_conditions(facts: Facts) -> str:
 def _clock(facts: Facts) -> float | None:
     """The SMs' mean clock under ncu, Hz."""
     for trace in facts.run.of_kind("ncu"):
-        found = trace.counters.filter(
-            pl.col("metric").cast(pl.String).is_in(SM_CLOCKS) & (pl.col("unit").cast(pl.String) == "hz")
-        )["value"].drop_nulls()
+        found = trace.counters.filter(pl.Series(matching(trace.counters["metric"], SM_CLOCKS.__contains__)))
+        found = found.filter(pl.col("unit").cast(pl.String) == "hz")["value"].drop_nulls()
         if found.len():
             return float(found.sum()) / found.len()
     return None
