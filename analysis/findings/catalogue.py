@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.core.rule import Rule
 
+_PACKAGE = "tracetui.analysis.findings"
 MODULES = (
     "validity.recorded",
     "validity.file",
@@ -37,8 +38,19 @@ MODULES = (
 """Modules of rules in this folder, in the order in which their rules are listed."""
 
 
-def all_rules() -> Mapping[str, Rule]:
-    """All rules by id, in the order of `MODULES`."""
-    for name in MODULES:
-        importlib.import_module(f"tracetui.analysis.findings.{name}")
-    return REGISTRY
+OF_MORE_RUNS = frozenset({"pairs.comparison", "pairs.sweep"})
+"""Those whose rules look at a pair or a sweep."""
+
+
+def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
+    """Every rule by id, in the order of `MODULES`.
+
+    Args:
+        subject: whose rules are wanted (`rule.SUBJECTS`): of a run, modules that have none need not be imported.
+    """
+    wanted = [name for name in MODULES if subject != "run" or name not in OF_MORE_RUNS]
+    for name in wanted:
+        importlib.import_module(f"{_PACKAGE}.{name}")
+    place = {f"{_PACKAGE}.{name}": number for number, name in enumerate(wanted)}
+    known = [rule for rule in REGISTRY.values() if rule.look.__module__ in place]
+    return {rule.id: rule for rule in sorted(known, key=lambda rule: place[rule.look.__module__])}

@@ -36,7 +36,7 @@ def find(
         rules: instead of all.
         on_error: called with what a rule failed of.
     """
-    known = all_rules() if rules is None else rules
+    known = all_rules(subject.kind) if rules is None else rules
     found: list[tuple[Rule, Finding]] = []
     abstained: list[Abstention] = []
     checked: list[str] = []

@@ -32,7 +32,7 @@ def findings_of(
     What Nsight Compute or a memory snapshot know beside a time line is among the facts of that time line; of such a
     recording itself only the rules on its file are asked, lest all be said twice.
     """
-    rules = all_rules()
+    rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:
         rules = {id: rule for id, rule in rules.items() if id.startswith("V") and not rule.needs}
     return find(facts, config, rules, on_error)

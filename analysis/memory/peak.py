@@ -72,6 +72,8 @@ def peaks(sel: Selection) -> list[Peak]:
 
     What was there before the first event counts where the events tell it: at the beginning of a snapshot's history.
     """
+    if not sel.trace.memory.height:
+        return []
     events = totals(sel)
     found = []
     for (kind, device), rows in events.group_by("device_type", "device", maintain_order=True):

@@ -122,6 +122,8 @@ def _says_so(sel: Selection) -> bool:
 
 def ooms(sel: Selection) -> pl.DataFrame:
     """Requests that found no memory, in order (`OOMS`): what was asked for, what the device had, what was held."""
+    if not (sel.trace.memory["action"] == "oom").any():
+        return pl.DataFrame(schema=OOMS)
     memory = _of_devices(sel).with_columns(
         pl.col("reserved").alias("device_free"),
         pl.when(pl.col("action") != "oom").then("reserved").alias("reserved"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.analysis.base import quantities
@@ -49,7 +48,7 @@ def marked(steps: Sequence[Step]) -> list[Step]:
     """The steps, those marked that take much longer than the median."""
     if len(steps) < FEWEST_TO_MARK:
         return list(steps)
-    limit = SLOW * median(step.lasting for step in steps)
+    limit = SLOW * _median([step.lasting for step in steps])
     return [step._replace(slow=step.lasting > limit) for step in steps]
 
 
@@ -110,3 +109,9 @@ def share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
     for place in sorted(range(len(parts)), key=lambda i: cells[i] - ideal[i])[:missing]:
         cells[place] += 1
     return cells
+
+
+def _median(values: list[float]) -> float:
+    """As `statistics.median`, which takes longer to import than all charts."""
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_WORDS = tuple(word.encode(code) for word in ("==", " Name", "Invocations") for code in ("utf-8", "utf-16-be"))
+"""One of them is in every beginning that is ncu's; little-endian UTF-16 holds the big-endian's bytes but for an end."""
 _TOOL_LINE = re.compile(r"^\s*==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 _ID = re.compile(r'(?:^|,\s*)"?(?:ID|Process ID)"?\s*(?=,)')
 _QUOTED_ID = re.compile(r'"(?:ID|Process ID)"\s*(?=,)')
@@ -14,6 +16,8 @@ _METRIC = re.compile(r',\s*"?Metric Name"?\s*,')
 
 def looks_like_ncu(head: bytes) -> bool:
     """Whether the beginning of a file holds ncu's table header or a line of its log."""
+    if not any(word in head for word in _WORDS):  # most files need no decoding
+        return False
     text = decode(head)
     return _TOOL_LINE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
 

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,9 +82,8 @@ def load(key: str, path: Path) -> Trace | None:
     entry = folder() / key
     try:
         context = json.loads((entry / _CONTEXT).read_bytes())
-        with ThreadPoolExecutor() as pool:
-            read = pool.map(lambda name: pl.read_ipc(entry / f"{name}.arrow"), FRAMES)
-            frames = dict(zip(FRAMES, read, strict=True))
+        read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
+        frames = dict(zip(FRAMES, read, strict=True))
         trace = Trace(
             **frames,
             info=_info(context["info"]),
