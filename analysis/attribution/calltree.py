@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -158,7 +158,7 @@ def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
     return number[codes], found
 
 
-def stable_order(label: Ints) -> Ints:
+def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:
     """A stable argsort of whole numbers from 0; quick where they fit 16 bits."""
     if label.size and int(label.max()) < 1 << 16:
         return np.argsort(label.astype(np.uint16), kind="stable")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
 
+__all__ = ["Projection", "enclosing", "innermost", "lanes_of", "over_slices", "project", "projected_ns", "walk"]
+
 NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 

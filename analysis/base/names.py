@@ -49,7 +49,7 @@ def _codes(names: pl.Series) -> tuple[Codes, int]:
     """Each row's category, and a number above all of them, which stands for null."""
     physical = names.cast(pl.Categorical).to_physical()
     highest = physical.max()
-    limit = 0 if highest is None else int(highest) + 1  # type: ignore[call-overload]
+    limit = 0 if highest is None else int(highest) + 1
     codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
     return codes, limit
 

@@ -38,6 +38,12 @@ def memory(sel: Selection) -> Memory:
 
     What a snapshot's history begins with counts too (`memory_peak.peaks`); its end state is no event.
     """
+    if not sel.trace.memory.height:
+        nothing = sel.trace.memory
+        return Memory(
+            None, None, False, nothing.select("time", "device", "allocated", "reserved"),
+            nothing.select(*PEAK_COLUMNS, "reserved"),
+        )  # fmt: skip
     events = sel.memory.filter(~pl.col("action").is_in([*END_STATE, "oom", "other"]))
     events = events.select("time", "device_type", "device", "allocated", "reserved")
     if sel.scope.devices is not None:

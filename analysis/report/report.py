@@ -64,13 +64,13 @@ def report(
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     scope = scope or Scope()
     ranks = _ranks(run, scope) if "ranks" in wanted else []
-    used = [None] * len(run.traces) if sections_of is None else sections_of(run, ranks)
-    used = [wanted if names is None else set(names).intersection(wanted) for names in used]
+    used: list[Collection[str] | None] = [None] * len(run.traces) if sections_of is None else sections_of(run, ranks)
+    of_traces = [wanted if names is None else set(names).intersection(wanted) for names in used]
     body: Json = {
         "path": str(run.path),
         "traces": [
             trace_report(trace, scope, names, limit, run, config, on_error, by)
-            for trace, names in zip(run.traces, used, strict=True)
+            for trace, names in zip(run.traces, of_traces, strict=True)
         ],
         "main": run.traces.index(run.main) if run.traces else None,
         "joins": _joins(run) if "kernels" in wanted else [],

@@ -28,10 +28,22 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
     A column ``x_ns`` becomes the key ``x_us``; a list of structs with an ``ns`` field becomes a list of objects with
     ``us``. A column that the frame lacks is null: a source that can't fill it still keeps the key.
     """
-    chosen = [(column, key_of(column)) for column in columns]
-    present = [column for column, _ in chosen if column in frame.columns]
-    head = frame.select(present) if limit is None else frame.select(present).head(limit)
-    return [{key: _value(column, row.get(column)) for column, key in chosen} for row in head.iter_rows(named=True)]
+    chosen = tuple(columns)
+    head = frame if limit is None else frame.head(limit)
+    keys = [key_of(column) for column in chosen]
+    cells = [_cells(head, column) for column in chosen]
+    return [dict(zip(keys, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def _cells(frame: pl.DataFrame, column: str) -> list[Any]:
+    """A column's values as the report has them."""
+    if column not in frame.columns:
+        return [None] * frame.height
+    series = frame[column]
+    values: list[Any] = series.to_list()
+    if column.endswith("_ns") or column == "ns" or series.dtype.is_float() or series.dtype.is_nested():
+        return [_value(column, value) for value in values]
+    return values
 
 
 def _value(column: str, value: Any) -> Any:

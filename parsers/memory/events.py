@@ -44,6 +44,8 @@ MAX_SIZE = 1 << 50
 MAX_TIME = 1 << 53
 """µs, so that ns fit 64 bits."""
 MAX_ADDRESS = (1 << 63) - 1
+MOST_KEPT = 1 << 16
+"""Stacks that are told by the identity of their frames: where each has frames of its own, nothing is gained by it."""
 MAX_STACK = 1 << 16
 """Characters of one stack: what a profiler writes stays far below."""
 
@@ -57,6 +59,7 @@ class Stacks:
         """Stacks that were shortened or left out."""
         self._room = room
         self._by_id: dict[int, int] = {}
+        self._by_objects: dict[tuple[int, ...], int] = {}
         self._by_frames: dict[Any, int] = {}
         self._frames: dict[Any, str] = {}
 
@@ -67,6 +70,17 @@ class Stacks:
         known = self._by_id.get(id(frames))
         if known is not None:
             return known
+        # a file has each frame once, in stacks by the thousand
+        objects = tuple(map(id, frames))
+        known = self._by_objects.get(objects)
+        if known is None:
+            known = self._of_frames(frames)
+            if len(self._by_objects) < MOST_KEPT:
+                self._by_objects[objects] = known
+        self._by_id[id(frames)] = known
+        return known
+
+    def _of_frames(self, frames: list[Any]) -> int:
         try:
             key = tuple(map(_GET, frames))
             number = self._by_frames.get(key)
@@ -76,7 +90,6 @@ class Stacks:
         if number is None:
             number = self._add(key)
             self._by_frames[key] = number
-        self._by_id[id(frames)] = number
         return number
 
     def _add(self, key: tuple[Any, ...]) -> int:
@@ -165,7 +178,9 @@ def trace_rows(entries: Any, device: int, device_type: int, stacks: Stacks, tall
 
 def _action(entry: dict[Any, Any]) -> str:
     name = entry.get("action")
-    return encodable(name) if isinstance(name, str) else "(none)"
+    if not isinstance(name, str):
+        return "(none)"
+    return name if name in ACTIONS else encodable(name)
 
 
 def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _WORDS = tuple(word.encode(code) for word in ("==", " Name", "Invocations") for code in ("utf-8", "utf-16-be"))
@@ -14,8 +15,12 @@ _NAME = re.compile(r',\s*"?(?:Kernel|Function|Range|Graph) Name"?\s*(?:,|$)')
 _METRIC = re.compile(r',\s*"?Metric Name"?\s*,')
 
 
+@lru_cache(maxsize=1)
 def looks_like_ncu(head: bytes) -> bool:
-    """Whether the beginning of a file holds ncu's table header or a line of its log."""
+    """Whether the beginning of a file holds ncu's table header or a line of its log.
+
+    The last answer is kept: a file of a folder is asked whether it is worth opening, then what it is.
+    """
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)

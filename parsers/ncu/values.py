@@ -86,6 +86,25 @@ def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Serie
     numbers, and neither is a list like ``0,1,2``.
     """
     trimmed = cells.str.strip_chars()
+    if comma:
+        return _spelled(trimmed, comma=True)
+    # most cells are plain numbers, which need no pattern
+    direct = trimmed.cast(pl.Float64, strict=False)
+    frame = pl.DataFrame({"direct": direct, "raw": trimmed}).with_row_index("row")
+    rest = frame.filter(~pl.col("direct").is_finite().fill_null(value=False))
+    if rest.height == frame.height:
+        return _spelled(trimmed, comma=False)
+    number, text = _spelled(rest["raw"], comma=False)
+    found = frame.select("row", "direct").join(
+        rest.select("row", number=number, text=text), on="row", how="left", maintain_order="left"
+    )
+    known = pl.col("direct").is_finite()
+    found = found.select("text", number=pl.when(known).then("direct").otherwise("number"))
+    return found["number"], found["text"]
+
+
+def _spelled(trimmed: pl.Series, *, comma: bool) -> tuple[pl.Series, pl.Series]:
+    """`parse` of cells of any spelling, without blanks around."""
     plain = trimmed.str.replace(_MARK, "").str.replace(_INSTANCES, "$1").str.replace(_PERCENT, "")
     spaced = rf"^[-+]?\d{{1,3}}(?:{_SPACED}\d{{3}})+(?:[.,]\d+)?$"
     thousands, point = (".", ",") if comma else (",", ".")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.remembered import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +58,7 @@ def capability(facts: Facts) -> str | None:
     return only if only and re.fullmatch(r"\d+\.\d+", only) else None
 
 
+@kept
 def is_compiled(facts: Facts) -> bool:
     """Whether torch.compile made kernels of this run, or a compiler made all of them."""
     if facts.trace.info.kind == "jax":
@@ -67,6 +69,7 @@ def is_compiled(facts: Facts) -> bool:
     return bool(names.matching(calls, lambda name: _COMPILED_CALL.search(name) is not None).any())
 
 
+@kept
 def graph_percent(facts: Facts) -> float:
     """How many of the kernels CUDA graphs launched, percent."""
     launched = facts.launches

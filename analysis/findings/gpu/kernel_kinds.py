@@ -14,6 +14,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.run_join import conventions_of
+from tracetui.analysis.remembered import kept
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import nearest
 
@@ -61,11 +62,13 @@ def categories(launched: pl.DataFrame) -> pl.Series:
     return names.mapped(launched["name"], kernel_names.category, "other")
 
 
+@kept
 def on_tensor_cores(facts: Facts) -> Bools:
     """Which launches use tensor cores: by Nsight Compute's counters where it measured the kernel, else by name."""
     return by_name(facts.launches, conventions_of(facts.counters).uses_tensor_cores)
 
 
+@kept
 def whole_ns(facts: Facts) -> int:
     """The base of shares: all kernel time but communication, which mostly waits for other ranks."""
     apart = facts.kernels.filter(pl.col("category") == "communication")

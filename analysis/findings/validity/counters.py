@@ -196,8 +196,8 @@ def _same_conditions(facts: Facts) -> str:
 def _clock(facts: Facts) -> float | None:
     """The SMs' mean clock under ncu, Hz."""
     for trace in facts.run.of_kind("ncu"):
-        found = trace.counters.filter(pl.Series(matching(trace.counters["metric"], SM_CLOCKS.__contains__)))
-        found = found.filter(pl.col("unit").cast(pl.String) == "hz")["value"].drop_nulls()
+        rows = trace.counters.filter(pl.Series(matching(trace.counters["metric"], SM_CLOCKS.__contains__)))
+        found = rows.filter(pl.col("unit").cast(pl.String) == "hz")["value"].drop_nulls()
         if found.len():
             return float(found.sum()) / found.len()
     return None
