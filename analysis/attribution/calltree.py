@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.remembered import latest
+from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.categories import encode
 from tracetui.parsers.links import lookup

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.analysis.remembered import latest
+from tracetui.analysis.base.remembered import latest
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, CallTree, call_tree, codes_of, dense
-from tracetui.analysis.remembered import latest
+from tracetui.analysis.base.remembered import latest
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters import tensor_counters
 from tracetui.analysis.counters.metrics import ALWAYS_PRINTED, LIMITS, METRICS, PERCENTAGES
 from tracetui.analysis.counters.missing import missing
-from tracetui.analysis.remembered import kept
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tracetui.analysis.base.conventions import (
     hta_kernel_type,
     is_collective_kernel,
 )
-from tracetui.analysis.remembered import latest
+from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
-from tracetui.analysis.remembered import latest
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.join import KernelJoin, join_kernels
-from tracetui.analysis.remembered import kept_of_pair
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

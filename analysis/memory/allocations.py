@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.remembered import latest
+from tracetui.analysis.base.remembered import latest
 from tracetui.parsers.schema import MEMORY_ACTIONS
 
 if TYPE_CHECKING:

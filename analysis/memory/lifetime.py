@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.memory.allocations import UNBORN, Allocations, allocations
 from tracetui.analysis.memory.owners import OWNERS, owners
 from tracetui.analysis.memory.peak import listed, peak
-from tracetui.analysis.remembered import latest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

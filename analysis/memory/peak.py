@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.memory.allocations import BEFORE, END_STATE, Allocations, allocations
 from tracetui.analysis.memory.owners import EARLIER, OWNERS, owners
-from tracetui.analysis.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

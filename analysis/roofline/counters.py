@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.names import matching
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters.counters import launch_counters
-from tracetui.analysis.remembered import kept
 from tracetui.analysis.roofline.peaks_counters import SM_CLOCK, tensor_precision
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.machine_samples import own_gpus
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.occupancy import SmLimits
-from tracetui.analysis.remembered import kept
 from tracetui.analysis.roofline.peaks_counters import counter_peaks
 from tracetui.analysis.roofline.peaks_measured import measured_peaks
 from tracetui.analysis.roofline.words import PRECISIONS

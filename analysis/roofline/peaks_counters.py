@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.remembered import kept
+from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

@@ -11,10 +11,10 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import names
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.run_join import conventions_of
-from tracetui.analysis.remembered import kept
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import nearest
 

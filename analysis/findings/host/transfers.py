@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
-from tracetui.analysis.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
