@@ -106,8 +106,8 @@ KERNELS = Table(
         ),
         Field(
             "counters", kind="list", type="object", screen=False,
-            about="means over the `launches` that Nsight Compute measured, where the run holds such a recording: "
-            "`duration_us`, `sm_percent` and others by the keys of `counters_by_kernel`; else empty",
+            about="means over the launches that Nsight Compute measured, where the run holds such a recording; else "
+            "empty",
         ),
     ),
     data=(
