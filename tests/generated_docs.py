@@ -10,6 +10,9 @@ import sys
 from html import unescape
 from pathlib import Path
 
+from report_page import PAGE as REPORT
+from report_page import report_page
+
 from tracetui.app.cli.main import main as tracetui
 from tracetui.app.cli.rules_list import rules_page
 from tracetui.app.cli.settings_page import settings_page
@@ -72,6 +75,7 @@ def main() -> int:
     README.write_text(readme(), encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
+    REPORT.write_text(report_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
         file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))

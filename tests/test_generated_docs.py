@@ -5,16 +5,21 @@ from __future__ import annotations
 import pytest
 from generated_docs import (
     README,
+    REPORT,
     RULES,
     SCREENSHOTS,
     SETTINGS,
     SHOTS,
     readme,
+    report_page,
     rules_page,
     screenshot,
     settings_page,
     words,
 )
+from report_page import documented, keys_of
+
+from tracetui.analysis.tables.registry import TABLES
 
 
 @pytest.mark.parametrize("name", SHOTS)
@@ -41,3 +46,13 @@ def test_the_page_of_rules_is_what_the_rules_say() -> None:
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:
     assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run `make docs`"
+
+
+def test_the_page_of_the_report_is_what_the_tables_declare() -> None:
+    text = REPORT.read_text(encoding="utf-8")
+    assert text == report_page(), "run `make docs`"
+    alike = {"diff_modules": "diff_operators"}  # the page says so
+    assert all(keys_of(TABLES[one]) == keys_of(TABLES[other]) for one, other in alike.items())
+    shown = documented(text)
+    assert len(set(shown)) == len(shown)
+    assert {*shown, *alike} == {name for name, table in TABLES.items() if table.data}

@@ -12,15 +12,20 @@ OPERATORS = Table(
     "Operators",
     "operators",
     (
-        Field("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
+        Field(
+            "name", "Name", width=18, priority=0, flex=True, short="short_name",
+            about="name, by which both runs are aligned",
+        ),
         Field(
             "status", "Status", "status", width=9, priority=0,
-            about="`added`: only in B, `removed`: only in A, `changed`, or the `same`",
+            about="`added`: only in B; `removed`: only in A; `changed`; `same`: as many calls, and a difference within "
+            "the noise, or within 1 % where that is unknown",
         ),
         Field(
-            "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True, about="+ takes longer in B"
+            "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True,
+            about="time in B less that in A: + takes longer in B",
         ),
-        Field("delta_percent", "%", "change", width=6, priority=2, about="difference, share of A's time"),
+        Field("delta_percent", "%", "change", width=6, priority=2, about="difference, % of A's time"),
         Field("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
         Field("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
         Field(
@@ -30,7 +35,7 @@ OPERATORS = Table(
         Field("b_calls", "B calls", "count", width=7, priority=3, sums=True, type="real", about="calls in B"),
         Field(
             "noise_ns", "Noise", "time", priority=4, null=True,
-            about="by which steps may differ by chance: two standard errors of the difference per step",
+            about="what may come by chance: two standard errors of the difference per step",
         ),
         Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; behind an arrow those in B"),
     ),
@@ -53,8 +58,8 @@ KERNELS = replace(
         ),
         Field(
             "paired_by", "Paired by", width=9, priority=9, null=True,
-            about="`name`; `key`: one function as two tools spell it; `types`: the same template over other element "
-            "types, always changed; none where one run lacks it",
+            about="what made one row of two kernels: `name`; `key`: one function as two tools spell it; `types`: the "
+            "same template over other element types, always `changed`; none where one run lacks it",
         ),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
     ),
@@ -65,9 +70,9 @@ KERNELS = replace(
 MODULES = replace(
     OPERATORS.having("name", tail=True), id="diff_modules", title="Modules", noun="modules", section="modules"
 )
-_LAUNCHED = "work launched by any thread while open, in"
+_LAUNCHED = "GPU time of what any thread launched while it was open, in"
 RANGES = replace(
-    OPERATORS.having("name", about="ranges of one name and domain; all steps are one")
+    OPERATORS.having("name", about="ranges of one name and domain, by which both runs are aligned; all steps are one")
     .having("a_ns", about=f"{_LAUNCHED} A")
     .having("b_ns", about=f"{_LAUNCHED} B"),
     id="diff_ranges",
@@ -83,7 +88,7 @@ STEP = Table(
         Field("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
         Field("a_ns", "A", "time", priority=1, about="time in the average step of A"),
         Field("b_ns", "B", "time", priority=1, about="time in the average step of B"),
-        Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step"),
+        Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="time in B less that in A, per step"),
         Field(
             "part", screen=False,
             about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (less what runs at the same "
@@ -116,8 +121,22 @@ WATERFALL = Table(
     "categories",
     (
         Field("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
-        Field("count_effect_ns", "By count", "delta", width=9, priority=0, about="from more or fewer calls"),
-        Field("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
+        Field(
+            "count_effect_ns",
+            "By count",
+            "delta",
+            width=9,
+            priority=0,
+            about="difference per step that comes from more or fewer calls",
+        ),
+        Field(
+            "mean_effect_ns",
+            "By duration",
+            "delta",
+            width=11,
+            priority=0,
+            about="difference per step that comes from longer or shorter calls",
+        ),
         Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
     ),
     data=("category", "count_effect_ns", "mean_effect_ns"),

@@ -17,7 +17,7 @@ _MEASURED = (
         priority=1,
         main=True,
         null=True,
-        about="compute throughput, of the SMs' peak",
+        about="compute throughput, % of the multiprocessors' peak",
     ),
     Field(
         "memory_percent",
@@ -26,11 +26,11 @@ _MEASURED = (
         width=5,
         priority=1,
         null=True,
-        about="busiest part of the memory system, of its peak",
+        about="throughput of the busiest part of the memory system, % of its peak",
     ),
-    Field("dram_percent", "DRAM", "percent", width=5, priority=2, null=True, about="DRAM throughput, of its peak"),
-    Field("l1_hit_percent", "L1hit", "percent", width=5, priority=3, null=True, about="L1/TEX hit rate, of sectors"),
-    Field("l2_hit_percent", "L2hit", "percent", width=5, priority=3, null=True, about="L2 hit rate, of sectors"),
+    Field("dram_percent", "DRAM", "percent", width=5, priority=2, null=True, about="DRAM throughput, % of its peak"),
+    Field("l1_hit_percent", "L1hit", "percent", width=5, priority=3, null=True, about="L1/TEX hits, % of sectors"),
+    Field("l2_hit_percent", "L2hit", "percent", width=5, priority=3, null=True, about="L2 hits, % of sectors"),
     Field(
         "occupancy_percent",
         "Occ",
@@ -38,7 +38,7 @@ _MEASURED = (
         width=5,
         priority=2,
         null=True,
-        about="achieved occupancy, of the warps an SM can hold",
+        about="achieved occupancy, % of the warps an SM can hold",
     ),
     Field(
         "theoretical_occupancy_percent",
@@ -47,7 +47,7 @@ _MEASURED = (
         width=5,
         priority=4,
         null=True,
-        about="occupancy that the launch allows",
+        about="occupancy that the launch allows, % of the warps an SM can hold",
     ),
     Field(
         "occupancy_limiter",
@@ -67,7 +67,15 @@ _MEASURED = (
         about="`latency`: SM and memory below 60 %; else `compute` or `memory` if it leads by 10 points, or `balanced`",
     ),
     Field("registers", "Regs", "number", width=4, priority=5, type="whole", null=True, about="registers per thread"),
-    Field("waves", "Waves", "number", width=5, priority=5, null=True, about="waves of blocks on all SMs"),
+    Field(
+        "waves",
+        "Waves",
+        "number",
+        width=5,
+        priority=5,
+        null=True,
+        about="how often its blocks fill all multiprocessors: 1.5 is one full and one half wave",
+    ),
     Field(
         "tensor_percent",
         "Tensor",
@@ -75,7 +83,7 @@ _MEASURED = (
         width=6,
         priority=6,
         null=True,
-        about="tensor pipe active, of its peak; a little in plain kernels since Hopper",
+        about="tensor pipe active, % of its peak; a little in plain kernels since Hopper",
     ),
     Field(
         "tensor_cores",
@@ -94,7 +102,7 @@ _MEASURED = (
         priority=7,
         type="real",
         null=True,
-        about="read from and written to DRAM",
+        about="bytes read from and written to DRAM",
     ),
     Field(
         "shared_memory",
@@ -105,8 +113,8 @@ _MEASURED = (
         null=True,
         about="shared memory per block, static and dynamic",
     ),
-    Field("l1_percent", "L1 thr", "percent", width=5, priority=9, null=True, about="L1/TEX throughput, of its peak"),
-    Field("l2_percent", "L2 thr", "percent", width=5, priority=9, null=True, about="L2 throughput, of its peak"),
+    Field("l1_percent", "L1 thr", "percent", width=5, priority=9, null=True, about="L1/TEX throughput, % of its peak"),
+    Field("l2_percent", "L2 thr", "percent", width=5, priority=9, null=True, about="L2 throughput, % of its peak"),
 )
 _SHORT = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")
 _MISSING = Field(
@@ -129,21 +137,26 @@ COUNTER_LAUNCHES = Table(
     "launches",
     (
         Field(
-            "device_row", "#", "count", width=3, priority=0, key="launch", about="launch, in the order of the file"
+            "device_row", "#", "count", width=3, priority=0, key="launch",
+            about="number of the launch, in the order of the file",
         ),
         _NAME,
         FILE,
         Field(
-            "duration_ns", "Duration", "time", priority=0, main=True, null=True, about="time at the clocks ncu set"
+            "duration_ns", "Duration", "time", priority=0, main=True, null=True,
+            about="duration at the clocks that ncu set",
         ),
         *_MEASURED,
         Field(
             "grid", "Grid", width=10, priority=4, type="whole list", null=True, about="blocks in the grid, x × y × z"
         ),
-        Field("block", "Block", width=8, priority=5, type="whole list", null=True, about="threads in a block"),
+        Field(
+            "block", "Block", width=8, priority=5, type="whole list", null=True,
+            about="threads in a block, x × y × z",
+        ),
         Field(
             "range", "NVTX range", width=12, priority=6, flex=True, tail=True, null=True,
-            about="push/pop ranges around the launch, outermost first",
+            about="NVTX push/pop ranges around the launch, outermost first",
         ),
         _ADVICE,
         _SHORT,
@@ -175,16 +188,16 @@ COUNTERS = Table(
         FILE,
         Field(
             "launches", "N", "count", width=3, priority=1, main=True,
-            about="profiled launches; the other columns are their means",
+            about="number of profiled launches; other columns are their means",
         ),
         Field(
             "duration_ns", "Duration", "time", priority=0, main=True, null=True,
-            about="mean time of a launch, at the clocks ncu set",
+            about="mean duration of a launch, at the clocks that ncu set",
         ),
         *(replace(field, type="real") if field.name in _MEANS else field for field in _MEASURED),
         Field("total_ns", "Total", "time", priority=7, null=True, about="time of all profiled launches"),
-        Field("duration_min_ns", "Min", "time", priority=9, null=True, about="shortest launch"),
-        Field("duration_max_ns", "Max", "time", priority=9, null=True, about="longest launch"),
+        Field("duration_min_ns", "Min", "time", priority=9, null=True, about="duration of the shortest launch"),
+        Field("duration_max_ns", "Max", "time", priority=9, null=True, about="duration of the longest launch"),
         Field(
             "grid", "Grid", width=10, priority=8, type="whole list", null=True,
             about="blocks in the grid; none where launches differ",
@@ -198,8 +211,8 @@ COUNTERS = Table(
         _MISSING,
         Field(
             "rules", kind="list", screen=False,
-            about="ncu's advice, as for launches, with `launches` and `gain_us`: what its estimates come to where "
-            "they are global",
+            about="ncu's advice, each once: the keys as in `counters`, `launches` that it speaks of, and `gain_us`: "
+            "the time that its estimates come to, where they are of the kernel's whole time",
         ),
     ),
     data=(
@@ -284,44 +297,67 @@ ROOFLINE = Table(
     "kernels",
     (
         Field(
-            "letter", "Key", width=3, priority=0, null=True, about="letter in the chart, if it has a place there"
+            "letter", "Key", width=3, priority=0, null=True, about="its letter in the chart, if it has a place there"
         ),
         Field("name", "Kernel", width=18, priority=0, flex=True, short="short_name", about="kernel function"),
         Field(
             "attained_percent", "Roof", "percent", width=5, priority=0, main=True, null=True,
-            about="time that the work takes at the roof above it, of the time taken",
+            about="time that the work takes at the roof above it, % of the time taken",
         ),
         Field(
             "bound", "Bound", width=8, priority=1, null=True,
-            about="as ncu tells; from shapes the roof from 60 % on, else neither",
+            about="from counters as ncu tells; from shapes the roof, where 60 % of it is attained, else `neither`",
         ),
-        Field("roof", "Above it", width=8, priority=3, null=True, about="which roof is above it: compute or memory"),
+        Field(
+            "roof", "Above it", width=8, priority=3, null=True,
+            about="which roof is above it: `compute` or `memory`",
+        ),
         Field("gflops", "GFLOP/s", "number", width=7, priority=1, about="achieved, 10^9 FLOP per second"),
         Field("gbytes", "GB/s", "number", width=6, priority=1, about="DRAM traffic, 10^9 byte per second"),
         Field(
             "intensity", "FLOP/B", "number", width=6, priority=1, null=True,
             about="arithmetic intensity: FLOP per byte of DRAM",
         ),
-        Field("total_ns", "Total", "time", priority=0, main=True, null=True, about="time of these launches"),
-        Field("launches", "N", "count", width=4, priority=3, about="launches, or calls of the operator"),
-        Field("gap_ns", "Gap", "time", priority=3, null=True, about="what the roof would save in all"),
-        Field("origin", "From", width=8, priority=2, about="counters: what was done; shapes: what must be done"),
-        Field("precision", "Precision", width=10, priority=4, null=True, about="that most of its FLOPs are in"),
+        Field("total_ns", "Total", "time", priority=0, main=True, null=True, about="time of all these launches"),
+        Field("launches", "N", "count", width=4, priority=3, about="launches measured, or calls of the operator"),
         Field(
-            "compute_roof_percent", "FLOPs", "percent", width=6, priority=5, null=True, about="of the arithmetic's peak"
+            "gap_ns", "Gap", "time", priority=3, null=True,
+            about="time that running at the roof would save, over all these launches",
         ),
-        Field("memory_roof_percent", "Bytes%", "percent", width=6, priority=5, null=True, about="of the memory's peak"),
+        Field(
+            "origin", "From", width=8, priority=2,
+            about="`counters`: what was done; `shapes`: the least its operator must compute and move",
+        ),
+        Field(
+            "precision", "Precision", width=10, priority=4, null=True,
+            about="the precision that most of its FLOPs are in",
+        ),
+        Field(
+            "compute_roof_percent", "FLOPs", "percent", width=6, priority=5, null=True,
+            about="time at the roof of the arithmetic alone, % of the time taken",
+        ),
+        Field(
+            "memory_roof_percent", "Bytes%", "percent", width=6, priority=5, null=True,
+            about="time at the roof of the memory alone, % of the time taken",
+        ),
         Field("mflop", "MFLOP", "number", width=7, priority=6, about="10^6 FLOP per launch, the mean"),
         Field(
-            "bytes", "Bytes", "bytes", width=9, priority=6, type="real", null=True, about="per launch, the mean"
+            "bytes", "Bytes", "bytes", width=9, priority=6, type="real", null=True,
+            about="bytes of DRAM per launch, the mean",
         ),
         Field("unknown_text", "Not known", width=12, priority=7, flex=True, about="what is not known, or was assumed"),
         _SHORT,
         Field("flops", kind="number", screen=False, null=True, about="FLOP per launch, the mean"),
-        Field("achieved_flops", kind="number", screen=False, null=True, about="FLOP per second"),
-        Field("achieved_bytes", kind="number", screen=False, null=True, about="bytes of DRAM per second"),
-        Field("peak_flops", kind="number", screen=False, null=True, about="FLOP per second, of its mix of precisions"),
-        Field("unknown", kind="list", type="words", screen=False, null=True, about="what is not known, or was assumed"),
+        Field("achieved_flops", kind="number", screen=False, null=True, about="FLOP per second that it achieved"),
+        Field(
+            "achieved_bytes", kind="number", screen=False, null=True,
+            about="bytes of DRAM per second that it achieved",
+        ),
+        Field(
+            "peak_flops", kind="number", screen=False, null=True,
+            about="FLOP per second at the peak of its mix of precisions",
+        ),
+        Field("unknown", kind="list", type="words", screen=False, about="what is not known, or was assumed"),
     ),
     data=(
         "letter", "name", "short_name", "origin", "launches", "total_ns", "flops", "bytes", "precision",

@@ -58,7 +58,7 @@ class Field:
     type: str = ""
     """Its type in JSON, where that does not follow from the kind (`json_type`)."""
     null: bool = False
-    """Whether a recording may not tell it."""
+    """Whether there are recordings that don't tell it."""
 
     @property
     def right(self) -> bool:
@@ -74,7 +74,7 @@ class Field:
     @property
     def nested(self) -> bool:
         """Whether only JSON can hold it: a list or an object, which a CSV has no place for."""
-        return self.json_type == "list"
+        return self.json_type in ("list", "object")
 
     @property
     def json_key(self) -> str:
@@ -83,7 +83,7 @@ class Field:
 
     @property
     def json_type(self) -> str:
-        """Its type in JSON: text, whole, real, flag; words or whole list, which a CSV joins; list, of objects."""
+        """Its type in JSON: one of `JSON_TYPES`."""
         return self.type or TYPES[self.kind]
 
 
@@ -101,3 +101,15 @@ TYPES: dict[Kind, str] = {
     "number": "real",
 }
 """The type in JSON by kind."""
+JSON_TYPES = {
+    "text": "text",
+    "flag": "true or false",
+    "whole": "a number without a fraction",
+    "real": "a number with a fraction, be it .0",
+    "number": "either of them, as the source has it",
+    "words": "a list of texts, which a CSV joins",
+    "whole list": "a list of whole numbers, which a CSV joins",
+    "list": "a list of objects or of sentences, which a CSV leaves out",
+    "object": "an object, which a CSV leaves out",
+}
+"""Every type in JSON, and what it is."""

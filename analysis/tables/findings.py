@@ -15,7 +15,7 @@ _TITLE = Field(
 )
 _STAKE = Field(
     "impact_ns", "At stake", "time", priority=1, main=True, null=True,
-    about="time that it costs, per step; none where it is no matter of time",
+    about="time per step at stake; none where it is no matter of time",
 )  # fmt: skip
 
 FINDINGS = Table(
@@ -29,18 +29,18 @@ FINDINGS = Table(
         _STAKE,
         Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
-            about="the most by which the step would be shorter without it",
+            about="the most by which the step would be shorter without it, % of the step",
         ),
         Field(
             "evidence", "Evidence", "count", width=8, priority=5, type="list",
-            about="numbers it rests on: `label`, `value`, `unit`, and where its rows are: `tab`, `filter`, `row`",
+            about="numbers it rests on: `label`, `value`, `unit`, and where their rows are: `tab`, `filter`, `row`",
         ),
         Field("formula", screen=False, about="how the numbers lead to it, with the numbers put in"),
         Field("threshold", screen=False, about="what it was compared with"),
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
         Field("reference", screen=False, about="where to read more"),
-        Field("remarks", kind="list", screen=False, about="of rules that doubt what it rests on"),
+        Field("remarks", kind="list", screen=False, about="what rules say that doubt what it rests on"),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
@@ -72,6 +72,7 @@ ABSTAINED = Table(
               about="what is not there, and how to record it"),
     ),
     data=("id", "name"),
+    section="findings_abstained",
 )  # fmt: skip
 EVIDENCE = Table(
     "evidence",

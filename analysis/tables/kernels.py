@@ -40,26 +40,32 @@ KERNELS = Table(
             about="share of all kernel time",
         ),
         Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of launches"),
-        Field("mean_ns", "Mean", "time", priority=2, about="mean duration of a call"),
+        Field("mean_ns", "Mean", "time", priority=2, null=True, about="mean duration of a call"),
         Field(
             "module", "Module", width=10, priority=3, flex=True, null=True,
             about="nn.Module that launched most of its time",
         ),
         Field(
             "occupancy_percent", "Occup", "percent", width=5, priority=5, null=True,
-            about="achieved occupancy, an estimate",
+            about="achieved occupancy, an estimate, % of the warps an SM can hold",
         ),
-        Field("tensor_cores", "TC", "flag", width=3, priority=6, about="uses tensor cores, judged by its name"),
+        Field(
+            "tensor_cores", "TC", "flag", width=3, priority=6,
+            about="uses tensor cores, judged by its name unless Nsight Compute measured it",
+        ),
         Field("category", "Category", width=11, priority=6, about="kind of work, judged by its name"),
         Field(
             "operator", "Operator", width=14, priority=6, flex=True, null=True,
             about="operator that launched most of its time",
         ),
-        Field("median_ns", "Median", "time", priority=7, about="median duration of a call"),
-        Field("min_ns", "Min", "time", priority=9, about="shortest call"),
-        Field("max_ns", "Max", "time", priority=8, about="longest call"),
-        Field("std_ns", "Std", "time", priority=9, about="standard deviation of the calls (sample)"),
-        Field("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, null=True, about="blocks per multiprocessor"),
+        Field("median_ns", "Median", "time", priority=7, null=True, about="median duration of a call"),
+        Field("min_ns", "Min", "time", priority=9, null=True, about="duration of the shortest call"),
+        Field("max_ns", "Max", "time", priority=8, null=True, about="duration of the longest call"),
+        Field("std_ns", "Std", "time", priority=9, about="sample standard deviation of the durations"),
+        Field(
+            "blocks_per_sm", "Blk/SM", "number", width=6, priority=8, null=True,
+            about="blocks of a launch per multiprocessor of the GPU",
+        ),
         Field(
             "registers", "Regs", "number", width=4, priority=8, type="whole", null=True,
             about="registers per thread, the most of all calls",
@@ -70,7 +76,7 @@ KERNELS = Table(
         ),
         Field(
             "in_steps_ns", "In steps", "time", priority=10, sums=True, null=True,
-            about="the part of the total inside steps",
+            about="the part of the total that was launched in steps; none without steps",
         ),
         Field(
             "range", "Range", width=14, priority=6, flex=True, null=True,
@@ -81,21 +87,27 @@ KERNELS = Table(
             "tensor_cores_from", screen=False,
             about="what tells of tensor cores: `counters` where Nsight Compute measured the kernel, else `name`",
         ),
-        Field("modules", kind="list", screen=False, about="who launched it: `path`, `calls`, `us` of each nn.Module"),
-        Field("operators", kind="list", screen=False, about="who launched it: `name`, `calls`, `us` of each operator"),
+        Field(
+            "modules", kind="list", screen=False,
+            about="nn.Modules that launched it, the most time first: `path`, `calls`, `us`",
+        ),
+        Field(
+            "operators", kind="list", screen=False,
+            about="operators that launched it, the most time first: `name`, `calls`, `us`",
+        ),
         Field(
             "p95_ns", "P95", "time", screen=False, null=True,
-            about="the shortest duration that 95 % of the launches don't exceed",
+            about="the shortest duration that 95 % of the calls don't exceed",
         ),
         Field(
-            "distribution", kind="list", screen=False, null=True,
-            about="how many launches take how long: `counts` of bins between `edges_us`, one more than there are bins; "
-            "`log`: whether bins grow by a factor; null where all take the same time",
+            "distribution", kind="list", type="object", screen=False, null=True,
+            about="how many calls take how long: `counts` of the bins between `edges_us`, of which there is one more; "
+            "`log`: whether each bin is wider than the last by a factor; none where all calls take the same time",
         ),
         Field(
-            "counters", kind="list", screen=False,
-            about="where the run holds Nsight Compute data of the kernel, means over its measured `launches`, by the "
-            "keys of the section counters; else empty",
+            "counters", kind="list", type="object", screen=False,
+            about="means over the launches that Nsight Compute measured, where the run holds such a recording; else "
+            "empty",
         ),
     ),
     data=(
@@ -121,10 +133,10 @@ KERNEL_GROUPS = Table(
     (
         Field("group", "Group", width=22, priority=0, flex=True, about="what the kernels have in common"),
         *_GROUPED[:_TOTALS],
-        Field("kernels", "Kernels", "count", width=7, priority=1, about="how many kernels, by name"),
+        Field("kernels", "Kernels", "count", width=7, priority=1, about="number of different kernels, by name"),
         Field(
             "name", "Top kernel", width=14, priority=2, flex=True, short="short_name", full="full_name",
-            about="kernel with most of its time",
+            about="the kernel with most of the group's time",
         ),
         *_GROUPED[_TOTALS:],
     ),
@@ -197,14 +209,20 @@ MEMOPS = Table(
     "Copies and fills",
     "kinds of copies and fills",
     (
-        Field("name", "Operation", width=30, priority=0, flex=True, about="as nsys names it"),
+        Field(
+            "name", "Operation", width=30, priority=0, flex=True,
+            about="operation with its direction, as nsys names it",
+        ),
         Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
-        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="how many"),
-        Field("mean_ns", "Mean", "time", priority=2, about="mean duration"),
+        Field(
+            "calls", "Calls", "count", width=6, priority=1, main=True, sums=True,
+            about="number of copies or fills",
+        ),
+        Field("mean_ns", "Mean", "time", priority=2, about="mean duration of one"),
         Field("bytes", "Bytes", "bytes", width=9, priority=1, sums=True, null=True, about="bytes moved or filled"),
         Field(
             "throughput_gbps", "GB/s", "number", width=6, priority=1, null=True,
-            about="bytes by total time, 10^9 bytes a second",
+            about="bytes by total time, in 10^9 bytes per second",
         ),
         Field("kind", screen=False, about="`memcpy` or `memset`"),
     ),
@@ -219,7 +237,7 @@ COMMUNICATION = Table(
     "Communication",
     "collectives",
     (
-        Field("name", "Collective", flex=True, short="short_name", about="kernel function"),
+        Field("name", "Collective", flex=True, short="short_name", about="kernel function of the collective"),
         Field("total_ns", "Total", "time", about="sum of the durations of all calls"),
         Field("calls", "Calls", "count", about="number of launches"),
         Field("mean_ns", "Mean", "time", about="mean duration of a call"),
@@ -232,4 +250,5 @@ COMMUNICATION = Table(
     sort=("total_ns", True),
     key="name",
     section="communication.kernels",
+    page=False,
 )

@@ -11,10 +11,10 @@ _STACK = Field("stack", "Stack", width=30, priority=9, hidden=True, null=True,
                about="call stack, innermost frame first, joined by `;`")  # fmt: skip
 _LIBRARY = Field("library", "Library", width=18, priority=1, flex=True, tail=True, null=True,
                  about="innermost frame of a library's Python code")  # fmt: skip
-_BY = Field("by", screen=False, about="what it is named by: `stack`, `range`, `operator`, `module`")
+_BY = Field("by", screen=False, about="what the row is named by: `stack`, `range`, `operator`, `module`")
 _OWN = Field("own", screen=False, null=True, about="innermost frame of the program's own code")
 _LARGEST = Field(
-    "largest", "Largest", "bytes", width=9, priority=3, key="largest_bytes", about="the largest of them"
+    "largest", "Largest", "bytes", width=9, priority=3, key="largest_bytes", about="size of the largest of them"
 )  # fmt: skip
 _TITLES = {
     "stack": ("Own code", "innermost frame of the program's own code in the stack that allocated"),
@@ -31,13 +31,16 @@ HOLDERS = Table(
     "holders",
     (
         Field("name", "Held by", width=24, priority=0, flex=True, about="who allocated it"),
-        Field("bytes", "Bytes", "bytes", width=9, priority=0, main=True, about="held at the peak"),
+        Field("bytes", "Bytes", "bytes", width=9, priority=0, main=True, about="bytes it held at the peak"),
         Field(
             "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
-            about="of all allocated at the peak",
+            about="share of all bytes allocated at the peak",
         ),
-        Field("allocations", "Allocs", "count", width=6, priority=1, main=True, about="allocations it held"),
-        _LARGEST,
+        Field(
+            "allocations", "Allocs", "count", width=6, priority=1, main=True, null=True,
+            about="number of allocations it held then; none where only their sum is known",
+        ),
+        replace(_LARGEST, null=True),
         _LIBRARY,
         _STACK,
         _BY,
@@ -57,14 +60,18 @@ LONG_LIVED = Table(
     "long-lived allocations",
     (
         HOLDERS.field("name"),
-        Field("bytes", "Bytes", "bytes", width=9, priority=0, main=True, about="made in a step, there when it ended"),
         Field(
-            "kept_bytes", "Kept", "bytes", width=9, priority=1, about="of them never given back in the recording"
+            "bytes", "Bytes", "bytes", width=9, priority=0, main=True,
+            about="bytes allocated in a step and still there when it ended",
         ),
-        Field("allocations", "Allocs", "count", width=6, priority=1, main=True, about="how many"),
+        Field(
+            "kept_bytes", "Kept", "bytes", width=9, priority=1,
+            about="the part of these bytes never given back in the recording",
+        ),
+        Field("allocations", "Allocs", "count", width=6, priority=1, main=True, about="number of such allocations"),
         Field(
             "steps", "Steps", "count", width=5, priority=2, null=True,
-            about="steps in which such allocations were made",
+            about="number of steps in which they were made; none without steps",
         ),
         _LARGEST,
         _LIBRARY,
@@ -115,17 +122,20 @@ STEPS = Table(
     "steps",
     (
         Field("index", "Step", "count", width=5, priority=0, about="number of the step"),
-        Field("name", "Name", width=16, priority=1, flex=True, about="its annotation"),
+        Field("name", "Name", width=16, priority=1, flex=True, about="name of the step's annotation"),
         Field(
             "allocated_start", "At start", "bytes", width=9, priority=0, key="allocated_start_bytes", null=True,
-            about="allocated when it begins",
+            about="bytes allocated when it begins",
         ),
         Field(
-            "allocated_end", "At end", "bytes", width=9, priority=0, key="allocated_end_bytes", null=True,
-            about="allocated when it ends",
+            "allocated_end", "At end", "bytes", width=9, priority=0, key="allocated_end_bytes",
+            about="bytes allocated when it ends",
         ),
-        Field("growth_bytes", "Growth", "bytes", width=9, priority=0, main=True, null=True, about="end less start"),
-        Field("peak_bytes", "Peak", "bytes", width=9, priority=1, null=True, about="the most in it"),
+        Field(
+            "growth_bytes", "Growth", "bytes", width=9, priority=0, main=True, null=True,
+            about="bytes at its end less those at its start",
+        ),
+        Field("peak_bytes", "Peak", "bytes", width=9, priority=1, about="the most bytes allocated at once in it"),
     ),
     data=("index", "name", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
     reports=("index", "allocated_start", "allocated_end", "growth_bytes", "peak_bytes"),
@@ -178,21 +188,24 @@ OUT_OF_MEMORY = Table(
         Field("at_ns", "At", "time", width=9, priority=0, null=True, about="time since the recording began"),
         Field(
             "requested", "Asked for", "bytes", width=9, priority=0, main=True, key="requested_bytes",
-            about="what was asked for",
+            about="bytes that were asked for",
         ),
         Field(
             "device_free", "GPU free", "bytes", width=9, priority=0, key="device_free_bytes", null=True,
-            about="what the device had free",
+            about="bytes that the device had free",
         ),
         Field(
             "allocated", "Allocated", "bytes", width=9, priority=1, key="allocated_bytes", null=True,
-            about="in tensors then",
+            about="bytes in tensors then",
         ),
         Field(
             "reserved", "Reserved", "bytes", width=9, priority=1, key="reserved_bytes", null=True,
-            about="held from the driver then",
+            about="bytes that the allocator held from the driver then",
         ),
-        Field("own", "Own code", width=16, priority=0, flex=True, tail=True, null=True, about="who asked"),
+        Field(
+            "own", "Own code", width=16, priority=0, flex=True, tail=True, null=True,
+            about="innermost frame of the program's own code that asked",
+        ),
         Field("device", "GPU", "number", width=3, priority=3, type="whole", about="device id"),
         _STACK,
     ),

@@ -17,27 +17,36 @@ OPERATORS = Table(
         Field("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
         Field(
             "device_self_ns", "GPU self", "time", priority=0, main=True, sums=True,
-            about="GPU work that its own calls launched",
+            about="GPU time of what it launched itself",
         ),
         Field(
             "percent", "%", "percent", width=5, priority=1, bar=True, main=True, null=True,
             about="own GPU time, share of all GPU time",
         ),
-        Field("device_total_ns", "GPU total", "time", priority=2, sums=True, about="with the operators it called"),
+        Field(
+            "device_total_ns", "GPU total", "time", priority=2, sums=True,
+            about="GPU time of what it and the operators it called launched",
+        ),
         Field(
             "host_self_ns", "CPU self", "time", priority=1, sums=True,
-            about="host time of its own, without what it called",
+            about="host time in it, without what it called",
         ),
-        Field("host_total_ns", "CPU total", "time", priority=3, sums=True, about="host time with what it called"),
+        Field(
+            "host_total_ns", "CPU total", "time", priority=3, sums=True,
+            about="host time in it, with what it called",
+        ),
         Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
         Field(
             "kernels", "GPU ops", "count", width=6, priority=4, sums=True,
             about="kernels, copies and fills it launched itself",
         ),
-        Field("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
+        Field(
+            "tensor_core_eligible", "TC ok", "flag", width=5, priority=6,
+            about="whether an operator of this kind can use tensor cores",
+        ),
         Field(
             "tensor_core_percent", "TC used", "percent", width=7, priority=7, null=True,
-            about="of its GPU time, on tensor cores",
+            about="share of its own GPU time in kernels that use tensor cores",
         ),
     ),
     data=(
@@ -72,8 +81,15 @@ OPERATOR_GROUPS = Table(
     (
         Field("group", "Module", width=20, priority=0, flex=True, about="module around the calls"),
         *OPERATORS.chosen(("device_self_ns", "percent", "host_self_ns", "calls")),
-        Field("operators", "Operators", "count", width=9, priority=2, about="how many operators, by name"),
-        Field("name", "Top operator", width=16, priority=2, flex=True, about="operator with most of its time"),
+        Field("operators", "Operators", "count", width=9, priority=2, about="number of different operators, by name"),
+        Field(
+            "name",
+            "Top operator",
+            width=16,
+            priority=2,
+            flex=True,
+            about="the operator with most of the group's time",
+        ),
         OPERATORS.field("kernels"),
     ),
     base=GPU_TIME,
@@ -90,29 +106,35 @@ MODULES = Table(
         Field("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
         Field(
             "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
-            about="GPU work launched inside it",
+            about="GPU time of what was launched inside it",
         ),
         Field(
             "percent", "%", "percent", width=5, priority=0, bar=True, main=True,
             about="share of all GPU time, both passes",
         ),
-        Field("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the modules inside it"),
         Field(
-            "backward_device_ns", "Backward", "time", priority=4, sums=True, null=True,
-            about="GPU work of its backward pass, which is not in the total",
+            "device_self_ns", "GPU self", "time", priority=3, sums=True,
+            about="GPU time of what was launched inside it, without the modules inside it",
         ),
         Field(
-            "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True, about="host time of its calls"
+            "backward_device_ns", "Backward", "time", priority=4, sums=True,
+            about="GPU time of its backward pass, which is not in the total",
+        ),
+        Field(
+            "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True, about="host time in its calls"
         ),
         Field(
             "host_self_ns", "CPU self", "time", priority=3, sums=True, null=True,
-            about="host time without the modules inside it",
+            about="host time in its calls, without the modules inside it",
         ),
         Field("kernels", "Kernels", "count", width=7, priority=2, sums=True, about="kernels launched inside it"),
         Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of calls"),
-        Field("class_name", "Class", width=12, priority=6, null=True, about="Python class"),
-        Field("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
-        Field("depth", kind="count", screen=False, about="modules around it"),
+        Field("class_name", "Class", width=12, priority=6, null=True, about="its Python class"),
+        Field(
+            "path", "Path", width=24, priority=9, hidden=True,
+            about="where it is in the tree: the names around it and its own, joined by `/`",
+        ),
+        Field("depth", kind="count", screen=False, about="number of modules around it"),
     ),
     data=(
         "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
@@ -136,29 +158,31 @@ RANGES = Table(
         ),
         Field(
             "device_ns", "GPU work", "time", priority=0, sums=True, null=True,
-            about="GPU time of what was launched inside",
+            about="GPU time of what its thread launched inside it; none for instants and for ranges that end on "
+            "another thread",
         ),
         Field(
             "device_self_ns", "GPU self", "time", priority=4, sums=True, null=True,
-            about="with this range as the innermost around the launch",
+            about="GPU time of launches that have it as their innermost range; sums to all GPU time",
         ),
         Field(
             "gpu_projected_ns", "Projected", "time", priority=2, sums=True, null=True,
-            about="from its first GPU work to the end of its last",
+            about="from the start of its first GPU work to the end of its last, summed over instances",
         ),
         Field(
             "gpu_ops", "GPU ops", "count", width=6, priority=3, sums=True, null=True,
-            about="kernels, copies and fills launched inside",
+            about="kernels, copies and fills that its thread launched inside it",
         ),
         Field("instances", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of instances"),
         Field("domain", "Domain", width=8, priority=6, about="NVTX domain; empty for none"),
         Field(
             "style", "Style", width=9, priority=8, null=True,
-            about="how it was opened: push/pop nest, start/end may overlap",
+            about="how it was opened: `push_pop` nests, `start_end` may overlap, `cross_thread` ends on another "
+            "thread, `mark` is an instant; none where that is unknown or differs",
         ),
         Field(
             "by_category", kind="list", screen=False, null=True,
-            about="GPU time by category of kernels",
+            about="its GPU work by kind, the most time first: `category`, `calls`, `us`",
         ),
     ),
     data=(
@@ -179,35 +203,42 @@ RANGE_TREE = Table(
         Field("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range with its domain"),
         Field(
             "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
-            about="GPU work launched inside it",
+            about="GPU time of what was launched inside it",
         ),
         Field(
             "device_meanwhile_ns", "Any thread", "time", priority=0, sums=True, null=True,
-            about="GPU work that any thread launched while it was open: its backward pass too, which autograd launches",
+            about="GPU time of what any thread launched while it was open: its backward pass too, which autograd "
+            "launches",
         ),
         Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
-        Field("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the ranges inside it"),
+        Field(
+            "device_self_ns", "GPU self", "time", priority=3, sums=True,
+            about="GPU time of what was launched inside it, without the ranges inside it",
+        ),
         Field(
             "gpu_projected_ns", "Projected", "time", priority=5, sums=True, null=True,
-            about="from its first GPU work to the end of its last",
+            about="from the start of its first GPU work to the end of its last, summed over instances",
         ),
         Field(
             "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True,
-            about="host time of its instances",
+            about="host time of all instances",
         ),
         Field(
             "host_self_ns", "CPU self", "time", priority=4, sums=True, null=True,
-            about="host time without the ranges inside it",
+            about="host time of all instances, without the ranges inside",
         ),
         Field(
             "gpu_ops", "GPU ops", "count", width=7, priority=2, sums=True,
             about="kernels, copies and fills launched inside it; each counts for its innermost range",
         ),
         Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of instances"),
-        Field("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+        Field(
+            "path", "Path", width=24, priority=9, hidden=True,
+            about="where it is in the tree: the names around it and its own, joined by `/`",
+        ),
         Field("name", screen=False, about="its name without the domain"),
         Field("domain", screen=False, about="NVTX domain; empty for none"),
-        Field("depth", kind="count", screen=False, about="ranges around it"),
+        Field("depth", kind="count", screen=False, about="number of ranges around it"),
     ),
     data=(
         "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns",
@@ -225,17 +256,27 @@ HOST_FUNCTIONS = Table(
     "functions",
     (
         Field("name", "Function", width=24, priority=0, flex=True, short="short_name", about="what the host called"),
-        Field("kind", "Kind", width=8, priority=2, about="operator, Python function, module or API call"),
-        Field("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
+        Field(
+            "kind", "Kind", width=8, priority=2,
+            about="`operator`, `python` function, nn.`module`, `runtime` or `driver` call, `overhead` of profiling",
+        ),
+        Field(
+            "self_per_step_ns", "Self/step", "time", priority=0, main=True,
+            about="own time in steps, without what it called, per step",
+        ),
         Field(
             "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
-            about="own time, share of step time",
+            about="own time in steps, share of the steps' time",
         ),
         Field("self_ns", "Self", "time", priority=3, sums=True, about="own time in scope, without what it called"),
-        Field("total_ns", "Total", "time", priority=1, sums=True, about="with what it called; recursion counted once"),
+        Field(
+            "total_ns", "Total", "time", priority=1, sums=True,
+            about="time in scope with what it called; recursion counted once",
+        ),
         Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
         Field(
-            "waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU; comes last"
+            "waits", "Waits", "flag", width=5, priority=2,
+            about="only waits, for a lock, a file or the GPU; such rows come last",
         ),
     ),
     data=("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"),
@@ -252,17 +293,17 @@ API_CALLS = Table(
     "functions",
     (
         Field("name", "Function", width=24, priority=0, flex=True, about="CUDA runtime or driver call"),
-        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
+        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations of all calls"),
         Field(
-            "percent", "%", "percent", width=5, priority=1, bar=True, main=True, null=True,
+            "percent", "%", "percent", width=5, priority=1, bar=True, main=True,
             about="share of the time in all API calls",
         ),
         Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
-        Field("mean_ns", "Mean", "time", priority=2, about="mean duration"),
-        Field("median_ns", "Median", "time", priority=3, about="median duration"),
-        Field("max_ns", "Max", "time", priority=4, about="longest call"),
-        Field("min_ns", "Min", "time", priority=5, about="shortest call"),
-        Field("std_ns", "Std", "time", priority=5, about="standard deviation (sample)"),
+        Field("mean_ns", "Mean", "time", priority=2, about="mean duration of a call"),
+        Field("median_ns", "Median", "time", priority=3, about="median duration of a call"),
+        Field("max_ns", "Max", "time", priority=4, about="duration of the longest call"),
+        Field("min_ns", "Min", "time", priority=5, about="duration of the shortest call"),
+        Field("std_ns", "Std", "time", priority=5, about="sample standard deviation of the durations"),
     ),
     data=("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent"),
     reports=("total_ns", "calls", "mean_ns", "max_ns", "name"),

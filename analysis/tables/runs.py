@@ -10,33 +10,44 @@ SWEEP_POINTS = Table(
     "Points",
     "points",
     (
-        Field("step_ns", "Step", "time", priority=0, main=True, null=True, about="median step over the repeats"),
+        Field(
+            "step_ns", "Step", "time", priority=0, main=True, null=True,
+            about="time of a step, the median over the repeats",
+        ),
         Field(
             "std_ns", "±", "time", priority=4, null=True,
-            about="standard deviation over the repeats; none with fewer than two",
+            about="standard deviation of the step over the repeats; none with fewer than two",
         ),
         Field(
-            "images_per_s", "samples/s", "number", width=9, priority=1, null=True, about="by the batch really seen"
+            "images_per_s", "samples/s", "number", width=9, priority=1, null=True,
+            about="samples per second, by the batch really seen",
         ),
         Field(
-            "seen", "seen", "number", width=6, priority=6, key="batch_seen", null=True,
+            "seen", "seen", "number", width=6, priority=6, key="batch_seen", type="number", null=True,
             about="samples that a step really took",
         ),
         Field(
-            "gpu_ns", "GPU", "time", priority=2, null=True, about="kernels, copies and fills per step, summed"
+            "gpu_ns", "GPU", "time", priority=2, null=True,
+            about="GPU time of kernels, copies and fills per step, summed",
         ),
         Field("kernels", "kernels", "number", width=7, priority=3, null=True, about="kernel launches per step"),
         Field(
             "busy_percent", "busy", "percent", width=6, priority=3, null=True,
-            about="share of the profiled steps with GPU work",
+            about="share of the profiled steps' time with GPU work",
         ),
         Field("gflops", "GFLOPs", "number", width=7, priority=7, about="per step, as run.json counts them"),
-        Field("repeats", "runs", "count", width=4, priority=5, about="runs of this point that have a step time"),
+        Field(
+            "repeats", "runs", "count", width=4, priority=5,
+            about="number of runs of this point that have a step time",
+        ),
         Field("marks", "", width=4, priority=2, about="rules that found something at this point, or why there is none"),
-        Field("flops", kind="number", screen=False, null=True, about="FLOP per step"),
+        Field(
+            "flops", kind="number", type="number", screen=False, null=True,
+            about="FLOP per step, as run.json counts them",
+        ),
         Field("problem", screen=False, null=True, about="why there are no numbers"),
         Field("findings", kind="list", type="words", screen=False, about="ids of the findings about this point"),
-        Field("path", screen=False, null=True, about="what opens its first run"),
+        Field("path", screen=False, null=True, about="what opens the first run of this point"),
     ),
     data=(
         "step_ns", "std_ns", "repeats", "images_per_s", "kernels", "gpu_ns", "busy_percent", "flops", "seen", "problem",
@@ -105,6 +116,7 @@ CAPTURES = Table(
         Field("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
     ),
     drill="open",
+    page=False,
 )  # fmt: skip
 
 RANKS = Table(
@@ -113,12 +125,15 @@ RANKS = Table(
     "ranks",
     (
         Field("rank", "Rank", "count", about="distributed rank"),
-        Field("step_ns", "Step", "time", null=True, about="average step"),
-        Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
-        Field("compute_ns", "Compute", "time", null=True, about="time with a computing kernel running, per step"),
-        Field("communication_ns", "Communication", "time", null=True, about="time with a collective running, per step"),
-        Field("idle_ns", "Idle", "time", null=True, about="time with nothing running, per step"),
-        Field("behind_percent", "vs. median", "change", null=True, about="own compute against the median rank, in %"),
+        Field("step_ns", "Step", "time", about="time of the average step"),
+        Field("kernel_ns", "Kernels", "time", about="time with any kernel running, average per step"),
+        Field("compute_ns", "Compute", "time", about="time with a computing kernel running, average per step"),
+        Field("communication_ns", "Communication", "time", about="time with a collective running, average per step"),
+        Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
+        Field(
+            "behind_percent", "vs. median", "change", null=True,
+            about="compute time less that of the median rank, % of the latter",
+        ),
         Field("straggler", "Straggler", "flag", about="whether the other ranks wait for it"),
     ),
     data=(
@@ -127,21 +142,28 @@ RANKS = Table(
     reports=("rank", "step_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler"),
     base="average per step; own compute against the median rank",
     key="rank",
+    page=False,
 )  # fmt: skip
 GPUS = Table(
     "gpu",
     "GPU",
     "GPUs",
     (
-        Field("device", "GPU", "count", about="device id"),
-        Field("busy_percent", "Busy", "percent", null=True, about="kernels, copies, fills or graphs running"),
-        Field("utilization_percent", "Utilization", "percent", null=True, about="kernels running"),
+        Field("device", "GPU", "count", null=True, about="device id"),
+        Field("busy_percent", "Busy", "percent", about="kernels, copies, fills or graphs running, % of the time"),
+        Field("utilization_percent", "Utilization", "percent", null=True, about="kernels running, % of the time"),
         Field(
             "sm_efficiency_percent", "SM efficiency", "percent", null=True,
-            about="multiprocessors that have blocks to run, over the time",
+            about="multiprocessors that have blocks to run, % of all of them, mean over the time",
         ),
-        Field("occupancy_percent", "Occup", "percent", null=True, about="achieved, an estimate, of kernel time"),
-        Field("tensor_core_percent", "Tensor cores", "percent", null=True, about="of kernel time, by names of kernels"),
+        Field(
+            "occupancy_percent", "Occup", "percent", null=True,
+            about="achieved occupancy, an estimate, mean over the kernels' time",
+        ),
+        Field(
+            "tensor_core_percent", "Tensor cores", "percent", null=True,
+            about="kernels that use tensor cores, judged by their names, % of kernel time",
+        ),
         Field("name", screen=False, null=True, about="product name"),
     ),
     data=(
@@ -154,6 +176,7 @@ GPUS = Table(
     ),
     key="device",
     section="overview.gpu",
+    page=False,
 )  # fmt: skip
 CATEGORIES = Table(
     "categories",
@@ -166,4 +189,5 @@ CATEGORIES = Table(
     ),
     reports=("category", "ns", "percent"),
     section="overview.categories",
+    page=False,
 )

@@ -37,6 +37,8 @@ class Table:
     """What Enter on a row opens, in a word; empty where it shows the details."""
     section: str = ""
     """The report's key whose rows it is, where that is not the id."""
+    page: bool = True
+    """Whether a tab has it as a page, whose columns a person can choose; else only a report or a dialog shows it."""
 
     @property
     def columns(self) -> tuple[Field, ...]:

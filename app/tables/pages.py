@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def known_columns() -> dict[str, tuple[Field, ...]]:
-    """By page, every column it may have; which of them a recording has depends on what was recorded."""
-    found = {table.id: table.columns for table in TABLES.values() if table.columns}
+    """By page of the tabs, every column it may have; which of them a recording has depends on what was recorded."""
+    found = {table.id: table.columns for table in TABLES.values() if table.page}
     return found | {KERNELS.id: (*KERNELS.columns, *MEASURED)}

@@ -1,0 +1,254 @@
+"""Every table is declared soundly, and what is declared is what the report's JSON and CSV have."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import reported
+from contract import LISTS, conforms, may_be_null, nulls, row, rows_at
+from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
+
+from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
+from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
+from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.analysis.tables.runs import RANKS, SWEEP_POINTS
+from tracetui.analysis.tables.table import Table
+from tracetui.app.reports.csv_report import diff_csv, report_csv
+from tracetui.app.reports.sweep_report import sweep_csv
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tracetui.analysis.tables.field import Field
+
+Json = dict[str, Any]
+OF_ROWS = {
+    "launches": "row",
+    "memory_oom": "row",
+    "memory_segments": "address",
+    "sweep_points": "point",
+}
+"""Tables whose rows are found again by a column that nobody sees."""
+UNTITLED = {
+    ("categories", "category"),
+    ("diff_conditions", "sort"),
+    ("sweep_points", "marks"),
+    ("sweep_variants", "sure"),
+}
+"""Columns of words that say themselves what they are."""
+WITHOUT_ROWS = (
+    "broken/empty_events.json",
+    "broken/only_metadata_events.json",
+    "memory/gpt_memory_snapshot.pickle",
+    reported.NO_MEMORY,
+)
+"""Recordings that fill none of the sections that are tables."""
+ALL = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+
+
+# --- the declarations
+
+
+def test_no_two_tables_have_one_id() -> None:
+    declared = [value for module in MODULES for value in vars(module).values() if isinstance(value, Table)]
+    assert len(declared) > 40
+    assert len({table.id for table in declared}) == len(declared) == len(TABLES)
+
+
+@ALL
+def test_columns_are_declared_once(table: Table) -> None:
+    names = [field.name for field in table.fields]
+    assert len(set(names)) == len(names)
+    assert len(set(table.keys)) == len(table.data)
+    assert len(set(table.reports)) == len(table.reports)
+    assert set(table.csv_header) <= set(table.keys)
+
+
+@ALL
+def test_what_a_table_names_are_its_columns(table: Table) -> None:
+    names = {field.name for field in table.fields}
+    assert names >= {*table.data, *table.reports}
+    assert table.sort is None or table.sort[0] in names
+    if table.id in OF_ROWS:
+        assert table.key == OF_ROWS[table.id]
+        assert table.key not in names
+    else:
+        assert table.key in {"", *names}
+
+
+@ALL
+def test_a_reader_is_told_what_a_column_is(table: Table) -> None:
+    for field in table.fields:
+        is_seen = field.screen or field.name in table.reports
+        assert field.title or not is_seen or (table.id, field.name) in UNTITLED, field.name
+        assert field.about, field.name
+        assert field.about == field.about.strip()
+        assert not field.about.endswith((".", ":", ",", ";")), field.about
+        assert ". " not in field.about, field.about
+        assert not field.about[0].isupper() or field.about.split()[0] not in ("The", "A", "An", "How", "What"), (
+            field.about
+        )
+        assert field.about.count("`") % 2 == 0, field.about
+        assert "\n" not in field.about
+        assert "  " not in field.about
+
+
+@ALL
+def test_a_column_has_a_type(table: Table) -> None:
+    for field in table.fields:
+        assert field.json_type in JSON_TYPES, field.name
+        assert field.kind in TYPES, field.name
+        assert field.name.endswith("_ns") or field.name == "ns" or UNITS.get(field.kind) != "µs", field.name
+        assert (field.kind == "list") <= (not field.screen), field.name
+    for field in table.data_fields:
+        # a time in ns is no key: the report has µs
+        assert not field.json_key.endswith("_ns"), field.name
+
+
+def test_every_section_that_lists_rows_is_declared() -> None:
+    assert {table.section.partition(".")[0] or name for name, table in TABLES_OF.items()} <= {
+        *SECTIONS,
+        "kernel_groups",
+    }
+    assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
+    assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))
+    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, SWEEP_POINTS}
+    assert {table for table in TABLES.values() if table.data} == in_reports
+
+
+# --- the report
+
+
+@pytest.fixture(scope="module")
+def found(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Json]:
+    """The whole report of a recording; not to be changed."""
+
+    def get(name: str) -> Json:
+        path = made[name] if name in made else shared_data / name
+        return reported.reported(path)
+
+    made = {name: reported.make(name, tmp_path_factory.mktemp("made")) for name in reported.MADE}
+    return get
+
+
+def read_back(cell: str, field: Field) -> Any:
+    """A cell of a CSV as JSON has it; what is unknown and what is empty are one there."""
+    if cell == "":
+        return None
+    if field.json_type == "flag":
+        return {"true": True, "false": False}[cell]
+    if field.json_type == "whole list":
+        return [int(size) for size in cell.split("x")]
+    read: dict[str, Callable[[str], Any]] = {"whole": int, "real": float, "number": float}
+    return read.get(field.json_type, str)(cell)
+
+
+def in_csv(value: Any, field: Field, joined_by: str) -> Any:
+    """What a CSV can tell of a value."""
+    if field.json_type == "words":
+        value = joined_by.join(value)
+    return None if value in ("", [], None) else printable(value) if isinstance(value, str) else value
+
+
+def equal_but_for_nested(
+    text: str, rows: Iterable[Json], table: Table, before: tuple[str, ...] = (), joined_by: str = "; "
+) -> int:
+    """How many cells of the CSV were found to be the rows' values; fails where one is not.
+
+    Args:
+        text: the CSV.
+        rows: the same rows in JSON.
+        table: declares both.
+        before: keys of the CSV's first columns, which the table does not declare.
+        joined_by: what stands between the words of a list.
+    """
+    rows = list(rows)
+    lines = csv.DictReader(io.StringIO(text))
+    assert tuple(lines.fieldnames or ()) == (*before, *table.csv_header)
+    cells = 0
+    for line, item in zip(lines, rows, strict=True):
+        assert tuple(key for key in item if key not in before) == table.keys
+        for key in before:
+            assert line[key] == ("" if item[key] is None else printable(str(item[key]))), key
+        for field in table.data_fields:
+            if not field.nested:
+                key = field.json_key
+                assert read_back(line[key], field) == in_csv(item[key], field, joined_by), (key, line[key], item[key])
+                cells += 1
+    return cells
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
+    whole = found(name)
+    traces = whole["run"]["traces"]
+    by_name = {"run": {**whole["run"], "traces": [{**trace} for trace in traces]}}
+    for trace in by_name["run"]["traces"]:
+        del trace["kernel_groups"]
+    cells = 0
+    for section, table in TABLES_OF.items():
+        if section == "ranks":
+            rows, before = whole["run"]["ranks"], ()
+        else:
+            origin = [{"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} for trace in traces]
+            before = ("trace", "rank") if len(traces) > 1 else ()
+            rows = [
+                {**(place if before else {}), **item}
+                for place, trace in zip(origin, traces, strict=True)
+                for item in rows_at(trace, table.section or section)
+            ]
+        # grouped kernels stand in the place of the kernels
+        grouped = section == "kernel_groups"
+        text = report_csv(whole if grouped else by_name, "kernels" if grouped else section)
+        cells += equal_but_for_nested(text, rows, table, before)
+    assert (cells == 0) == (name in WITHOUT_ROWS)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_the_csv_of_memory_is_its_holders(found: Callable[[str], Json], name: str) -> None:
+    traces = found(name)["run"]["traces"]
+    holders = LISTS["memory.holders"]
+    rows = [item for trace in traces for item in rows_at(trace, "memory.holders")]
+    lines = list(csv.DictReader(io.StringIO(report_csv(found(name), "memory"))))
+    if rows and len(traces) == 1:
+        assert tuple(lines[0])[-len(holders.csv_header) :] == holders.csv_header
+        figures = set(lines[0]) - set(holders.csv_header)
+        assert {"peak_allocated_bytes", "on_gpu", "fragmentation_percent"} <= figures <= set(traces[0]["memory"])
+        for line, item in zip(lines, rows, strict=True):
+            for field in holders.data_fields:
+                key = field.json_key
+                assert read_back(line[key], field) == in_csv(item[key], field, "; "), key
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize("section", COMPARED)
+def test_the_csv_of_a_diff_is_what_its_json_is(shared_data: Path, a: str, b: str, section: str) -> None:
+    whole = reported.compared(shared_data / a, shared_data / b)
+    table = COMPARED[section]
+    cells = equal_but_for_nested(diff_csv(whole, section), whole[section], table)
+    assert cells == len(whole[section]) * len(table.csv_header)
+
+
+@pytest.fixture(scope="module", params=[SAMPLE_SWEEP, MADE_SWEEP])
+def sweep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Json]:
+    """A sweep and its report."""
+    made = request.param == MADE_SWEEP
+    path = reported.make(MADE_SWEEP, tmp_path_factory.mktemp("made")) if made else reported.ROOT / request.param
+    return request.param, reported.swept(path)
+
+
+def test_the_points_of_a_sweep(sweep: tuple[str, Json]) -> None:
+    name, whole = sweep
+    points, axes = whole["points"], tuple(whole["axes"])
+    assert points
+    assert all(tuple(point)[: len(axes)] == axes for point in points)
+    conforms([{key: item for key, item in point.items() if key not in axes} for point in points], [row(SWEEP_POINTS)])
+    assert equal_but_for_nested(sweep_csv(whole), points, SWEEP_POINTS, axes, joined_by=" ") >= len(points)
+    if name == MADE_SWEEP:
+        assert set(nulls("points", points)) == may_be_null({"points": SWEEP_POINTS})
