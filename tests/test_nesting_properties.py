@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracetui.parsers.nesting import LaneClock, nearest, nest, order, tightest
@@ -134,6 +134,7 @@ def test_times_outside_the_known_ones_move_no_known_one(first: int, length: int,
         assert keys[-1] < clock.floor(np.array([lane + 1]))[0]
 
 
+@example([-(2**62), 2**62], 1)
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=6), st.sampled_from((1, 2, 1000)))
 def test_no_span_of_time_is_too_long(times: list[int], lanes: int) -> None:
     clock = LaneClock(lanes, np.array(times, np.int64))

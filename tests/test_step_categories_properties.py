@@ -376,6 +376,7 @@ def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
     return text + (", marked range" if scope.window is not None else "")
 
 
+@settings(max_examples=100)
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
     found = agrees(of, scope, TRACETUI, plain_steps(of), marked=bool(of.steps))
@@ -384,6 +385,7 @@ def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: M
         assert found.base == plain_base(steps, scope, marked=bool(of.steps))
 
 
+@settings(max_examples=100)
 @given(made(), scopes())
 def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
     """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""
@@ -411,7 +413,7 @@ def test_last_steps_with_less_work_than_the_one_before(counts: tuple[int, ...]) 
     assert len(agrees(of, Scope(), TRACETUI, plain_steps(of), marked=True).per_step) == len(counts)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(made())
 def test_steps_without_those_projected_on_the_gpu(of: Made) -> None:
     on_host = Made(of.steps, of.host, [row for row in of.device if row["kind"] != "annotation"])
@@ -431,7 +433,7 @@ def test_steps_without_gpu_work_stay_as_they_were_marked() -> None:
     assert (slots.start.tolist(), slots.end.tolist()) == ([0, 4], [10, 14])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(made())
 def test_the_extent_of_a_recording(of: Made) -> None:
     whole = plain_whole(of)
