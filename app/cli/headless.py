@@ -227,8 +227,8 @@ def _rows_for_data(request: Request) -> int | None:
 def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
     """What of a run's recordings the format leaves out, which need not be computed; None for nothing.
 
-    Text and Markdown only name another tool's recording. Beside the table of captures it prints every recording that has
-    a section.
+    Text and Markdown only name another tool's recording. Beside the table of captures they print every recording that
+    has a section.
     """
     if request.format not in ("text", "markdown") or "captures" in (request.sections or ()):
         return None

@@ -54,7 +54,9 @@ def _rows(section: Any) -> list[Json]:
         kernels: list[Json] = section["kernels"]
         return kernels
     if "holders" in section:
-        figures = {key: value for key, value in section.items() if not isinstance(value, (list, dict))}
+        figures = {
+            key: value for key, value in section.items() if key != "segments" and not isinstance(value, (list, dict))
+        }
         return [{**figures, **row} for row in section["holders"]] or [figures]
     if "per_step" not in section:
         return [section]
