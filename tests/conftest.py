@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sample_runs import run_of
 
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tracetui.parsers import Trace
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the screen come last, behind those that look at recordings alone."""
+    items.sort(key=lambda item: item.path.name.startswith("test_tui_"))
+
+
+def pytest_collection_finish() -> None:
+    """Has Python look for garbage less often: what tests have collected and read is kept to the end anyway."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under ``-n`` the tests of a file stay together, for what one has read serves the next (`BothEnds`)."""
+    if config.getoption("dist") != "load":
+        return None
+    from both_ends import BothEnds
+
+    return BothEnds(config, log)
+
 
 # The same examples every time, and no limit that a busy machine could miss.
 settings.register_profile(
@@ -48,22 +68,9 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The recordings that stand beside the checkout."""
-    if not SHARED.is_dir():
-        pytest.skip(f"{SHARED} is not there: recordings stand beside the checkout")
-    return SHARED
-
-
-@lru_cache(maxsize=16)
-def _open(path: Path) -> Trace:
-    return open_path(path, cache=False).traces[0]
-
-
-@pytest.fixture(scope="session")
-def recording(shared_data: Path) -> Callable[[str], Trace]:
-    """Opens one recording by its path under ``shared/data``, once per session."""
-    return lambda name: _open(shared_data / name)
+def recording() -> Callable[[str], Trace]:
+    """Opens one recording by its path below ``tests/data``, once per session."""
+    return lambda name: run_of(name).traces[0]
 
 
 @pytest.fixture

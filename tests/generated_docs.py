@@ -22,6 +22,7 @@ README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 SETTINGS = ROOT / "docs" / "settings.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
+SCREENS = ROOT / "tests" / "screens"
 A, B = ROOT / "samples" / "vim_tiny", ROOT / "samples" / "vim_tiny_fp16"
 SIZE = (80, 24)
 SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
@@ -35,14 +36,20 @@ SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
 """Each screen: the runs it opens, the keys that lead to it."""
 
 
-async def screenshot(name: str) -> str:
+def title(name: str) -> str:
+    """The command that a screenshot bears above it."""
+    paths, _ = SHOTS[name]
+    return f"tracetui open {' '.join(path.name.split('_bs4')[0] for path in paths)}"
+
+
+async def screenshot(name: str, *, cache: bool = False) -> str:
     """One screen as SVG, without the fonts that it would fetch from elsewhere."""
     from tui_pilot import opened, press
 
     paths, keys = SHOTS[name]
-    async with opened(*paths, size=SIZE, cache=False) as (app, pilot):
+    async with opened(*paths, size=SIZE, cache=cache) as (app, pilot):
         await press(pilot, *keys)
-        svg = app.export_screenshot(title=f"tracetui open {' '.join(path.name.split('_bs4')[0] for path in paths)}")
+        svg = app.export_screenshot(title=title(name))
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 
 

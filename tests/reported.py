@@ -43,7 +43,7 @@ OTHERS = (
     "ncu/scan_metrics_raw.csv.gz",
     "ncu/vim_basic_stdout_details.csv.gz",
     "ncu/vim_full_raw.csv.gz",
-    "memory/gpt_memory_snapshot.pickle",
+    "memory/gpt_memory_snapshot.pickle.gz",
     "jax/h200.trace.json.gz",
     "ops",
     TWO_RANKS,

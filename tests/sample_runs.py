@@ -1,9 +1,19 @@
-"""Recordings that tests open: single files kept for them, and the samples that ship with the package."""
+"""Recordings that tests open: those kept in ``tests/data``, the samples, and what may not be copied here."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tracetui.analysis.report.report import report
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Run
 
 DATA = Path(__file__).resolve().parent / "data"
 FP32 = DATA / "vim_tiny_fp32_bs4.pt.trace.json.gz"
@@ -13,3 +23,36 @@ CLEAN, TRAIN = DATA / "gpt_clean", DATA / "gpt_train"
 
 SAMPLES = Path(str(files("tracetui.samples")))
 VIM, VIM_FP16, SWEEP = SAMPLES / "vim_tiny", SAMPLES / "vim_tiny_fp16", SAMPLES / "topk_deit_sweep"
+
+OUTSIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Where recordings of other projects stand, which are test data but not ours to hand on."""
+NOT_COPIED = (
+    "broken", "public", "chrome/hta_trace_diff", "chrome/kineto_samples", "chrome/forms/amd_mi250_rocm",
+    "chrome/forms/cpu_only_rank34", "golden/hta/resnet50", "golden/hta/trace_diff", "golden/tb_plugin/resnet50",
+    "golden/tb_plugin/hta_trace_diff",
+)  # fmt: skip
+
+
+def recorded(name: str) -> Path:
+    """A recording, or figures that another tool gave on it, by its path below ``tests/data``.
+
+    A test of what may not be copied is skipped where that is absent; whatever else is absent is an error.
+    """
+    for place in (DATA / name, DATA / Path(name).name, OUTSIDE / name):
+        if place.exists():
+            return place
+    if name.startswith(NOT_COPIED):
+        pytest.skip(f"{name} is another project's, and not in {OUTSIDE}")
+    raise FileNotFoundError(DATA / name)
+
+
+@cache
+def run_of(name: str) -> Run:
+    """A recording by its path below ``tests/data``, read from the file once for all tests of a session."""
+    return open_path(recorded(name), cache=False)
+
+
+@cache
+def report_of(name: str) -> dict[str, Any]:
+    """The whole report of a recording, made once; whoever changes it changes a copy."""
+    return report(run_of(name))

@@ -11,6 +11,7 @@ import ncu_file
 import pytest
 from laid_out import report_markdown, report_text
 from nsys_file import NsysFile
+from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.names import axes_of, names_of
@@ -255,9 +256,9 @@ def test_a_scope_of_steps(folder):
     assert {phase.name: phase.instances for phase in row.phases.by_role}["forward"] == 1
 
 
-def test_the_gpt_recording_as_nvidia_prints_it(shared_data, tmp_path):
+def test_the_gpt_recording_as_nvidia_prints_it(tmp_path):
     """Sums of nvtx_sum and nvtx_gpu_proj_sum; the backward pass, launched by another thread, has more than theirs."""
-    run = open_path(shared_data / "nsys" / "gpt_small_ctx256.sqlite.gz", cache=False)
+    run = run_of("nsys/gpt_small_ctx256.sqlite.gz")
     from tracetui.analysis.captures.captures import capture
 
     row = capture(run.main, "gpt", {})
@@ -414,10 +415,10 @@ class TestNames:
         assert grid_of([row(model="a", ctx=1, bs=2), row(model="a", ctx=2, bs=2)]) is None
 
 
-def test_of_runs_on_the_host_alone_no_gpu_time_is_known(tmp_path, shared_data):
+def test_of_runs_on_the_host_alone_no_gpu_time_is_known(tmp_path):
     sources = {"mlp_bs1": "torch213_cpu_mlp_modules.pt.trace.json.gz", "mlp_bs2": "cpu_only_rank34.json.gz"}
     for name, source in sources.items():
-        (tmp_path / f"{name}.json.gz").write_bytes((shared_data / "chrome" / "forms" / source).read_bytes())
+        (tmp_path / f"{name}.json.gz").write_bytes(recorded(f"chrome/forms/{source}").read_bytes())
     found = report(open_path(tmp_path, cache=False), sections=("captures",))
     for row in found["run"]["captures"]:
         assert (row["kernels"], row["gpu_us"], row["busy_percent"]) == (None, None, None)

@@ -8,6 +8,7 @@ import json
 import json_reader
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers import open_path, parallel
 from tracetui.parsers.chrome import chunks, keys, reader
@@ -45,16 +46,16 @@ def assert_same(left, right, without=("offset",)):
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_frames_are_those_of_the_json_reader(shared_data, recording, name):
-    judged = json_reader.read_trace(shared_data / name)
+def test_frames_are_those_of_the_json_reader(recording, name):
+    judged = json_reader.read_trace(recorded(name))
     assert_same(recording(name), judged)
     assert recording(name).info == judged.info
     assert recording(name).source.events_total == judged.source.events_total
 
 
 @pytest.fixture(scope="module")
-def document(shared_data):
-    raw = gzip.decompress((shared_data / "ops" / "ops.trace.json.gz").read_bytes())
+def document():
+    raw = gzip.decompress(recorded("ops/ops.trace.json.gz").read_bytes())
     return raw, json.loads(raw, parse_float=lambda text: text)
 
 
@@ -112,16 +113,16 @@ def test_metadata_and_header_may_stand_at_either_end(tmp_path, recording, docume
     assert trace.info == recording("ops/ops.trace.json.gz").info
 
 
-def test_small_chunks_and_one_thread_change_nothing(monkeypatch, shared_data, recording):
+def test_small_chunks_and_one_thread_change_nothing(monkeypatch, recording):
     name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
     monkeypatch.setattr(parallel, "THREADS", 1)
-    assert_same(read_chrome(shared_data / name), recording(name), without=())
+    assert_same(read_chrome(recorded(name)), recording(name), without=())
 
 
-def test_offset_is_where_the_event_stands(shared_data, recording):
+def test_offset_is_where_the_event_stands(recording):
     name = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
-    raw = gzip.decompress((shared_data / name).read_bytes()).decode()
+    raw = gzip.decompress(recorded(name).read_bytes()).decode()
     decoder = json.JSONDecoder()
     for event, offset in recording(name).host.select("name", "offset").sample(50, seed=1).iter_rows():
         decoded, _ = decoder.raw_decode(raw, raw.index("{", offset))
@@ -272,11 +273,11 @@ def test_environment_variables_are_not_kept(tmp_path):
     assert "secret-host" not in repr(trace.info)
 
 
-def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch, shared_data):
+def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch):
     import threading
 
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 1_000_000)
-    path = shared_data / "chrome" / "gpt_small_ctx256.trace.json.gz"
+    path = recorded("chrome/gpt_small_ctx256.trace.json.gz")
     seen, cancel = [], threading.Event()
 
     def watch(progress):
@@ -294,11 +295,11 @@ def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch, shared_d
     assert whole.source.events_parsed == 47_129
 
 
-def test_rows_are_usable_while_the_rest_is_read(monkeypatch, shared_data, recording):
+def test_rows_are_usable_while_the_rest_is_read(monkeypatch, recording):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 500_000)
     name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
     seen = []
-    stream = reader.stream_chrome(shared_data / name, Watch(progress=seen.append))
+    stream = reader.stream_chrome(recorded(name), Watch(progress=seen.append))
     first = next(stream)
     assert first["host"].height > 100
     assert sum(progress.events for progress in seen) < 5_000

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
@@ -92,13 +93,13 @@ def test_what_does_not_fit_the_trace_is_said_with_what_would(capsys: pytest.Capt
     assert "GPU 0" in capsys.readouterr().err
 
 
-def test_ranks_that_are_not_there(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", str(shared_data / TWO_RANKS), "--rank", "7"]) == USAGE
+def test_ranks_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(recorded(TWO_RANKS)), "--rank", "7"]) == USAGE
     assert "ranks 0, 1" in capsys.readouterr().err
 
 
-def test_a_gpu_chooses_the_rank_that_used_it(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["report", str(shared_data / TWO_RANKS), "--device", "1", "--section", "overview", "ranks"]
+def test_a_gpu_chooses_the_rank_that_used_it(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["report", str(recorded(TWO_RANKS)), "--device", "1", "--section", "overview", "ranks"]
     assert cli.main([*arguments, "--format", "json"]) == DONE
     found = json.loads(capsys.readouterr().out)["run"]
     assert [trace["source"]["rank"] for trace in found["traces"]] == [1]
@@ -193,8 +194,8 @@ def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(target.read_text())["run"]["traces"][0]["overview"]["steps"] == 3
 
 
-def test_a_path_after_the_sections_is_a_path(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", "--section", "overview", str(shared_data / VIM)]) == DONE
+def test_a_path_after_the_sections_is_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "--section", "overview", str(recorded(VIM))]) == DONE
     assert "Average of 3 steps" in capsys.readouterr().out
 
 
@@ -207,8 +208,8 @@ def test_open_without_a_terminal_prints_the_report() -> None:
     assert done.stderr == ""
 
 
-def test_open_of_two_paths_without_a_terminal_prints_the_diff(shared_data: Path) -> None:
-    done = run("open", str(shared_data / VIM), str(shared_data / VIM_FP16))
+def test_open_of_two_paths_without_a_terminal_prints_the_diff() -> None:
+    done = run("open", str(recorded(VIM)), str(recorded(VIM_FP16)))
     assert done.returncode == DONE, done.stderr
     assert done.stdout.startswith("tracetui diff")
 
@@ -241,8 +242,8 @@ def test_the_screen_needs_a_terminal_on_all_three_streams(
     assert has is screen
 
 
-def test_a_closed_pipe_ends_quietly(shared_data: Path) -> None:
-    command = f"{sys.executable} -m tracetui.app report {shared_data / VIM} --format json | head -c 100"
+def test_a_closed_pipe_ends_quietly() -> None:
+    command = f"{sys.executable} -m tracetui.app report {recorded(VIM)} --format json | head -c 100"
     done = subprocess.run(
         ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, check=False
     )
@@ -251,17 +252,17 @@ def test_a_closed_pipe_ends_quietly(shared_data: Path) -> None:
     assert len(done.stdout) == 100
 
 
-def test_an_ascii_terminal_gets_ascii(shared_data: Path) -> None:
+def test_an_ascii_terminal_gets_ascii() -> None:
     import os
 
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = run("report", str(shared_data / VIM), "--section", "overview", env=environment)
+    done = run("report", str(recorded(VIM)), "--section", "overview", env=environment)
     assert done.returncode == DONE, done.stderr
     assert done.stdout.isascii()
 
 
-def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    samples = shared_data / "chrome" / "kineto_samples"
+def test_fail_on_judges_the_step(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = recorded("chrome/kineto_samples")
     slow, fast = (str(samples / f"resnet50_num_workers_{many}.pt.trace.json.gz") for many in (0, 4))
     assert cli.main(["diff", slow, fast, "--fail-on", "regression:0%"]) == DONE
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:5%"]) == CONDITION_HOLDS
@@ -272,8 +273,8 @@ def test_fail_on_judges_the_step(shared_data: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%", "--fail-on", "regression:5%"]) == 3
 
 
-def test_fail_on_does_not_hold_for_noise(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = str(shared_data / VIM), str(shared_data / VIM_FP16)
+def test_fail_on_does_not_hold_for_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = str(recorded(VIM)), str(recorded(VIM_FP16))
     assert cli.main(["diff", a, b, "--fail-on", "regression:5%"]) == DONE
     said = capsys.readouterr().err
     assert "no proof of a regression: median step 105.7 ms -> 119.0 ms, +12.6 %" in said
@@ -322,8 +323,8 @@ def test_progress_shows_on_a_terminal_only_what_takes_long(
     assert capsys.readouterr().err.strip() == ""
 
 
-def test_a_diff_of_several_ranks_says_which_it_compares(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(shared_data / TWO_RANKS)
+def test_a_diff_of_several_ranks_says_which_it_compares(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(recorded(TWO_RANKS))
     assert cli.main(["diff", folder, folder]) == DONE
     out, err = capsys.readouterr()
     assert "comparing rank 0; --rank N picks another" in err
@@ -335,13 +336,11 @@ def test_a_diff_of_several_ranks_says_which_it_compares(shared_data: Path, capsy
 
 
 @pytest.mark.parametrize("section", ["kernels", "memops", "operators", "modules", "host_functions", "api", "ranges"])
-def test_an_empty_table_keeps_its_header(
-    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str
-) -> None:
+def test_an_empty_table_keeps_its_header(tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str) -> None:
     empty = tmp_path / "empty.json"
     empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
     headers = []
-    for path in (empty, shared_data / VIM):
+    for path in (empty, recorded(VIM)):
         assert cli.main(["report", str(path), "--format", "csv", "--section", section, "--no-cache"]) == 0
         headers.append(capsys.readouterr().out.splitlines()[0])
     assert headers[0] == headers[1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ncu_file
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.counters.counters import (
     BOUND,
@@ -72,26 +73,26 @@ def first(trace: Trace) -> dict[str, Any]:
 # --- against the recordings
 
 
-def test_tensor_cores_agree_with_the_ground_truth(shared_data: Path) -> None:
-    with (shared_data / "ops" / "truth.csv").open() as file:
+def test_tensor_cores_agree_with_the_ground_truth() -> None:
+    with recorded("ops/truth.csv").open() as file:
         truth = {row["ncu_name"]: row["tensor_cores"] == "1" for row in csv.DictReader(file)}
-    launches = launch_counters(read_ncu(shared_data / "ops" / "ops.ncu.csv.gz"))
+    launches = launch_counters(read_ncu(recorded("ops/ops.ncu.csv.gz")))
     assert launches.height == 43
     assert set(launches["name"]) == set(truth)
     assert launches["tensor_cores"].to_list() == [truth[name] for name in launches["name"]]
-    kernels = kernel_counters(read_ncu(shared_data / "ops" / "ops.ncu.csv.gz"))
+    kernels = kernel_counters(read_ncu(recorded("ops/ops.ncu.csv.gz")))
     assert dict(kernels.select("name", "tensor_cores").iter_rows()) == truth
 
 
-def test_plain_kernels_use_no_tensor_cores_though_their_pipe_ticks(shared_data: Path) -> None:
-    launches = launch_counters(read_ncu(shared_data / "ncu" / "vim_full_raw.csv.gz"))
+def test_plain_kernels_use_no_tensor_cores_though_their_pipe_ticks() -> None:
+    launches = launch_counters(read_ncu(recorded("ncu/vim_full_raw.csv.gz")))
     assert 2 < launches["tensor_percent"].max() < 4
     assert launches["tensor_cores"].to_list() == [False] * 44
 
 
-def test_both_pages_of_one_report_agree(shared_data: Path) -> None:
+def test_both_pages_of_one_report_agree() -> None:
     """To the last digit that the details page prints."""
-    pages = [launch_counters(read_ncu(shared_data / "ncu" / f"vim_full_{page}.csv.gz")) for page in ("raw", "details")]
+    pages = [launch_counters(read_ncu(recorded(f"ncu/vim_full_{page}.csv.gz"))) for page in ("raw", "details")]
     whole, printed = pages
     for column in ("name", "grid", "block", "occupancy_limiter", "bound", "registers", "range"):
         assert whole[column].to_list() == printed[column].to_list(), column
@@ -112,8 +113,8 @@ def test_both_pages_of_one_report_agree(shared_data: Path) -> None:
     assert compared == 44 * 12
 
 
-def test_every_metric_of_both_pages_agrees_where_names_are_known(shared_data: Path) -> None:
-    raw_rows, details = (read_ncu(shared_data / "ncu" / f"vim_full_{page}.csv.gz") for page in ("raw", "details"))
+def test_every_metric_of_both_pages_agrees_where_names_are_known() -> None:
+    raw_rows, details = (read_ncu(recorded(f"ncu/vim_full_{page}.csv.gz")) for page in ("raw", "details"))
     same = {
         "DRAM Frequency": ("dram__cycles_elapsed.avg.per_second", 5e6),
         "SM Frequency": ("gpc__cycles_elapsed.avg.per_second", 5e6),
@@ -132,18 +133,18 @@ def test_every_metric_of_both_pages_agrees_where_names_are_known(shared_data: Pa
         assert printed == pytest.approx(exact, abs=half + 1e-6), label
 
 
-def test_the_bound_class_is_what_ncu_says(shared_data: Path) -> None:
+def test_the_bound_class_is_what_ncu_says() -> None:
     """Its rule speaks of latency where both shares are below 60 %, of a small grid where there is less than a wave."""
     says = {"low compute throughput": "latency", "grid is too small": "latency"}
     for name in ("vim_full_details", "vim_basic_stdout_details"):
-        launches = launch_counters(read_ncu(shared_data / "ncu" / f"{name}.csv.gz"))
+        launches = launch_counters(read_ncu(recorded(f"ncu/{name}.csv.gz")))
         for bound, rules in launches.select("bound", "rules").iter_rows():
             (text,) = (rule["text"] for rule in rules if rule["name"] == "SOLBottleneck")
             assert [verdict for part, verdict in says.items() if part in text] == [bound]
 
 
-def test_scan_metrics(shared_data: Path) -> None:
-    (kernel,) = kernel_counters(read_ncu(shared_data / "ncu" / "scan_metrics_raw.csv.gz")).iter_rows(named=True)
+def test_scan_metrics() -> None:
+    (kernel,) = kernel_counters(read_ncu(recorded("ncu/scan_metrics_raw.csv.gz"))).iter_rows(named=True)
     assert kernel["short_name"] == "selective_scan_fwd_kernel"
     assert (kernel["launches"], kernel["total_ns"], kernel["duration_ns"]) == (8, 166336, 20792)
     assert (kernel["duration_min_ns"], kernel["duration_max_ns"]) == (20384, 21600)
@@ -384,8 +385,8 @@ def test_rules_with_what_they_would_gain(read: Callable[[str], Trace]) -> None:
     assert [rule["name"] for rule in by_kernel(launches)["rules"].to_list()[0]] == [row[0] for row in found]
 
 
-def test_every_metric_of_a_launch_by_section(shared_data: Path) -> None:
-    details = read_ncu(shared_data / "ncu" / "vim_full_details.csv.gz")
+def test_every_metric_of_a_launch_by_section() -> None:
+    details = read_ncu(recorded("ncu/vim_full_details.csv.gz"))
     metrics = launch_metrics(details, 14)
     assert metrics.height == 88
     assert metrics["section"].to_list() == sorted(metrics["section"].to_list(), key=str.lower)
@@ -394,7 +395,7 @@ def test_every_metric_of_a_launch_by_section(shared_data: Path) -> None:
         ("GPU Speed Of Light Throughput", "%", 37.94),
         ("Memory Workload Analysis", "byte/s", 185_430_000_000.0),
     ]
-    by_part = launch_metrics(read_ncu(shared_data / "ncu" / "vim_full_raw.csv.gz"), 0)
+    by_part = launch_metrics(read_ncu(recorded("ncu/vim_full_raw.csv.gz")), 0)
     assert {"sm", "lts", "dram", "launch", "NVTX"} <= set(by_part["section"])
     assert by_part.height == 97504 // 44
 
@@ -411,9 +412,9 @@ def test_all_metrics_over_all_launches(read: Callable[[str], Trace]) -> None:
 # --- what was not collected
 
 
-def test_what_is_missing_and_what_would_collect_it(shared_data: Path) -> None:
+def test_what_is_missing_and_what_would_collect_it() -> None:
     def gaps(name: str) -> tuple[tuple[str, ...], str]:
-        trace = read_ncu(shared_data / name)
+        trace = read_ncu(recorded(name))
         found = not_collected(trace, launch_counters(trace))
         assert found is not None
         return found.what, found.command
@@ -427,7 +428,7 @@ def test_what_is_missing_and_what_would_collect_it(shared_data: Path) -> None:
     )  # fmt: skip
     what, _ = gaps("ncu/scan_metrics_raw.csv.gz")
     assert what[1] == f"memory (gpu__compute_memory_throughput.{ELAPSED})"
-    full = read_ncu(shared_data / "ncu" / "vim_full_raw.csv.gz")
+    full = read_ncu(recorded("ncu/vim_full_raw.csv.gz"))
     assert not_collected(full, launch_counters(full)) is None
 
 

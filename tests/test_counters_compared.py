@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.counters.compared import compare
@@ -187,8 +188,8 @@ def test_files_of_one_name_are_told_by_their_folder(tmp_path: Path) -> None:
     assert compare([read_ncu(path) for path in paths]).files["label"].to_list() == ["base/ncu", "changed/ncu"]
 
 
-def test_csv_has_a_row_per_launch(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = shared_data / "ncu" / "vim_full_details.csv.gz"
+def test_csv_has_a_row_per_launch(capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded("ncu/vim_full_details.csv.gz")
     rows = list(
         csv.DictReader(
             io.StringIO(printed(capsys, "report", path, "--section", "counters", "--format", "csv", "--no-cache"))
@@ -202,8 +203,8 @@ def test_csv_has_a_row_per_launch(shared_data: Path, capsys: pytest.CaptureFixtu
     assert "rules" not in rows[14]
 
 
-def test_text_report_of_one_recording(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "report", shared_data / "ncu" / "vim_full_details.csv.gz", "--no-cache")
+def test_text_report_of_one_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "report", recorded("ncu/vim_full_details.csv.gz"), "--no-cache")
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "20.68 µs  3  36.4  38.0   3.81    81.6    64.5  17.9  latency  selective_scan" in text
     assert "Not collected: tensor pipe (on the raw page only)." in text
@@ -215,9 +216,9 @@ def test_text_report_of_one_recording(shared_data: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_the_counters_tab(shared_data: Path, size: tuple[int, int]) -> None:
+def test_the_counters_tab(size: tuple[int, int]) -> None:
     async def drive() -> None:
-        async with opened(shared_data / "ncu" / "vim_full_details.csv.gz", size=size) as (app, pilot):
+        async with opened(recorded("ncu/vim_full_details.csv.gz"), size=size) as (app, pilot):
             await press(pilot, "6")
             kernels = screen_text(app)
             assert "44 launches of 17 kernels, 303.9 µs" in kernels
@@ -248,9 +249,9 @@ def test_the_counters_tab(shared_data: Path, size: tuple[int, int]) -> None:
     screen(drive)
 
 
-def test_the_counters_tab_without_counters(shared_data: Path) -> None:
+def test_the_counters_tab_without_counters() -> None:
     async def drive() -> None:
-        async with opened(shared_data / "chrome" / "cudagraph_replay.trace.json.gz") as (app, pilot):
+        async with opened(recorded("chrome/cudagraph_replay.trace.json.gz")) as (app, pilot):
             await press(pilot, "6")
             assert "ncu --set full --csv --page raw --log-file counters.csv PROGRAM" in screen_text(app)
             await press(pilot, "v", "v")

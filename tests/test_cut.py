@@ -9,7 +9,7 @@ import sys
 import threading
 
 import pytest
-from conftest import SHARED
+from sample_runs import OUTSIDE, recorded, run_of
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.report.report import report
@@ -35,7 +35,7 @@ WITH_STEPS = {
     "chrome/forms/cpu_only_rank34.json.gz": (551, 551),
     "jax/h200.trace.json.gz": (1, 2),
 }
-BROKEN = sorted((SHARED / "broken").glob("*"))
+BROKEN = sorted((OUTSIDE / "broken").glob("*"))
 ABOUT_THE_FILE = ("source", "findings_abstained", "findings_checked")
 """What a report says of the file itself: its path, its size, rules that go by the name of the file."""
 
@@ -66,9 +66,8 @@ def numbers(run, scope):
 
 
 @pytest.mark.parametrize("name", WITH_STEPS)
-def test_numbers_of_the_kept_steps_are_those_of_the_whole(shared_data, tmp_path, name):
-    source, steps = shared_data / name, WITH_STEPS[name]
-    run = open_path(source, cache=False)
+def test_numbers_of_the_kept_steps_are_those_of_the_whole(tmp_path, name):
+    source, run, steps = recorded(name), run_of(name), WITH_STEPS[name]
     window, marks = of_steps(run.main, *steps)
     found = cut(source, tmp_path / "part.json", window, steps=marks)
     part = open_path(tmp_path / "part.json", cache=False)
@@ -79,9 +78,9 @@ def test_numbers_of_the_kept_steps_are_those_of_the_whole(shared_data, tmp_path,
         assert zero_of(part.main) == zero_of(run.main)
 
 
-def test_a_marked_stretch_of_a_recording_without_steps_has_the_kernels_of_the_whole(shared_data, tmp_path):
-    source = shared_data / "chrome/cudagraph_replay.trace.json.gz"
-    run = open_path(source, cache=False)
+def test_a_marked_stretch_of_a_recording_without_steps_has_the_kernels_of_the_whole(tmp_path):
+    name = "chrome/cudagraph_replay.trace.json.gz"
+    source, run = recorded(name), run_of(name)
     start, end = run.main.device["start"].min(), run.main.device["start"].max()
     window = (start + (end - start) // 3, start + (end - start) // 2)
     cut(source, tmp_path / "part.json", window)
@@ -90,13 +89,14 @@ def test_a_marked_stretch_of_a_recording_without_steps_has_the_kernels_of_the_wh
 
 
 @pytest.mark.parametrize("name", ["chrome/deit_small_train_bf16_bs32.pt.trace.json.gz", "jax/h200.trace.json.gz"])
-def test_kept_events_are_the_bytes_of_the_file_and_all_around_them_stays(shared_data, tmp_path, name):
-    source = shared_data / name
+def test_kept_events_are_the_bytes_of_the_file_and_all_around_them_stays(tmp_path, name):
+    source = recorded(name)
     trace = read_chrome(source)
     window, marks = of_steps(trace, *[trace.steps["index"][1]] * 2)
+    whole, original = document(source), text_of(source)
     for target in (tmp_path / "part.json", tmp_path / "part.json.gz"):
         found = cut(source, target, window, steps=marks)
-        whole, part = document(source), document(target)
+        part = document(target)
         assert {k: v for k, v in part.items() if k != "traceEvents"} == {
             k: v for k, v in whole.items() if k != "traceEvents"
         }
@@ -109,13 +109,14 @@ def test_kept_events_are_the_bytes_of_the_file_and_all_around_them_stays(shared_
                 wanted = next(kept, None)
         assert wanted is None
         assert [e for e in part["traceEvents"] if e["ph"] == "M"] == [e for e in events if e["ph"] == "M"]
-    original = text_of(source)
+    at = 0
     for piece in text_of(tmp_path / "part.json").split(b"},\n  {")[1:-1]:
-        assert piece in original
+        at = original.find(piece, at)
+        assert at >= 0, piece
 
 
-def test_events_that_leave_out_nothing_are_the_file_byte_for_byte(shared_data, tmp_path):
-    source = shared_data / "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+def test_events_that_leave_out_nothing_are_the_file_byte_for_byte(tmp_path):
+    source = recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
     cut(source, tmp_path / "all.json", (0, 2**62))
     assert text_of(tmp_path / "all.json") == text_of(source)
 
@@ -229,9 +230,9 @@ def test_damage_is_met_as_the_reader_meets_it(path, tmp_path):
     assert lost.keys() - told.keys() <= {"end event without a begin"}
 
 
-def test_memory_stays_below_the_files_size(tmp_path, shared_data):
+def test_memory_stays_below_the_files_size(tmp_path):
     """Of a large file a few numbers per event are held, and some chunks."""
-    events = text_of(shared_data / "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
+    events = text_of(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))
     head, _, rest = events.partition(b'"traceEvents": [')
     body = rest[: rest.rindex(b"]")]
     big = tmp_path / "big.json"
@@ -253,19 +254,19 @@ def test_memory_stays_below_the_files_size(tmp_path, shared_data):
     assert kib * 1024 < 1.2 * size
 
 
-def test_nothing_is_left_behind_where_it_is_stopped(shared_data, tmp_path):
+def test_nothing_is_left_behind_where_it_is_stopped(tmp_path):
     watch = Watch(None, threading.Event())
     watch.cancel.set()
     with pytest.raises(Cancelled):
-        cut(shared_data / "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", tmp_path / "x.json", (0, 2**62), watch=watch)
+        cut(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"), tmp_path / "x.json", (0, 2**62), watch=watch)
     assert list(tmp_path.iterdir()) == []
 
 
 # --- the command
 
 
-def test_two_cuts_to_one_name_do_not_disturb_each_other(shared_data, tmp_path):
-    source = shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+def test_two_cuts_to_one_name_do_not_disturb_each_other(tmp_path):
+    source = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
     whole = between(read_chrome(source, Watch()), None, None)
     target = tmp_path / "part.json"
     left_by_another = tmp_path / "part.json.part"
@@ -291,8 +292,8 @@ def test_two_cuts_to_one_name_do_not_disturb_each_other(shared_data, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_name_that_can_not_be_is_said_in_a_line(shared_data, tmp_path, capsys):
-    source = shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+def test_a_name_that_can_not_be_is_said_in_a_line(tmp_path, capsys):
+    source = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
     for target, line in ((tmp_path / ("x" * 300), "file name too long"), (tmp_path / "no" / "x", "no such file")):
         assert main(["cut", str(source), "--steps", "2", "--output", str(target)]) != 0
         error = capsys.readouterr().err
@@ -301,9 +302,9 @@ def test_a_name_that_can_not_be_is_said_in_a_line(shared_data, tmp_path, capsys)
     assert not list(tmp_path.iterdir())
 
 
-def test_command_says_what_it_kept_and_replaces_nothing(shared_data, tmp_path, monkeypatch, capsys):
+def test_command_says_what_it_kept_and_replaces_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    path = str(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
+    path = str(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"))
     assert main(["cut", path, "--steps", "2-3"]) == 0
     said = capsys.readouterr().out
     name = "deit_small_train_bf16_bs32.cut-steps2-3.trace.json.gz"
@@ -327,15 +328,15 @@ def test_command_says_what_it_kept_and_replaces_nothing(shared_data, tmp_path, m
         (["--from", "5ms", "--to", "4ms"], "--from must be before --to"),
     ],
 )
-def test_command_says_in_a_line_what_it_can_not_do(shared_data, capsys, words, line):
-    assert main(["cut", str(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"), *words]) == 2
+def test_command_says_in_a_line_what_it_can_not_do(capsys, words, line):
+    assert main(["cut", str(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")), *words]) == 2
     error = capsys.readouterr().err
     assert line in error
     assert error.count("\n") == 1
 
 
-def test_command_cuts_chrome_traces_alone(shared_data, capsys):
-    assert main(["cut", str(shared_data / "nsys/graph_node.sqlite.gz"), "--steps", "1"]) == 2
+def test_command_cuts_chrome_traces_alone(capsys):
+    assert main(["cut", str(recorded("nsys/graph_node.sqlite.gz")), "--steps", "1"]) == 2
     assert "only Chrome traces can be cut, and this is from Nsight Systems; record a shorter" in capsys.readouterr().err
 
 
@@ -357,9 +358,9 @@ def test_file_names_tell_the_ends_apart():
 # --- the screen
 
 
-async def test_a_marked_range_is_saved_beside_what_is_there(shared_data, tmp_path, monkeypatch):
+async def test_a_marked_range_is_saved_beside_what_is_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
+    path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
     async with opened(path) as (app, pilot):
         await press(pilot, "T", "E")
         assert "No range is marked" in screen_text(app)
@@ -381,13 +382,13 @@ async def test_a_marked_range_is_saved_beside_what_is_there(shared_data, tmp_pat
         assert window is not None
 
 
-async def test_what_can_not_be_cut_is_said(shared_data):
-    async with opened(shared_data / "nsys/graph_node.sqlite.gz") as (app, pilot):
+async def test_what_can_not_be_cut_is_said():
+    async with opened(recorded("nsys/graph_node.sqlite.gz")) as (app, pilot):
         await press(pilot, "T", "E")
         assert "Only Chrome traces can be cut" in screen_text(app)
 
 
-async def test_quitting_leaves_nothing_half_written(shared_data, tmp_path, monkeypatch):
+async def test_quitting_leaves_nothing_half_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     began = threading.Event()
 
@@ -399,7 +400,7 @@ async def test_quitting_leaves_nothing_half_written(shared_data, tmp_path, monke
         raise Cancelled
 
     monkeypatch.setattr(cut_command, "save_range", slow)
-    async with opened(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz") as (app, pilot):
+    async with opened(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")) as (app, pilot):
         await press(pilot, "T", "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket")
         app.action_save_range()
         assert began.wait(30)

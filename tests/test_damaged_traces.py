@@ -6,12 +6,14 @@ import gzip
 import json
 import os
 import re
+from dataclasses import replace
 
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers import TraceError, open_path
-from tracetui.parsers.chrome import chunks
+from tracetui.parsers.chrome import chunks, reader
 from tracetui.parsers.chrome.reader import read_chrome
 
 INTACT = {
@@ -28,13 +30,13 @@ INTACT = {
 """Intact events by file, as the recordings' own table has them."""
 
 
-def test_the_table_is_that_of_the_recordings(shared_data):
-    assert sorted(path.name for path in (shared_data / "broken").iterdir()) == sorted(INTACT)
+def test_the_table_is_that_of_the_recordings():
+    assert sorted(path.name for path in recorded("broken").iterdir()) == sorted(INTACT)
 
 
 @pytest.mark.parametrize("name", INTACT)
-def test_every_intact_event_is_recovered(shared_data, name):
-    trace = read_chrome(shared_data / "broken" / name)
+def test_every_intact_event_is_recovered(name):
+    trace = read_chrome(recorded(f"broken/{name}"))
     skipped = sum(note.count for note in trace.notes if note.kind == "skipped")
     assert trace.source.events_parsed >= INTACT[name]
     assert trace.source.events_parsed + skipped == trace.source.events_total
@@ -56,17 +58,17 @@ def test_every_intact_event_is_recovered(shared_data, name):
         ("unescaped_quote_in_name.json", "skipped", "JSON"),
     ],
 )
-def test_what_was_wrong_is_said(shared_data, name, kind, words):
-    notes = read_chrome(shared_data / "broken" / name).notes
+def test_what_was_wrong_is_said(name, kind, words):
+    notes = read_chrome(recorded(f"broken/{name}")).notes
     assert any(note.kind == kind and words in note.reason for note in notes), notes
 
 
-def test_an_undamaged_file_has_nothing_to_say(shared_data):
-    assert read_chrome(shared_data / "broken" / "ok.json").notes == ()
+def test_an_undamaged_file_has_nothing_to_say():
+    assert read_chrome(recorded("broken/ok.json")).notes == ()
 
 
-def test_the_last_of_a_duplicate_key_wins(shared_data):
-    path = shared_data / "broken" / "duplicate_key.json"
+def test_the_last_of_a_duplicate_key_wins():
+    path = recorded("broken/duplicate_key.json")
     expected = {e["name"] for e in json.loads(path.read_text())["traceEvents"]}
     trace = read_chrome(path)
     names = set(trace.host["name"].cast(pl.String)) | set(trace.device["name"].cast(pl.String))
@@ -74,8 +76,8 @@ def test_the_last_of_a_duplicate_key_wins(shared_data):
 
 
 @pytest.fixture(scope="module")
-def intact(shared_data):
-    return json.loads((shared_data / "broken" / "ok.json").read_bytes())
+def intact():
+    return json.loads(recorded("broken/ok.json").read_bytes())
 
 
 WRITINGS = {
@@ -85,13 +87,34 @@ WRITINGS = {
 }
 
 
+@pytest.fixture
+def frames_once(monkeypatch):
+    """Builds the frames of the same events once: most cuts fall into an event and leave the ones before it as they are.
+
+    What is linked is a function of the columns read, which are looked at byte for byte, and of what the header says.
+    """
+    build, known = reader.build_trace, {}
+
+    def built(events, info, source, tally):
+        columns = [
+            (group, name, values.tobytes()) for group, found in events.groups.items() for name, values in found.items()
+        ]
+        key = (*columns, repr((events.metadata, events.header, events.window, info)))
+        if key not in known:
+            known[key] = build(events, info, source, tally)
+        return replace(known[key], source=source)
+
+    monkeypatch.setattr(reader, "build_trace", built)
+
+
+@pytest.mark.usefixtures("frames_once")
 @pytest.mark.parametrize("writing", WRITINGS)
 @pytest.mark.parametrize("chunk", [None, 1_500])
-def test_truncated_at_any_byte(tmp_path, monkeypatch, shared_data, intact, writing, chunk):
+def test_truncated_at_any_byte(tmp_path, monkeypatch, intact, writing, chunk):
     if chunk:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
     how = WRITINGS[writing]
-    text = (shared_data / "broken" / "ok.json").read_text() if how is None else json.dumps(intact, **how)
+    text = recorded("broken/ok.json").read_text() if how is None else json.dumps(intact, **how)
     begin = text.index("[", text.index('"traceEvents"')) + 1
     ends, at, decoder = [], begin, json.JSONDecoder()
     while text[(at := at + len(re.match(r"[\s,]*", text[at:]).group()))] != "]":
@@ -106,8 +129,8 @@ def test_truncated_at_any_byte(tmp_path, monkeypatch, shared_data, intact, writi
         assert trace.source.events_total - whole in (0, 1), cut
 
 
-def test_gzip_cut_at_any_byte(tmp_path, shared_data):
-    raw = (shared_data / "broken" / "ok.json").read_bytes()
+def test_gzip_cut_at_any_byte(tmp_path):
+    raw = recorded("broken/ok.json").read_bytes()
     packed = gzip.compress(raw)
     path, before = tmp_path / "cut.json.gz", 0
     for cut in range(400, len(packed), 97):
@@ -118,9 +141,9 @@ def test_gzip_cut_at_any_byte(tmp_path, shared_data):
     assert before > 25
 
 
-def test_a_damaged_gzip_block_keeps_what_stands_before_it(tmp_path, shared_data):
+def test_a_damaged_gzip_block_keeps_what_stands_before_it(tmp_path):
     name = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
-    packed = bytearray((shared_data / name).read_bytes())
+    packed = bytearray(recorded(name).read_bytes())
     middle = len(packed) // 2
     packed[middle : middle + 64] = bytes(64)
     path = tmp_path / "damaged.json.gz"
@@ -130,8 +153,8 @@ def test_a_damaged_gzip_block_keeps_what_stands_before_it(tmp_path, shared_data)
     assert any(note.kind == "missing" for note in trace.notes)
 
 
-def test_garbage_between_events_costs_only_its_neighbour(tmp_path, shared_data):
-    text = (shared_data / "broken" / "ok.json").read_text()
+def test_garbage_between_events_costs_only_its_neighbour(tmp_path):
+    text = recorded("broken/ok.json").read_text()
     middle = text.index('"ph"', len(text) // 2)
     path = tmp_path / "garbage.json"
     path.write_text(text[:middle] + "\x00\x01{{{ [[[" + text[middle:])
@@ -168,11 +191,11 @@ def test_what_is_no_trace_gets_one_line(tmp_path, name, content, words):
 
 @pytest.mark.parametrize("chunk", [None, 5_000])
 @pytest.mark.parametrize("gap", [1, 3, 10])
-def test_two_damaged_quotes_hide_nothing_between_them(tmp_path, monkeypatch, shared_data, chunk, gap):
+def test_two_damaged_quotes_hide_nothing_between_them(tmp_path, monkeypatch, chunk, gap):
     """An even number of quotes, but strings and what separates them have changed places."""
     if chunk:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
-    text = (shared_data / "broken" / "ok.json").read_text()
+    text = recorded("broken/ok.json").read_text()
     starts = [match.start() for match in re.finditer(r'"cat":', text)]
     first, second = starts[5], starts[5 + gap]
     path = tmp_path / "quotes.json"
@@ -182,8 +205,8 @@ def test_two_damaged_quotes_hide_nothing_between_them(tmp_path, monkeypatch, sha
     assert trace.source.events_parsed >= 30
 
 
-def test_a_stray_bracket_does_not_end_the_list(tmp_path, shared_data):
-    text = (shared_data / "broken" / "ok.json").read_text()
+def test_a_stray_bracket_does_not_end_the_list(tmp_path):
+    text = recorded("broken/ok.json").read_text()
     end = [match.start() for match in re.finditer(r"\},\s*\{", text)][12]
     path = tmp_path / "bracket.json"
     path.write_text(text[: end + 1] + "]" + text[end + 1 :])
@@ -216,9 +239,20 @@ def test_no_value_stops_the_reader(tmp_path, field, value, phase):
     assert trace.device.height >= 2
 
 
+@pytest.fixture(scope="module")
+def deep():
+    """An object that nests deeper than this Python's decoder goes."""
+    for depth in (5_000, 30_000, 200_000):
+        text = '{"a":' * depth + "1" + "}" * depth
+        try:
+            json.loads(text)
+        except RecursionError:
+            return text
+    pytest.fail("no nesting is too deep for this decoder")
+
+
 @pytest.mark.parametrize("place", ["before", "behind", "alone", "list"])
-def test_nesting_deeper_than_the_decoder_goes(tmp_path, place):
-    deep = '{"a":' * 30_000 + "1" + "}" * 30_000
+def test_nesting_deeper_than_the_decoder_goes(tmp_path, deep, place):
     events = f'"traceEvents": [{json.dumps(LAUNCHED)}]'
     text = {
         "before": f'{{"x": {deep}, {events}}}', "behind": f'{{{events}, "x": {deep}}}', "alone": deep,

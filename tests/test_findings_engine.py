@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.findings import config as user_config
 from tracetui.analysis.findings.catalogue import all_rules
@@ -274,7 +275,7 @@ RECORDINGS = (
     "ncu/vim_full_raw.csv.gz",
     "nsys/gpt_small_ctx256.sqlite.gz",
     "jax/h200.trace.json.gz",
-    "memory/gpt_memory_snapshot.pickle",
+    "memory/gpt_memory_snapshot.pickle.gz",
     "broken/empty_events.json",
     "broken/truncated_mid_event.json",
 )
@@ -314,8 +315,8 @@ def test_the_worst_of_a_launch_bound_run_is_that_it_is_launch_bound(recording: C
     assert "F1" not in ids(found.found)
 
 
-def test_of_counters_beside_a_time_line_only_the_file_is_judged(shared_data: Path) -> None:
-    run = open_path(shared_data / VIM, shared_data / "ncu" / "vim_full_raw.csv.gz", cache=False)
+def test_of_counters_beside_a_time_line_only_the_file_is_judged() -> None:
+    run = open_path(recorded(VIM), recorded("ncu/vim_full_raw.csv.gz"), cache=False)
     (counters,) = run.of_kind("ncu")
     beside = findings_of(Facts(run, counters))
     alone = findings_of(Facts(Run(counters.source.path, (counters,)), counters))

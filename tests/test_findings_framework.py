@@ -25,6 +25,7 @@ from made_run import (
     silent,
 )  # fmt: skip
 from nsys_file import NsysFile
+from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
@@ -94,8 +95,8 @@ def test_rules_abstain_in_words_where_there_is_nothing_to_look_at(
 
 
 @pytest.mark.parametrize("name", ["ok", "empty_events", "only_metadata_events", "truncated_mid_event", "missing_dur"])
-def test_no_rule_falls_over_a_damaged_trace(shared_data: Path, name: str) -> None:
-    run = open_path(shared_data / "broken" / f"{name}.json", cache=False)
+def test_no_rule_falls_over_a_damaged_trace(name: str) -> None:
+    run = open_path(recorded(f"broken/{name}.json"), cache=False)
     said = find(facts_of(run.main), rules={rule: all_rules()[rule] for rule in FRAMEWORK})
     assert {*said.checked, *(one.id for one in said.abstained)} == set(FRAMEWORK)
 
@@ -221,9 +222,9 @@ def test_ratios_without_a_known_product(tmp_path: Path) -> None:
     assert "peaks unknown" in found.formula
 
 
-def test_f2_asks_the_counters(shared_data: Path) -> None:
+def test_f2_asks_the_counters() -> None:
     """Of the 43 launches of `ops`, Nsight Compute saw tensor cores in some that do not say so in their names."""
-    run = open_path(shared_data / "ops", cache=False)
+    run = open_path(recorded("ops"), cache=False)
     facts = Facts(run)
     by_name = kernel_sorts.on_tensor_cores(facts_of(run.main))
     by_counters = kernel_sorts.on_tensor_cores(facts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from judged import find
+from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -515,8 +516,8 @@ def test_no_advice_on_kernels_where_they_are_not_the_limit(recording: Callable[[
     assert not set(said(judged(recording(name)))) & {"K1", "K2", "K3", "K4", "K5", "K6", "K13", "G1"}
 
 
-def test_damaged_recordings_are_no_reason_to_fail(shared_data: Path) -> None:
-    for path in sorted((shared_data / "broken").iterdir()):
+def test_damaged_recordings_are_no_reason_to_fail() -> None:
+    for path in sorted(recorded("broken").iterdir()):
         judged(open_path(path, cache=False))
 
 

@@ -13,6 +13,7 @@ from judged import abstains, facts, fired, fires, manifest, silent
 from ncu_file import SOL, long_table
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
+from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -198,14 +199,14 @@ def test_whole_equal_steps(recording: Recording):
 # --- V4, V5
 
 
-def test_counters_of_too_little(shared_data):
-    found = facts(shared_data / VIM, shared_data / "ncu/scan_metrics_raw.csv.gz")
+def test_counters_of_too_little():
+    found = facts(recorded(VIM), recorded("ncu/scan_metrics_raw.csv.gz"))
     finding = fires("V4", found)
     assert "only 24.7 % of the kernel time" in finding.title
     assert finding.next_command.startswith("ncu --set full")
     assert "^(selective_scan_fwd_kernel|" in finding.next_command
     assert "95.8 %" in finding.advice
-    assert silent("V4", facts(shared_data / VIM_NSYS, shared_data / "ncu/vim_full_raw.csv.gz"))
+    assert silent("V4", facts(recorded(VIM_NSYS), recorded("ncu/vim_full_raw.csv.gz")))
 
 
 COPY = "void at::native::vectorized_elementwise_kernel<4, at::native::float16_copy_kernel_cuda>(int)"
@@ -220,10 +221,10 @@ def test_counters_of_copies_alone(tmp_path, recording: Recording):
     assert "Nsight Compute" in abstains("V4", facts(recording(VIM)))
 
 
-def test_kernels_under_ncu_and_in_the_run(shared_data, recording: Recording):
-    finding = fires("V5", facts(shared_data / VIM_NSYS, shared_data / "ncu/vim_full_raw.csv.gz"))
+def test_kernels_under_ncu_and_in_the_run(recording: Recording):
+    finding = fires("V5", facts(recorded(VIM_NSYS), recorded("ncu/vim_full_raw.csv.gz")))
     assert "10.0 µs and more take 1.19 times" in finding.title
-    assert silent("V5", facts(shared_data / "ops"))
+    assert silent("V5", facts(recorded("ops")))
     assert "Nsight Compute" in abstains("V5", facts(recording(VIM)))
 
 
@@ -296,13 +297,13 @@ def test_kernels_that_take_no_time(tmp_path):
     assert "none took any time" in fires("V9", facts(file.write(tmp_path / "a.json"))).title
 
 
-def test_kernels_before_their_launch(tmp_path, shared_data, recording: Recording):
+def test_kernels_before_their_launch(tmp_path, recording: Recording):
     file = ChromeFile()
     for at in range(0, 1000, 100):
         file.launch("k", (at + 50, at + 55), (at, at + 40))
     finding = fires("V10", facts(file.write(tmp_path / "a.json")))
     assert finding.title == "100.0 % of the launched work begins before its launch, up to 50.0 µs"
-    assert "1 of 33 events" in fires("V10", facts(shared_data / "broken/negative_dur.json")).title
+    assert "1 of 33 events" in fires("V10", facts(recorded("broken/negative_dur.json"))).title
     for name in (VIM, VIM_NSYS, "jax/h200.trace.json.gz", "chrome/hta_trace_diff/test.json.gz"):
         assert silent("V10", facts(recording(name)))
     lone = ChromeFile()
@@ -392,13 +393,13 @@ def test_host_time_is_not_gpu_time(recording: Recording):
 
 
 @pytest.mark.parametrize("name", ["truncated_gzip.json.gz", "truncated_mid_event.json", "truncated_no_closing.json"])
-def test_truncated(shared_data, name: str):
-    assert fires("V16", facts(shared_data / "broken" / name)).severity == "invalid"
+def test_truncated(name: str):
+    assert fires("V16", facts(recorded(f"broken/{name}"))).severity == "invalid"
 
 
-def test_whole_files(shared_data, recording: Recording):
-    assert silent("V16", facts(shared_data / "broken/ok.json"))
-    assert silent("V16", facts(recording("memory/gpt_memory_snapshot.pickle")))
+def test_whole_files(recording: Recording):
+    assert silent("V16", facts(recorded("broken/ok.json")))
+    assert silent("V16", facts(recording("memory/gpt_memory_snapshot.pickle.gz")))
 
 
 def test_loading_that_was_stopped(recording: Recording):
@@ -508,8 +509,8 @@ def test_no_rule_fails_on_nothing():
         assert found == ({"V11"} if kind in ("nsys", "ncu") else set())
 
 
-def test_no_rule_fails_on_damaged_files(shared_data):
-    for path in sorted((shared_data / "broken").iterdir()):
+def test_no_rule_fails_on_damaged_files():
+    for path in sorted(recorded("broken").iterdir()):
         expected = {"V16"} if path.name.startswith("truncated") else {"V10"} if "negative" in path.name else set()
         assert fired(facts(path)) - {"V3"} == expected, path.name
 
@@ -530,7 +531,7 @@ RECORDINGS = {
     "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": {"V7"},
     VIM: {"V7"},
     "jax/h200.trace.json.gz": {"V6"},
-    "memory/gpt_memory_snapshot.pickle": set(),
+    "memory/gpt_memory_snapshot.pickle.gz": set(),
     "ncu/scan_metrics_raw.csv.gz": set(),
     "ncu/vim_full_raw.csv.gz": set(),
     "nsys/gpt_small_ctx256.sqlite.gz": {"V7", "V13"},

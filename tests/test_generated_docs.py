@@ -7,14 +7,17 @@ from generated_docs import (
     README,
     REPORT,
     RULES,
+    SCREENS,
     SCREENSHOTS,
     SETTINGS,
     SHOTS,
+    SIZE,
     readme,
     report_page,
     rules_page,
     screenshot,
     settings_page,
+    title,
     words,
 )
 from report_page import documented, keys_of
@@ -24,9 +27,19 @@ from tracetui.analysis.tables.registry import TABLES
 
 @pytest.mark.parametrize("name", SHOTS)
 async def test_a_screenshot_is_what_the_screen_shows(name: str) -> None:
-    shown = words(await screenshot(name))
+    """A tab as it opens is compared with its recorded text, which test_tui_screens holds the program to."""
+    _, pressed = SHOTS[name]
+    if len(pressed) > 1:
+        shown = words(await screenshot(name, cache=True))
+    else:
+        shown = title(name) + (SCREENS / f"{name}-{SIZE[0]}x{SIZE[1]}.txt").read_text(encoding="utf-8")
     assert len(shown) > 500
-    assert words((SCREENSHOTS / f"{name}.svg").read_text(encoding="utf-8")) == shown, "run `make docs`"
+    picture = words((SCREENSHOTS / f"{name}.svg").read_text(encoding="utf-8"))
+    assert letters(picture) == letters(shown), "run `make docs`"
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
 
 
 @pytest.mark.parametrize("name", SHOTS)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import recorded, run_of
 
 from tracetui.analysis.api import launches
 from tracetui.analysis.base.conventions import HTA, TORCH_TB
@@ -26,12 +27,12 @@ from tracetui.analysis.gpu.queue import queue_depth
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Selection, select
-from tracetui.parsers import Trace, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+    from tracetui.parsers import Trace
+
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
 RECORDINGS = {
@@ -111,14 +112,13 @@ class Comparison(list[Value]):
         self.add(section, what, expected, actual, half_unit, rounded=True)
 
 
-@lru_cache(maxsize=4)
 def load(name: str) -> Trace:
-    return open_path(SHARED / "chrome" / RECORDINGS[name], cache=False).traces[0]
+    return run_of(f"chrome/{RECORDINGS[name]}").traces[0]
 
 
 def golden(tool: str, name: str) -> dict[str, Any]:
     suffix = "tb" if tool == "tb_plugin" else tool
-    found: dict[str, Any] = json.loads((SHARED / "golden" / tool / f"{name}.{suffix}.json").read_text())
+    found: dict[str, Any] = json.loads(recorded(f"golden/{tool}/{name}.{suffix}.json").read_text())
     return found
 
 
@@ -336,7 +336,6 @@ def check(values: Comparison, at_least: int) -> None:
     assert len(values) >= at_least
 
 
-@pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize("name", TB_GOLDENS)
 def test_matches_torch_tb_profiler(name: str, record_property: Callable[[str, object], None]) -> None:
     values = compare_tb(name)
@@ -344,12 +343,18 @@ def test_matches_torch_tb_profiler(name: str, record_property: Callable[[str, ob
     check(values, at_least=60)
 
 
-@pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize("name", HTA_GOLDENS)
 def test_matches_hta(name: str, record_property: Callable[[str, object], None]) -> None:
     values = compare_hta(name)
     record_property("values", len(values))
     check(values, at_least=200)
+
+
+def line(tool: str, name: str, values: Comparison) -> str:
+    """The row of a recording in the table of docs/metrics.md."""
+    largest = [max((v.difference for v in values if v.unit == unit), default=None) for unit in ("us", "%")]
+    cells = ["" if v is None else "0" if v == 0 else "< 1e-6" if v < 1e-6 else f"{v:.2g}" for v in largest]
+    return f"| {tool} | {name} | {len(values)} | {sum(v.rounded for v in values)} | {' | '.join(cells)} |"
 
 
 def table() -> str:
@@ -362,16 +367,18 @@ def table() -> str:
     for tool, (names, compare) in COMPARE.items():
         for name in names:
             values = compare(name)
-            shown = sum(v.rounded for v in values)
-            total, rounded = total + len(values), rounded + shown
-            largest = [max((v.difference for v in values if v.unit == unit), default=None) for unit in ("us", "%")]
-            cells = ["" if v is None else "0" if v == 0 else "< 1e-6" if v < 1e-6 else f"{v:.2g}" for v in largest]
-            lines.append(f"| {tool} | {name} | {len(values)} | {shown} | {' | '.join(cells)} |")
+            total, rounded = total + len(values), rounded + sum(v.rounded for v in values)
+            lines.append(line(tool, name, values))
     lines.append(f"| | **all** | **{total}** | **{rounded}** | | |")
     return "\n".join(lines)
 
 
-@pytest.mark.usefixtures("shared_data")
+@pytest.mark.parametrize(("tool", "name"), [(tool, name) for tool, (names, _) in COMPARE.items() for name in names])
+def test_the_docs_hold_the_row_of(tool: str, name: str) -> None:
+    _, compare = COMPARE[tool]
+    assert line(tool, name, compare(name)) in DOCS.read_text()
+
+
 def test_the_docs_hold_this_table() -> None:
     assert table() in DOCS.read_text()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsys_file import NsysFile
+from sample_runs import recorded
 
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.detect import Candidate
@@ -161,22 +162,22 @@ def test_kernel_names_of_an_nsys_export(tmp_path: Path) -> None:
     assert nsys_kernel_keys(tmp_path / "absent.sqlite") == frozenset()
 
 
-def test_a_folder_of_recordings_opens_as_one_run(shared_data: Path, tmp_path: Path) -> None:
+def test_a_folder_of_recordings_opens_as_one_run(tmp_path: Path) -> None:
     for name in ("ops.trace.json.gz", "ops.sqlite.gz", "ops.ncu.csv.gz"):
-        (tmp_path / name).symlink_to(shared_data / "ops" / name)
+        (tmp_path / name).symlink_to(recorded(f"ops/{name}"))
     run = open_path(tmp_path, cache=False)
     assert [trace.info.kind for trace in run.traces] == ["chrome", "nsys", "ncu"]
     assert run.main.info.kind == "chrome"
     assert not run.others
-    shutil.copy(shared_data / "chrome" / "cudagraph_replay.trace.json.gz", tmp_path)
+    shutil.copy(recorded("chrome/cudagraph_replay.trace.json.gz"), tmp_path)
     run = open_path(tmp_path, cache=False)
     assert {len(run.traces), *(len(paths) for _, paths in run.others)} == {1, 3}
 
 
-def test_a_run_is_called_by_its_main_file(shared_data: Path, tmp_path: Path) -> None:
+def test_a_run_is_called_by_its_main_file(tmp_path: Path) -> None:
     for name, link in (("ops/ops.trace.json.gz", "z.json.gz"), ("ops/ops.ncu.csv.gz", "a.csv.gz")):
-        (tmp_path / link).symlink_to(shared_data / name)
-    (tmp_path / "z2.csv.gz").symlink_to(shared_data / "ncu/vim_full_raw.csv.gz")
+        (tmp_path / link).symlink_to(recorded(name))
+    (tmp_path / "z2.csv.gz").symlink_to(recorded("ncu/vim_full_raw.csv.gz"))
     run = open_path(tmp_path, cache=False)
     assert (run.path.name, len(run.traces)) == ("z.json.gz", 2)
     assert [name for name, _ in run.others] == ["z2.csv.gz"]

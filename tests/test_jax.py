@@ -9,6 +9,7 @@ from pathlib import Path
 import json_reader
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.attribution.scope_tree import split_scope
 from tracetui.analysis.host import host_functions
@@ -401,10 +402,10 @@ def test_a_trace_cut_at_a_million_events_says_so(jax, monkeypatch):
     assert not jax(*PROCESSES, PYTHON, *events, *events).notes
 
 
-def test_nearly_all_events_take_the_fast_road(shared_data, monkeypatch):
+def test_nearly_all_events_take_the_fast_road(monkeypatch):
     left = []
     monkeypatch.setattr(reader, "decode", lambda pieces, tally: left.extend(pieces) or iter(()))
-    path = shared_data / "jax" / "h200.trace.json.gz"
+    path = recorded("jax/h200.trace.json.gz")
     reader.read_chrome(path)
     kinds = [json.loads(text)["ph"] for _, text in left]
     assert kinds.count("X") < 10

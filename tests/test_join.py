@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from laid_out import report_markdown, report_text
+from sample_runs import recorded
 
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.diff import diff
@@ -71,14 +72,12 @@ def found(main: Trace, other: Trace) -> list[tuple[str, str | None, str | None, 
 
 @pytest.mark.parametrize("other", OPS)
 @pytest.mark.parametrize("main", OPS)
-def test_all_43_launches_join_all_ways_row_by_row(
-    recording: Recording, shared_data: Path, main: str, other: str
-) -> None:
+def test_all_43_launches_join_all_ways_row_by_row(recording: Recording, main: str, other: str) -> None:
     ours, theirs = recording(OPS[main]), recording(OPS[other])
     join = join_kernels(ours, theirs)
     assert join.launches.height == join.count("matched") == 43
     assert join.gpu_time_percent == join.other_time_percent == 100
-    with (shared_data / "ops" / "truth.csv").open() as file:
+    with recorded("ops/truth.csv").open() as file:
         spelled = {row[other]: row[main] for row in csv.DictReader(file)}
     rows = join.launches
     assert [spelled[name] for name in rows["name"].cast(str)] == rows["kernel"].cast(str).to_list()
@@ -278,10 +277,10 @@ def test_counters_stand_beside_the_kernels(vim: Run) -> None:
     assert scan["tensor_cores_from"] == "counters"
 
 
-def test_the_counters_decide_on_tensor_cores(recording: Recording, shared_data: Path) -> None:
+def test_the_counters_decide_on_tensor_cores(recording: Recording) -> None:
     run = Run(Path("ops"), tuple(recording(name) for name in OPS.values()))
     table = with_counters(kernels(select(run.main)), kernel_counters_of(run, run.main))
-    with (shared_data / "ops" / "truth.csv").open() as file:
+    with recorded("ops/truth.csv").open() as file:
         truth = {row["kineto_name"]: row["tensor_cores"] == "1" for row in csv.DictReader(file)}
     assert dict(table.select("name", "tensor_cores").iter_rows()) == truth
     assert set(table["tensor_cores_from"]) == {"counters"}
@@ -406,9 +405,9 @@ def test_settings_that_only_one_tool_records_are_no_difference(recording: Record
     assert [row["field"] for row in same_tool] != []
 
 
-def test_counters_stay_with_a_rank(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ranks = shared_data / "chrome" / "ddp_vit_small_2ranks"
-    counters = shared_data / "ncu" / "vim_basic_stdout_details.csv.gz"
+def test_counters_stay_with_a_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    ranks = recorded("chrome/ddp_vit_small_2ranks")
+    counters = recorded("ncu/vim_basic_stdout_details.csv.gz")
     paths = [*map(str, sorted(ranks.iterdir())), str(counters)]
     assert main(["report", *paths, "--rank", "1", "--format", "json", "--section", "kernels", "--limit", "1"]) == 0
     body = json.loads(capsys.readouterr().out)["run"]

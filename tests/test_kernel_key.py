@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_key import function_name, key, scoped_words
@@ -18,7 +19,6 @@ from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys, trace_kernel_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tracetui.parsers import Trace
 
@@ -209,19 +209,19 @@ DISTINCT = (
 
 
 @pytest.fixture(scope="module")
-def truth(shared_data: Path) -> list[dict[str, str]]:
+def truth() -> list[dict[str, str]]:
     """Kernels of one program as three tools spell them, and whether each used tensor cores."""
-    with (shared_data / "ops" / "truth.csv").open() as file:
+    with recorded("ops/truth.csv").open() as file:
         return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
-def mangled(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+def mangled(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """Mangled names and what Nsight Systems made of them."""
     pairs: set[tuple[str, str]] = set()
     for name in ("ops/ops", "nsys/vim_tiny_fp32_bs4", "nsys/gpt_small_ctx256"):
         file = tmp_path_factory.mktemp("mangled") / "export.sqlite"
-        file.write_bytes(gzip.decompress((shared_data / f"{name}.sqlite.gz").read_bytes()))
+        file.write_bytes(gzip.decompress(recorded(f"{name}.sqlite.gz").read_bytes()))
         connection = sqlite3.connect(file)
         pairs.update(
             connection.execute(
@@ -263,13 +263,13 @@ def test_names_without_cxx_are_their_own_key(name: str) -> None:
     assert function_name(name).bare
 
 
-def test_kernels_of_whole_programs(recording: Recording, shared_data: Path) -> None:
+def test_kernels_of_whole_programs(recording: Recording) -> None:
     vim = trace_kernel_keys(recording(VIM))
     assert len(vim) == 20
-    assert nsys_kernel_keys(shared_data / "nsys/vim_tiny_fp32_bs4.sqlite.gz") == vim
+    assert nsys_kernel_keys(recorded("nsys/vim_tiny_fp32_bs4.sqlite.gz")) == vim
     assert trace_kernel_keys(recording("ncu/vim_full_raw.csv.gz")) < vim
     gpt = trace_kernel_keys(recording(GPT))
-    assert nsys_kernel_keys(shared_data / "nsys/gpt_small_ctx256.sqlite.gz") < gpt  # one more outside its window
+    assert nsys_kernel_keys(recorded("nsys/gpt_small_ctx256.sqlite.gz")) < gpt  # one more outside its window
     assert len(gpt) == 42
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tracetui.parsers import Trace
 
@@ -104,9 +104,9 @@ def test_short_name_and_category(name: str, short: str | None, kind: str) -> Non
         assert short_name(name) == short
 
 
-def test_tensor_cores_of_measured_launches(shared_data: Path) -> None:
+def test_tensor_cores_of_measured_launches() -> None:
     """truth.csv was decided by the GPU's pipe counters; all three tools' spellings must give its answer."""
-    with (shared_data / "ops" / "truth.csv").open(newline="") as file:
+    with recorded("ops/truth.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["launches"]) for row in rows) == 43
     for row in rows:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import recorded
 from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, write
 
 from tracetui.analysis.memory.curve import columns, curve, curve_points
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.selection import Selection
 
-GPT = "memory/gpt_memory_snapshot.pickle"
+GPT = "memory/gpt_memory_snapshot.pickle.gz"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 WITH_MEMORY = [
     VIM,
@@ -128,9 +129,9 @@ def test_what_the_history_begins_with_may_be_the_peak(tmp_path):
     assert memory(sel).peak_allocated_bytes == 3 * 5120
 
 
-def test_the_recording_s_peak_and_holders(recording, shared_data):
+def test_the_recording_s_peak_and_holders(recording):
     sel = select(recording(GPT))
-    found = pickle.loads((shared_data / GPT).read_bytes())
+    found = pickle.loads(gzip.decompress(recorded(GPT).read_bytes()))
     best, held = live_at_peak(found, 0)
     most = peak(sel)
     assert most.allocated == best == 9_121_419_272
@@ -144,8 +145,8 @@ def test_the_recording_s_peak_and_holders(recording, shared_data):
     assert sum(by_range.values()) == best
 
 
-def test_fragmentation_and_segments_of_the_recording(recording, shared_data):
-    found = pickle.loads((shared_data / GPT).read_bytes())["segments"]
+def test_fragmentation_and_segments_of_the_recording(recording):
+    found = pickle.loads(gzip.decompress(recorded(GPT).read_bytes()))["segments"]
     free = [b["size"] for s in found for b in s["blocks"] if b["state"] == "inactive"]
     split = sum(b["size"] for s in found if s["allocated_size"] for b in s["blocks"] if b["state"] == "inactive")
     sel = select(recording(GPT))
@@ -234,9 +235,9 @@ def memory_events(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", WITH_MEMORY)
-def test_holders_in_recordings_by_replay(recording, shared_data, name):
+def test_holders_in_recordings_by_replay(recording, name):
     sel = select(recording(name))
-    events = memory_events(shared_data / name)
+    events = memory_events(recorded(name))
     totals = [e["args"]["Total Allocated"] for e in events]
     best = max(totals)
     live: dict[int, int] = {}

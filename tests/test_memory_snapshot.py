@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from laid_out import report_text
+from sample_runs import recorded
 from snapshot_file import START, Allocator, churn, snapshot, write
 
 from tracetui.analysis.report.report import report
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
-GPT = "memory/gpt_memory_snapshot.pickle"
+GPT = "memory/gpt_memory_snapshot.pickle.gz"
 HISTORY = ("alloc", "free", "free_requested", "segment_alloc", "segment_free", "segment_map", "segment_unmap")
 
 
@@ -61,8 +62,8 @@ def history(trace: Trace, device: int = 0) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def gpt(shared_data: Path) -> tuple[dict[str, Any], Trace]:
-    return pickle.loads((shared_data / GPT).read_bytes()), read(shared_data / GPT)
+def gpt() -> tuple[dict[str, Any], Trace]:
+    return pickle.loads(gzip.decompress(recorded(GPT).read_bytes())), read(recorded(GPT))
 
 
 def test_every_entry_of_the_recording_is_a_row(gpt):
@@ -137,10 +138,10 @@ def test_every_protocol_gives_the_same(gpt, tmp_path, protocol):
     assert again.host.equals(trace.host)
 
 
-def test_gzip_and_a_stream_cut_short(gpt, shared_data, tmp_path):
+def test_gzip_and_a_stream_cut_short(gpt, tmp_path):
     _, trace = gpt
     packed = tmp_path / "snapshot.pickle.gz"
-    packed.write_bytes(gzip.compress((shared_data / GPT).read_bytes(), 1))
+    packed.write_bytes(recorded(GPT).read_bytes())
     assert read(packed).memory.equals(trace.memory)
     packed.write_bytes(packed.read_bytes()[: packed.stat().st_size // 2])
     cut = read(packed)
@@ -148,9 +149,9 @@ def test_gzip_and_a_stream_cut_short(gpt, shared_data, tmp_path):
     assert any("ends early" in reason for reason in reasons(cut))
 
 
-def test_of_a_truncated_file_everything_before_the_cut_is_read(gpt, shared_data, tmp_path):
+def test_of_a_truncated_file_everything_before_the_cut_is_read(gpt, tmp_path):
     plain, _ = gpt
-    data = (shared_data / GPT).read_bytes()
+    data = gzip.decompress(recorded(GPT).read_bytes())
     path = tmp_path / "cut.pickle"
     path.write_bytes(data[: len(data) * 2 // 3])
     trace = read(path)
@@ -472,15 +473,15 @@ def test_plain_containers_of_every_kind_are_loaded():
         assert load_plain(pickle.dumps(value, protocol)).value == value
 
 
-def test_reading_reports_progress_and_stops_when_asked(gpt, shared_data):
+def test_reading_reports_progress_and_stops_when_asked(gpt):
     seen: list[Progress] = []
-    read_memory_snapshot(shared_data / GPT, Watch(seen.append))
+    read_memory_snapshot(recorded(GPT), Watch(seen.append))
     assert [p.stage for p in seen][-1] == "linking"
     assert all(0 <= p.done <= p.total for p in seen)
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        read_memory_snapshot(shared_data / GPT, Watch(None, stop))
+        read_memory_snapshot(recorded(GPT), Watch(None, stop))
 
 
 def test_many_entries_with_stacks_of_their_own_are_read_in_seconds(tmp_path):

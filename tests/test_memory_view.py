@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from laid_out import report_markdown, report_text
+from sample_runs import recorded, run_of
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
 
@@ -22,7 +23,7 @@ from tracetui.parsers import open_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-GPT = "memory/gpt_memory_snapshot.pickle"
+GPT = "memory/gpt_memory_snapshot.pickle.gz"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 
 
@@ -73,8 +74,8 @@ def test_a_single_spike_shows_at_any_width():
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
-async def test_the_recording_in_the_tab(shared_data, size):
-    async with opened(shared_data / GPT, tab="memory", size=size) as (app, pilot):
+async def test_the_recording_in_the_tab(size):
+    async with opened(recorded(GPT), tab="memory", size=size) as (app, pilot):
         text = screen_text(app)
         assert "peak 8.495 GiB allocated" in text
         assert "fragmentation 97.1 %" in text
@@ -94,8 +95,8 @@ async def test_the_recording_in_the_tab(shared_data, size):
         assert "peak 8.495 GiB allocated" in screen_text(app)
 
 
-async def test_v_walks_the_tables_that_there_are(shared_data):
-    async with opened(shared_data / GPT, tab="memory") as (app, pilot):
+async def test_v_walks_the_tables_that_there_are():
+    async with opened(recorded(GPT), tab="memory") as (app, pilot):
         view = app.view
         seen = [view.kind]
         titles = []
@@ -111,8 +112,8 @@ async def test_v_walks_the_tables_that_there_are(shared_data):
         assert "free" in screen_text(app)
 
 
-async def test_a_trace_shows_operators_and_modules(shared_data):
-    async with opened(shared_data / VIM, tab="memory", size=(110, 30)) as (app, pilot):
+async def test_a_trace_shows_operators_and_modules():
+    async with opened(recorded(VIM), tab="memory", size=(110, 30)) as (app, pilot):
         text = screen_text(app)
         assert "peak 93.65 MiB allocated" in text
         assert "(allocated before the recording)" in text
@@ -168,8 +169,8 @@ async def test_a_snapshot_without_times_is_drawn_by_events(tmp_path):
         assert "freeing.py" not in screen_text(app)
 
 
-async def test_without_memory_it_says_how_to_record_it(shared_data):
-    async with opened(shared_data / "chrome/cudagraph_replay.trace.json.gz", tab="memory") as (app, pilot):
+async def test_without_memory_it_says_how_to_record_it():
+    async with opened(recorded("chrome/cudagraph_replay.trace.json.gz"), tab="memory") as (app, pilot):
         text = screen_text(app)
         assert "profile_memory=True" in text
         assert "_record_memory_history()" in text
@@ -203,9 +204,9 @@ async def test_ascii_and_the_end_state_alone(tmp_path):
         assert "2.000 MiB" in screen_text(app)
 
 
-async def test_a_snapshot_beside_a_trace(shared_data):
-    async with opened(shared_data / VIM, tab="memory") as (app, pilot):
-        app.open_run("a", (shared_data / VIM, shared_data / GPT))
+async def test_a_snapshot_beside_a_trace():
+    async with opened(recorded(VIM), tab="memory") as (app, pilot):
+        app.open_run("a", (recorded(VIM), recorded(GPT)))
         await settle(pilot)
         seen = {}
         for _ in range(7):
@@ -239,8 +240,8 @@ def test_lines_above_the_table_fit_any_width(recording):
 # --- the reports
 
 
-def test_the_section_of_the_recording(shared_data):
-    found = report(open_path(shared_data / GPT, cache=False), sections=["memory"])
+def test_the_section_of_the_recording():
+    found = report(run_of(GPT), sections=["memory"])
     (trace,) = found["run"]["traces"]
     section = trace["memory"]
     assert section["peak_allocated_bytes"] == 9_121_419_272
@@ -259,16 +260,14 @@ def test_the_section_of_the_recording(shared_data):
     json.dumps(found, allow_nan=False)
 
 
-def test_a_limit_cuts_the_lists(shared_data):
-    section = report(open_path(shared_data / GPT, cache=False), sections=["memory"], limit=2)["run"]["traces"][0][
-        "memory"
-    ]
+def test_a_limit_cuts_the_lists():
+    section = report(run_of(GPT), sections=["memory"], limit=2)["run"]["traces"][0]["memory"]
     assert [row["by"] for row in section["holders"]] == ["stack", "stack", "range", "range"]
 
 
 @pytest.mark.parametrize("name", [GPT, VIM])
-def test_text_markdown_and_csv(shared_data, name):
-    found = report(open_path(shared_data / name, cache=False), sections=["memory"])
+def test_text_markdown_and_csv(name):
+    found = report(run_of(name), sections=["memory"])
     text = report_text(found, limit=5)
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "memory peak" in text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ncu_file
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.reader import read_ncu
@@ -421,8 +422,8 @@ def test_two_thousand_launches_of_five_hundred_metrics_in_seconds(read: Callable
         ("ops/ops.ncu.csv.gz", 43, 36, 12857, 0),
     ],
 )
-def test_recordings(shared_data: Path, name: str, launches: int, kernels: int, metrics: int, rules: int) -> None:
-    trace = read_ncu(shared_data / name)
+def test_recordings(name: str, launches: int, kernels: int, metrics: int, rules: int) -> None:
+    trace = read_ncu(recorded(name))
     rows = trace.counters.filter(pl.col("section").cast(pl.String).fill_null("") != "NVTX")
     assert trace.device.height == launches
     assert trace.device["name"].n_unique() == kernels
@@ -432,9 +433,9 @@ def test_recordings(shared_data: Path, name: str, launches: int, kernels: int, m
     assert not [note for note in trace.notes if note.kind != "missing"]
 
 
-def test_every_cell_of_the_raw_page_is_the_counter_it_is(shared_data: Path) -> None:
+def test_every_cell_of_the_raw_page_is_the_counter_it_is() -> None:
     """Against the csv module and arithmetic of whole digits."""
-    path = shared_data / "ncu" / "vim_full_raw.csv.gz"
+    path = recorded("ncu/vim_full_raw.csv.gz")
     text = gzip.decompress(path.read_bytes()).decode()
     header, units, *rows = csv.reader(io.StringIO(text))
     first = header.index("CC") + 1

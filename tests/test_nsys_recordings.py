@@ -7,13 +7,13 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.trace import FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tracetui.parsers import Trace
 
@@ -28,10 +28,10 @@ FILES = (
 
 @pytest.fixture(scope="module", params=FILES)
 def opened(
-    request: pytest.FixtureRequest, shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Trace, Callable[[str], list[Any]]]]:
     """The trace, and a way to ask its file by SQL."""
-    packed = shared_data / request.param
+    packed = recorded(request.param)
     plain = tmp_path_factory.mktemp("plain") / "plain.sqlite"
     plain.write_bytes(gzip.decompress(packed.read_bytes()))
     connection = sqlite3.connect(plain)
@@ -207,5 +207,5 @@ def test_what_the_recordings_are_of(opened: Opened) -> None:
         ("nsys/graph_whole.sqlite.gz", []),
     ],
 )
-def test_steps_of_the_recordings(shared_data: Path, name: str, steps: list[str]) -> None:
-    assert read_nsys(shared_data / name).steps["name"].to_list() == steps
+def test_steps_of_the_recordings(name: str, steps: list[str]) -> None:
+    assert read_nsys(recorded(name)).steps["name"].to_list() == steps

@@ -9,7 +9,6 @@ import csv
 import json
 import random
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import polars as pl
 import pytest
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
-from sample_runs import FP32, GPT
+from sample_runs import FP32, GPT, recorded, run_of
 
 from tracetui.analysis.attribution.projection import enclosing, project
 from tracetui.analysis.nsys.stats import REPORTS, nsys_report
@@ -29,9 +28,8 @@ from tracetui.app.reports.nsys_report import render
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers import Source, Trace, TraceInfo, open_path
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "nsys.md"
-STATS = SHARED / "nsys" / "stats"
+STATS = recorded("nsys/stats")
 ALL_SUMS = (
     "nvtx_sum", "cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum",
     "cuda_kern_exec_sum", "nvtx_gpu_proj_sum", "nvtx_kern_sum",
@@ -46,9 +44,8 @@ RECORDINGS = {
 GOLDENS = [(name, report) for name, (_, reports) in RECORDINGS.items() for report in reports]
 
 
-@lru_cache(maxsize=8)
 def opened(name: str) -> Trace:
-    return open_path(SHARED / RECORDINGS[name][0], cache=False).traces[0]
+    return run_of(RECORDINGS[name][0]).traces[0]
 
 
 def as_csv(sel: Selection, *reports: str) -> str:
@@ -79,7 +76,6 @@ def compare(name: str, report: str) -> Comparison:
     return Comparison(len(expected) - 1, (len(expected) - 1) * width, wrong)
 
 
-@pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize(("name", "report"), GOLDENS)
 def test_equals_nvidias_table_to_the_byte(name: str, report: str) -> None:
     found = compare(name, report)
@@ -88,7 +84,6 @@ def test_equals_nvidias_table_to_the_byte(name: str, report: str) -> None:
     assert as_csv(select(opened(name)), report) == (STATS / f"{name}_{report}.csv").read_text()
 
 
-@pytest.mark.usefixtures("shared_data")
 def test_every_table_of_nvidia_is_compared() -> None:
     assert {path.stem for path in STATS.glob("*.csv")} == {f"{name}_{report}" for name, report in GOLDENS}
 
@@ -479,8 +474,7 @@ def table() -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.usefixtures("shared_data")
-def test_the_docs_hold_this_table(shared_data: Path) -> None:
+def test_the_docs_hold_this_table() -> None:
     assert table() in DOCS.read_text()
 
 

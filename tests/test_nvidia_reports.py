@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.parsers import Cancelled, TraceError, open_path
 
@@ -31,11 +32,11 @@ def report(tmp_path):
     return path
 
 
-def test_an_nsys_report_is_exported_and_read(tool, report, shared_data, monkeypatch, tmp_path):
+def test_an_nsys_report_is_exported_and_read(tool, report, monkeypatch, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    recording = shared_data / "nsys" / "graph_whole.sqlite.gz"
+    recording = recorded("nsys/graph_whole.sqlite.gz")
     tool("nsys", f'for word; do case "$word" in --output=*) gzip -dc {recording} > "${{word#--output=}}";; esac; done')
     run = open_path(report, cache=False)
     assert run.main.info.kind == "nsys"

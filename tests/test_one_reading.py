@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.report import report as contract
 from tracetui.analysis.report import rows as report_rows
@@ -22,7 +23,6 @@ from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import polars as pl
 
@@ -38,7 +38,7 @@ RECORDINGS = (
     "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
     "nsys/graph_node.sqlite.gz",
     "ncu/vim_full_raw.csv.gz",
-    "memory/gpt_memory_snapshot.pickle",
+    "memory/gpt_memory_snapshot.pickle.gz",
     "ops",
 )
 
@@ -63,9 +63,9 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[pl.DataFrame, Table, l
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_field_reads_the_same_on_the_screen_and_in_reports(
-    name: str, shared_data: Path, listed: list[tuple[pl.DataFrame, Table, list[Json]]]
+    name: str, listed: list[tuple[pl.DataFrame, Table, list[Json]]]
 ) -> None:
-    contract.report(open_path(shared_data / name, cache=False))
+    contract.report(open_path(recorded(name), cache=False))
     assert listed
     compared = 0
     for frame, table, rows in listed:
@@ -88,19 +88,19 @@ def _whole(field):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_text_and_markdown_have_the_same_cells(name: str, shared_data: Path) -> None:
-    found = contract.report(open_path(shared_data / name, cache=False))
+def test_text_and_markdown_have_the_same_cells(name: str) -> None:
+    found = contract.report(open_path(recorded(name), cache=False))
     layout = Layout(limit=7)
     blocks = [part for part in run_parts(found, layout) if isinstance(part, Block) and part.cells]
     _compare(blocks, markdown(run_parts(found, layout), layout), text(run_parts(found, layout), layout))
 
 
-def test_a_diff_in_text_and_markdown_has_the_same_cells(shared_data: Path) -> None:
+def test_a_diff_in_text_and_markdown_has_the_same_cells() -> None:
     from tracetui.analysis.selection import select
 
     sides = [
-        open_path(shared_data / VIM, cache=False),
-        open_path(shared_data / VIM.replace("fp32", "fp16"), cache=False),
+        open_path(recorded(VIM), cache=False),
+        open_path(recorded(VIM.replace("fp32", "fp16")), cache=False),
     ]
     found = contract.diff_report(*(select(run.main) for run in sides))
     layout = Layout(limit=7)

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import polars as pl
 import pytest
+from sample_runs import run_of
 
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.compare.ranks import rank_table
@@ -13,7 +14,7 @@ from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
-from tracetui.parsers import Trace, open_path
+from tracetui.parsers import Trace
 
 Handmade: TypeAlias = Callable[..., Trace]
 Recording: TypeAlias = Callable[[str], Trace]
@@ -234,8 +235,8 @@ def test_late_launches_are_not_blamed_when_they_were_in_time() -> None:
     assert "kernel wait 70.0 %" in verdict.sentence
 
 
-def test_the_straggler_is_who_computes_longest(recording: Recording, shared_data: object) -> None:
-    table = rank_table(open_path(f"{shared_data}/chrome/ddp_vit_small_2ranks", cache=False))
+def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:
+    table = rank_table(run_of("chrome/ddp_vit_small_2ranks"))
     assert table["rank"].to_list() == [0, 1]
     assert table["straggler"].to_list() == [False, True]
     fast, slow = table.iter_rows(named=True)
@@ -243,6 +244,6 @@ def test_the_straggler_is_who_computes_longest(recording: Recording, shared_data
     assert slow["behind_percent"] == pytest.approx(-fast["behind_percent"])
 
 
-def test_one_rank_has_nobody_to_wait_for(shared_data: object) -> None:
-    run = open_path(f"{shared_data}/chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", cache=False)
+def test_one_rank_has_nobody_to_wait_for() -> None:
+    run = run_of("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
     assert rank_table(run).height == 0

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sample_runs import recorded
 
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
@@ -37,8 +38,8 @@ esac
 
 
 @pytest.fixture
-def nsys(tool, shared_data):
-    recording = shared_data / "nsys" / "vim_tiny_fp32_bs4.sqlite.gz"
+def nsys(tool):
+    recording = recorded("nsys/vim_tiny_fp32_bs4.sqlite.gz")
     return tool("nsys", NSYS.replace("RECORDING", str(recording)))
 
 

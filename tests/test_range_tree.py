@@ -10,6 +10,7 @@ from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 from sample_runs import FP32 as VIM
 from sample_runs import GPT as GPT_FILE
+from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
@@ -199,8 +200,8 @@ def test_the_shorter_of_two_overlapping_ranges_is_the_inner_one() -> None:
 # --- the screen and the text report
 
 
-async def test_the_modules_tab_shows_ranges_where_there_are_no_modules(shared_data: Path) -> None:
-    async with opened(shared_data / NSYS_GPT, tab="modules", size=(100, 24)) as (app, pilot):
+async def test_the_modules_tab_shows_ranges_where_there_are_no_modules() -> None:
+    async with opened(recorded(NSYS_GPT), tab="modules", size=(100, 24)) as (app, pilot):
         text = screen_text(app)
         assert "NVTX ranges (no nn.Module in this trace)" in text
         assert "▾ train_step" in text
@@ -265,8 +266,8 @@ def test_empty_tables_speak_of_the_tool_that_recorded(kind: str, words: str) -> 
         assert not any("ProfilerActivity" in text or "with_stack" in text for text in texts)
 
 
-async def test_no_tab_of_an_nsys_export_asks_for_the_profiler_of_pytorch(shared_data: Path) -> None:
-    async with opened(shared_data / "nsys" / "graph_whole.sqlite.gz") as (app, pilot):
+async def test_no_tab_of_an_nsys_export_asks_for_the_profiler_of_pytorch() -> None:
+    async with opened(recorded("nsys/graph_whole.sqlite.gz")) as (app, pilot):
         for key in ("1", "2", "3", "4", "5"):
             await press(pilot, key)
             assert "ProfilerActivity" not in screen_text(app)

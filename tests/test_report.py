@@ -9,6 +9,7 @@ import pytest
 import reported
 from contract import DIFF, FINDINGS, GROUPED, LISTS, NO_TIMELINE, TRACE, conforms, may_be_null, nulls, row, rows_at
 from reported import CHROME, MADE, NO_DURATIONS, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
+from sample_runs import recorded, report_of, run_of
 
 from tracetui.analysis.base.json_values import us
 from tracetui.analysis.kernels import kernels
@@ -25,21 +26,20 @@ from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tracetui.parsers import Run, Trace
 
 
 @pytest.fixture(scope="session")
-def opened(shared_data: Path) -> Callable[[str], Run]:
-    return lambda name: reported.opened(shared_data / name)
+def opened() -> Callable[[str], Run]:
+    return lambda name: reported.opened(recorded(name))
 
 
 @pytest.fixture(scope="session")
-def found(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
     """The whole report of a recording; made once, not to be changed."""
     made = {name: reported.make(name, tmp_path_factory.mktemp("made")) for name in MADE}
-    return lambda name: reported.reported(made[name] if name in made else shared_data / name)
+    return lambda name: reported.reported(made[name] if name in made else recorded(name))
 
 
 RUN_KEYS = {
@@ -155,8 +155,8 @@ def test_a_distribution_counts_every_launch(found: Callable[[str], dict[str, Any
             assert 0 < lane["busy_percent"] <= 100
 
 
-def test_the_numbers_are_those_of_the_analysis(opened: Callable[[str], Run], recording: Callable[[str], Trace]) -> None:
-    (found,) = report(opened(VIM))["run"]["traces"]
+def test_the_numbers_are_those_of_the_analysis(recording: Callable[[str], Trace]) -> None:
+    (found,) = report_of(VIM)["run"]["traces"]
     sel = select(recording(VIM))
     head = overview(sel)
     assert found["overview"]["average_step_us"] == head.average_step_ns / 1000
@@ -173,11 +173,17 @@ def test_the_numbers_are_those_of_the_analysis(opened: Callable[[str], Run], rec
     assert [row["kernels"] for row in found["modules"]] == table["kernels"].to_list()
 
 
-def test_sections_choose_what_is_computed(opened: Callable[[str], Run]) -> None:
-    (found,) = report(opened(VIM), sections=["kernels", "launches"])["run"]["traces"]
+@pytest.mark.parametrize("section", sorted(set(SECTIONS) & set(TRACE)))
+def test_a_section_alone_is_that_of_the_whole(section: str) -> None:
+    (alone,), (whole,) = (found["run"]["traces"] for found in (report(run_of(VIM), sections=[section]), report_of(VIM)))
+    assert alone[section] == whole[section]
+
+
+def test_sections_choose_what_is_computed() -> None:
+    (found,) = report(run_of(VIM), sections=["kernels", "launches"])["run"]["traces"]
     assert set(found) == {"source", "device", "base", "totals_base", "counts", "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
-        report(opened(VIM), sections=["kernel"])
+        report(run_of(VIM), sections=["kernel"])
     beside = {
         "source",
         "device",
@@ -192,18 +198,18 @@ def test_sections_choose_what_is_computed(opened: Callable[[str], Run]) -> None:
     assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 
 
-def test_a_limit_cuts_lists_and_counts_keep_the_whole(opened: Callable[[str], Run]) -> None:
-    whole = report(opened(VIM))["run"]["traces"][0]
-    cut = report(opened(VIM), limit=3)["run"]["traces"][0]
+def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:
+    whole = report_of(VIM)["run"]["traces"][0]
+    cut = report(run_of(VIM), limit=3)["run"]["traces"][0]
     assert whole["counts"] == cut["counts"]
     for name in ("kernels", "operators", "modules", "api", "host_functions"):
         assert cut[name] == whole[name][:3]
         assert cut["counts"][name] == len(whole[name]) > 3
 
 
-def test_a_scope_reaches_every_section(opened: Callable[[str], Run]) -> None:
-    run = opened(VIM)
-    (whole,) = report(run)["run"]["traces"]
+def test_a_scope_reaches_every_section() -> None:
+    run = run_of(VIM)
+    (whole,) = report_of(VIM)["run"]["traces"]
     (one,) = report(run, Scope(steps=(2, 2)))["run"]["traces"]
     assert one["base"] == "step 2"
     assert one["overview"]["steps"] == 1
@@ -213,16 +219,16 @@ def test_a_scope_reaches_every_section(opened: Callable[[str], Run]) -> None:
     assert sum(row["calls"] for row in one["kernels"]) * 3 == sum(row["calls"] for row in whole["kernels"])
 
 
-def test_ranks(opened: Callable[[str], Run]) -> None:
-    found = report(opened(TWO_RANKS), sections=["ranks"])["run"]
+def test_ranks() -> None:
+    found = report(run_of(TWO_RANKS), sections=["ranks"])["run"]
     assert [trace["source"]["rank"] for trace in found["traces"]] == [0, 1]
     assert [row["rank"] for row in found["ranks"] if row["straggler"]] == [1]
     assert all(isinstance(row["compute_us"], float) for row in found["ranks"])
-    assert report(opened(VIM), sections=["ranks"])["run"]["ranks"] == []
+    assert report(run_of(VIM), sections=["ranks"])["run"]["ranks"] == []
 
 
-def test_events_are_accounted_for(shared_data: Path) -> None:
-    for path in sorted((shared_data / "broken").iterdir()):
+def test_events_are_accounted_for() -> None:
+    for path in sorted(recorded("broken").iterdir()):
         (trace,) = report(open_path(path, cache=False), sections=[])["run"]["traces"]
         source = trace["source"]
         lost = sum(note["count"] for note in source["skipped"])
@@ -266,8 +272,8 @@ def test_rows_rename_units_and_keep_unknown_columns() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_every_key_of_the_diff(shared_data: Path, a: str, b: str) -> None:
-    found = reported.compared(shared_data / a, shared_data / b)
+def test_every_key_of_the_diff(a: str, b: str) -> None:
+    found = reported.compared(recorded(a), recorded(b))
     conforms(found, DIFF)
     assert found["schema"] == "tracetui.diff/1"
     assert json.loads(to_json(found)) == found
@@ -276,8 +282,8 @@ def test_every_key_of_the_diff(shared_data: Path, a: str, b: str) -> None:
         assert unknown == may_be_null(COMPARED)
 
 
-def test_the_diff_adds_up(shared_data: Path, recording: Callable[[str], Trace]) -> None:
-    found = reported.compared(shared_data / VIM, shared_data / VIM_FP16)
+def test_the_diff_adds_up(recording: Callable[[str], Trace]) -> None:
+    found = reported.compared(recorded(VIM), recorded(VIM_FP16))
     assert {row["status"] for row in found["kernels"]} >= {"added", "removed"}
     effects = sum(row["count_effect_us"] + row["mean_effect_us"] for row in found["waterfall"])
     assert effects == pytest.approx(_gpu_us(recording(VIM_FP16)) - _gpu_us(recording(VIM)), abs=1e-6)
@@ -297,8 +303,8 @@ def test_a_run_compared_with_itself_has_not_changed(recording: Callable[[str], T
     assert found["comparable"] == {"verdict": "comparable", "differences": []}
 
 
-def test_other_hardware_is_not_comparable(shared_data: Path) -> None:
+def test_other_hardware_is_not_comparable() -> None:
     resnet = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
-    found = reported.compared(shared_data / VIM, shared_data / resnet)["comparable"]
+    found = reported.compared(recorded(VIM), recorded(resnet))["comparable"]
     assert found["verdict"] == "not_comparable"
     assert "gpu" in {row["field"] for row in found["differences"] if row["matters"]}

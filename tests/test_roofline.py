@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import recorded, run_of
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.report.report import report
@@ -19,7 +20,6 @@ from tracetui.analysis.roofline.roofline import Roofline, roofline
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.cli.main import main
-from tracetui.parsers import open_path
 from tracetui.parsers.runs.run import Run
 
 if TYPE_CHECKING:
@@ -208,7 +208,8 @@ def test_a_scope_and_the_share_that_is_covered(recording: Callable[[str], Trace]
 @pytest.mark.parametrize(
     "name",
     ["chrome/cudagraph_replay.trace.json.gz", "chrome/forms/amd_mi250_rocm.json.gz", "jax/h200.trace.json.gz",
-     "memory/gpt_memory_snapshot.pickle", "nsys/graph_whole.sqlite.gz", "broken/empty_events.json", "broken/ok.json"],
+     "memory/gpt_memory_snapshot.pickle.gz", "nsys/graph_whole.sqlite.gz", "broken/empty_events.json",
+     "broken/ok.json"],
 )  # fmt: skip
 def test_recordings_without_known_work(recording: Callable[[str], Trace], name: str) -> None:
     found = line(recording(name))
@@ -274,8 +275,8 @@ def test_short_numbers(value: float, text: str) -> None:
 # --- reports and the tab
 
 
-def test_the_report(shared_data: Path, recording: Callable[[str], Trace]) -> None:
-    (found,) = report(open_path(shared_data / VIM, cache=False), sections=["roofline"], limit=3)["run"]["traces"]
+def test_the_report(recording: Callable[[str], Trace]) -> None:
+    (found,) = report(run_of(VIM), sections=["roofline"], limit=3)["run"]["traces"]
     assert [one["letter"] for one in found["roofline"]] == ["A", "B", "C"]
     assert found["counts"]["roofline"] == 17
     peaks = found["roofline_peaks"]
@@ -286,9 +287,9 @@ def test_the_report(shared_data: Path, recording: Callable[[str], Trace]) -> Non
 
 
 @pytest.mark.parametrize("name", [VIM, "ncu/vim_full_raw.csv.gz"])
-def test_text_and_markdown(shared_data: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     for format in ("text", "markdown", "csv"):
-        assert main(["report", str(shared_data / name), "--section", "roofline", "--format", format, "--no-cache"]) == 0
+        assert main(["report", str(recorded(name)), "--section", "roofline", "--format", format, "--no-cache"]) == 0
         said = capsys.readouterr().out
         assert "selective_scan" in said
         if format == "csv":
@@ -298,7 +299,7 @@ def test_text_and_markdown(shared_data: Path, capsys: pytest.CaptureFixture[str]
             assert "FLOP/byte" in said
         if format == "text":
             assert all(len(one) <= 80 for one in said.splitlines())
-    assert main(["report", str(shared_data / name), "--section", "roofline", "--ascii", "--no-cache"]) == 0
+    assert main(["report", str(recorded(name)), "--section", "roofline", "--ascii", "--no-cache"]) == 0
     assert capsys.readouterr().out.isascii()
 
 
@@ -307,9 +308,9 @@ def screen(drive: Callable[[], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
-def test_the_tab_without_counters(shared_data: Path, size: tuple[int, int]) -> None:
+def test_the_tab_without_counters(size: tuple[int, int]) -> None:
     async def drive() -> None:
-        async with opened(shared_data / VIM, size=size) as (app, pilot):
+        async with opened(recorded(VIM), size=size) as (app, pilot):
             await press(pilot, "6")
             text = screen_text(app)
             assert "Roofline" in text
@@ -321,9 +322,9 @@ def test_the_tab_without_counters(shared_data: Path, size: tuple[int, int]) -> N
     screen(drive)
 
 
-def test_the_tab_with_counters(shared_data: Path) -> None:
+def test_the_tab_with_counters() -> None:
     async def drive() -> None:
-        async with opened(shared_data / "ncu" / "vim_full_raw.csv.gz", size=(120, 40)) as (app, pilot):
+        async with opened(recorded("ncu/vim_full_raw.csv.gz"), size=(120, 40)) as (app, pilot):
             await press(pilot, "6")
             assert "FLOP/s ↑" not in screen_text(app)
             await press(pilot, "v", "v", "v", "v")

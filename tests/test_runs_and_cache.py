@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
-from sample_runs import VIM_FP16
+from sample_runs import VIM_FP16, recorded
 
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache
@@ -28,8 +28,8 @@ def trace_file(path, rank=None, world=None, name="k", count=1):
     return path
 
 
-def test_ranks_of_one_world_are_one_run(shared_data):
-    run = open_path(shared_data / "chrome" / "ddp_vit_small_2ranks", cache=False)
+def test_ranks_of_one_world_are_one_run():
+    run = open_path(recorded("chrome/ddp_vit_small_2ranks"), cache=False)
     assert run.ranks == (0, 1)
     assert run.others == ()
     assert [trace.info.world_size for trace in run.traces] == [2, 2]
@@ -92,9 +92,9 @@ def stages():
     return seen, lambda progress: seen.append(progress.stage)
 
 
-def test_the_second_look_comes_from_the_cache_and_is_the_same(shared_data, store, stages):
+def test_the_second_look_comes_from_the_cache_and_is_the_same(store, stages):
     seen, watch = stages
-    path = shared_data / "chrome" / "ddp_vit_small_2ranks" / "rank0.pt.trace.json.gz"
+    path = recorded("chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz")
     first = open_path(path).traces[0]
     second = open_path(path, progress=watch).traces[0]
     assert seen == ["cached"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import recorded
 
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
@@ -260,11 +261,11 @@ def test_a_trace_of_any_size_is_copied_in_little_memory(odd: bytes) -> None:
         "nsys/graph_node.sqlite.gz",
         "ncu/vim_full_details.csv.gz",
         "ncu/vim_basic_stdout_details.csv.gz",
-        "memory/gpt_memory_snapshot.pickle",
+        "memory/gpt_memory_snapshot.pickle.gz",
     ],
 )
-def test_a_recording_keeps_its_numbers(shared_data: Path, tmp_path: Path, name: str) -> None:
-    source = shared_data / name
+def test_a_recording_keeps_its_numbers(tmp_path: Path, name: str) -> None:
+    source = recorded(name)
     done = scrub_file(source, tmp_path / source.name, Redactor())
     before, after = opened(source), opened(done.target)
     assert_same_numbers(before, after)

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sample_runs import recorded
 from sweep_maker import write_run, write_sweep, write_trace
 from tui_pilot import opened, press, screen_text
 
@@ -167,8 +168,8 @@ def test_captures_that_number_their_repeats(tmp_path: Path) -> None:
     assert [(p.axes, p.repeats) for p in sweep.points] == [({"batch": 1}, 2), ({"batch": 4}, 2)]
 
 
-def test_recorded_captures(shared_data: Path) -> None:
-    sweep = read_sweep(shared_data / "chrome" / "kineto_samples")
+def test_recorded_captures() -> None:
+    sweep = read_sweep(recorded("chrome/kineto_samples"))
     assert sweep.axes == ("workers",)
     assert [point.axes["workers"] for point in sweep.points] == [0, 4]
     assert sweep.points[0].step_ns == pytest.approx(177_443_000)
@@ -182,9 +183,9 @@ def test_captures_without_any_regularity_are_points_of_their_own(tmp_path: Path)
     assert comparisons(sweep) == []
 
 
-def test_ranks_are_no_sweep(shared_data: Path) -> None:
+def test_ranks_are_no_sweep() -> None:
     with pytest.raises(TraceError, match="ranks of one run"):
-        read_sweep(shared_data / "chrome" / "ddp_vit_small_2ranks")
+        read_sweep(recorded("chrome/ddp_vit_small_2ranks"))
 
 
 def test_repeats_of_one_point(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import reported
 from contract import LISTS, conforms, may_be_null, nulls, row, rows_at
 from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
+from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
@@ -23,7 +24,6 @@ from tracetui.app.text.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from tracetui.analysis.tables.field import Field
 
@@ -126,11 +126,11 @@ def test_every_section_that_lists_rows_is_declared() -> None:
 
 
 @pytest.fixture(scope="module")
-def found(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Json]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Json]:
     """The whole report of a recording; not to be changed."""
 
     def get(name: str) -> Json:
-        path = made[name] if name in made else shared_data / name
+        path = made[name] if name in made else recorded(name)
         return reported.reported(path)
 
     made = {name: reported.make(name, tmp_path_factory.mktemp("made")) for name in reported.MADE}
@@ -228,8 +228,8 @@ def test_the_csv_of_memory_is_its_holders(found: Callable[[str], Json], name: st
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 @pytest.mark.parametrize("section", COMPARED)
-def test_the_csv_of_a_diff_is_what_its_json_is(shared_data: Path, a: str, b: str, section: str) -> None:
-    whole = reported.compared(shared_data / a, shared_data / b)
+def test_the_csv_of_a_diff_is_what_its_json_is(a: str, b: str, section: str) -> None:
+    whole = reported.compared(recorded(a), recorded(b))
     table = COMPARED[section]
     cells = equal_but_for_nested(diff_csv(whole, section), whole[section], table)
     assert cells == len(whole[section]) * len(table.csv_header)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ncu_file
 import pytest
 from laid_out import diff_markdown, diff_text, report_markdown, report_text
+from sample_runs import recorded, report_of
 
 from tracetui.analysis.report.report import diff_report, report
 from tracetui.analysis.selection import select
@@ -30,35 +31,43 @@ if TYPE_CHECKING:
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
 RESNET = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
+GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 TWO_RANKS = "chrome/ddp_vit_small_2ranks"
+RECORDINGS = (
+    "chrome/cudagraph_replay.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/forms/amd_mi250_rocm.json.gz",
+    "chrome/forms/cpu_only_rank34.json.gz",
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
+    GPT,
+    "chrome/hta_trace_diff/control.json.gz",
+    "chrome/hta_trace_diff/test.json.gz",
+    RESNET,
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
+    VIM,
+    VIM_FP16,
+    TWO_RANKS,
+)
 NASTY = "\x1b[31mevil|`name`\u202e\n日本"
 
 
-@pytest.fixture(scope="session")
-def reports(shared_data: Path) -> dict[str, Any]:
-    """The report of every recording, and of the folder of ranks."""
-    files = [path for path in (shared_data / "chrome").rglob("*.json.gz") if "2ranks" not in path.parent.name]
-    assert len(files) > 8
-    return {path.name: report(open_path(path, cache=False)) for path in [*sorted(files), shared_data / TWO_RANKS]}
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_no_line_is_wider_than_80_columns(name: str) -> None:
+    for limit in (None, 10):
+        for line in report_text(report_of(name), limit=limit).splitlines():
+            assert cell_width(line) <= 80, line
+            assert line.isprintable(), repr(line)
 
 
-def test_no_line_is_wider_than_80_columns(reports: dict[str, Any]) -> None:
-    for name, found in reports.items():
-        for limit in (None, 10):
-            for line in report_text(found, limit=limit).splitlines():
-                assert cell_width(line) <= 80, f"{name}: {line}"
-                assert line.isprintable(), f"{name}: {line!r}"
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_ascii_is_ascii_and_as_narrow(name: str) -> None:
+    text = report_text(report_of(name), limit=10, ascii=True)
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 80
 
 
-def test_ascii_is_ascii_and_as_narrow(reports: dict[str, Any]) -> None:
-    for name, found in reports.items():
-        text = report_text(found, limit=10, ascii=True)
-        assert text.isascii(), name
-        assert max(map(len, text.splitlines())) <= 80, name
-
-
-def test_the_verdict_stands_before_the_numbers(reports: dict[str, Any]) -> None:
-    found = reports[VIM.split("/")[1]]
+def test_the_verdict_stands_before_the_numbers() -> None:
+    found = report_of(VIM)
     text = report_text(found, limit=10)
     sentence = found["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
     assert "CPU, not the GPU" in sentence
@@ -66,8 +75,8 @@ def test_the_verdict_stands_before_the_numbers(reports: dict[str, Any]) -> None:
     assert text.index("Waits for") < text.index("Average of 3 steps") < text.index("Kernels (")
 
 
-def test_a_newcomer_finds_kernel_module_and_host_function(reports: dict[str, Any]) -> None:
-    text = report_text(reports[VIM.split("/")[1]], limit=10)
+def test_a_newcomer_finds_kernel_module_and_host_function() -> None:
+    text = report_text(report_of(VIM), limit=10)
     kernels = text[text.index("Kernels (") : text.index("Host hot spots")]
     assert re.search(r"selective_scan_fwd_kernel +Mamba ×48", kernels.splitlines()[2])
     assert "10 of 20; --limit 0 for all" in kernels
@@ -75,31 +84,31 @@ def test_a_newcomer_finds_kernel_module_and_host_function(reports: dict[str, Any
     assert text.index("Host hot spots") < text.index("Operators (")
 
 
-def test_what_a_recording_lacks_is_said(reports: dict[str, Any]) -> None:
-    text = report_text(reports["gpt_small_ctx256.trace.json.gz"])
+def test_what_a_recording_lacks_is_said() -> None:
+    text = report_text(report_of(GPT))
     missing = " ".join(text[text.index("Not in this recording") :].split())
     assert "the whole file counts as one step" in missing
     assert "with_stack=True" in missing
     assert "profile_memory" not in missing
-    assert "Not in this recording" not in report_text(reports[VIM.split("/")[1]])
+    assert "Not in this recording" not in report_text(report_of(VIM))
 
 
-def test_several_ranks_name_the_straggler(reports: dict[str, Any]) -> None:
-    text = report_text(reports["ddp_vit_small_2ranks"], limit=10)
+def test_several_ranks_name_the_straggler() -> None:
+    text = report_text(report_of(TWO_RANKS), limit=10)
     assert "Rank 1 is the straggler" in text
     assert "Below: rank 1" in text
     assert text.index("Ranks (average per step") < text.index("Below: rank 1") < text.index("Rank    1 of 2")
 
 
-def test_skipped_events_are_reported(shared_data: Path) -> None:
-    found = report(open_path(shared_data / "broken" / "truncated_mid_event.json", cache=False))
+def test_skipped_events_are_reported() -> None:
+    found = report(open_path(recorded("broken/truncated_mid_event.json"), cache=False))
     text = report_text(found)
     assert "Skipped: 1 ×" in text
     assert "21 of 22 events read" in text
 
 
-def test_other_runs_of_a_folder_are_listed_with_their_paths(shared_data: Path) -> None:
-    folder = shared_data / "chrome"
+def test_other_runs_of_a_folder_are_listed_with_their_paths() -> None:
+    folder = recorded("chrome")
     run = open_path(folder, cache=False)
     text = report_text(report(run, sections=["launches"]))
     assert f"One of {len(run.others) + 1} runs in this folder" in text
@@ -107,13 +116,13 @@ def test_other_runs_of_a_folder_are_listed_with_their_paths(shared_data: Path) -
     assert all(len(files) > 1 or str(files[0]) in listed for _, files in run.others)
 
 
-def test_what_belongs_to_no_module_is_said(reports: dict[str, Any]) -> None:
-    text = report_text(reports[VIM.split("/")[1]], limit=3)
+def test_what_belongs_to_no_module_is_said() -> None:
+    text = report_text(report_of(VIM), limit=3)
     assert "1.72 % of GPU time is of no module." in text
 
 
-def test_an_empty_trace_has_a_report(shared_data: Path) -> None:
-    text = report_text(report(open_path(shared_data / "broken" / "empty_events.json", cache=False)))
+def test_an_empty_trace_has_a_report() -> None:
+    text = report_text(report(open_path(recorded("broken/empty_events.json"), cache=False)))
     assert "0 of 0 events read" in text
     assert "Kernels (" not in text
 
@@ -130,8 +139,8 @@ def _nasty(found: Any) -> Any:
     return [_nasty(item) for item in found] if isinstance(found, list) else found
 
 
-def test_no_name_gets_at_the_terminal(reports: dict[str, Any], recording: Callable[[str], Trace]) -> None:
-    found = _nasty(reports[VIM.split("/")[1]])
+def test_no_name_gets_at_the_terminal(recording: Callable[[str], Trace]) -> None:
+    found = _nasty(report_of(VIM))
     found["run"]["warnings"] = [NASTY]
     found["run"]["other_runs"] = [{"name": NASTY, "paths": [NASTY]}]
     diff = _nasty(diff_report(select(recording(VIM)), select(recording(VIM_FP16))))
@@ -150,8 +159,8 @@ def test_no_name_gets_at_the_terminal(reports: dict[str, Any], recording: Callab
         assert all(cell_width(line) <= 80 for line in text.splitlines())
 
 
-def test_csv_has_one_line_a_row_and_bare_numbers(reports: dict[str, Any]) -> None:
-    found = reports[VIM.split("/")[1]]
+def test_csv_has_one_line_a_row_and_bare_numbers() -> None:
+    found = report_of(VIM)
     table = list(csv.DictReader(io.StringIO(report_csv(found, "kernels"))))
     rows = found["run"]["traces"][0]["kernels"]
     assert [row["name"] for row in table] == [row["name"] for row in rows]
@@ -174,26 +183,26 @@ def test_csv_of_what_a_recording_can_not_tell_has_no_rows(section: str, tmp_path
     assert len(report_csv(found, section).splitlines()) <= 1
 
 
-def test_csv_of_several_ranks_says_whose_row_it_is(reports: dict[str, Any]) -> None:
-    table = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "kernels"))))
+def test_csv_of_several_ranks_says_whose_row_it_is() -> None:
+    table = list(csv.DictReader(io.StringIO(report_csv(report_of(TWO_RANKS), "kernels"))))
     assert {row["rank"] for row in table} == {"0", "1"}
-    collectives = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "communication"))))
+    collectives = list(csv.DictReader(io.StringIO(report_csv(report_of(TWO_RANKS), "communication"))))
     assert all("nccl" in row["name"] for row in collectives)
     assert {row["rank"] for row in collectives} == {"0", "1"}
-    ranks = list(csv.DictReader(io.StringIO(report_csv(reports["ddp_vit_small_2ranks"], "ranks"))))
+    ranks = list(csv.DictReader(io.StringIO(report_csv(report_of(TWO_RANKS), "ranks"))))
     assert [row["straggler"] for row in ranks] == ["false", "true"]
 
 
-def test_markdown_tables_are_whole(reports: dict[str, Any]) -> None:
-    for name, found in reports.items():
-        width = 0
-        for line in report_markdown(found, limit=10).splitlines():
-            if not line.startswith("|"):
-                width = 0
-                continue
-            cells = len(re.findall(r"(?<!\\)\|", line)) - 1
-            assert width in (0, cells), f"{name}: {line}"
-            width = cells
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_markdown_tables_are_whole(name: str) -> None:
+    width = 0
+    for line in report_markdown(report_of(name), limit=10).splitlines():
+        if not line.startswith("|"):
+            width = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        assert width in (0, cells), line
+        width = cells
 
 
 def test_markdown_takes_names_literally() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sample_runs import FP32 as SAMPLE
+from sample_runs import run_of
 
 from tracetui.analysis.timeline.facts import UNRECORDED, delay, facts, host_during, module
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
@@ -313,8 +314,8 @@ def test_times_are_written_in_one_unit():
         "jax/h200.trace.json.gz",
     ],
 )
-def test_every_event_of_a_recording_is_in_one_lane(shared_data, name):
-    trace = open_path(shared_data / name).main
+def test_every_event_of_a_recording_is_in_one_lane(name):
+    trace = run_of(name).main
     found = built(trace)
     for source, frame in (("host", trace.host), ("device", trace.device)):
         rows = np.concatenate(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import recorded, run_of
 
 from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_configurations, kernels
@@ -21,12 +22,12 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_memory import operator_memory
 from tracetui.analysis.operators import operators, tensor_core_eligible_percent
 from tracetui.analysis.selection import select
-from tracetui.parsers import Trace, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+    from tracetui.parsers import Trace
+
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 GOLDENS = {
     "vim_tiny_fp32_bs4": "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
@@ -98,8 +99,8 @@ class Case:
 
 @cache
 def case_of(name: str) -> Case:
-    golden = json.loads((SHARED / "golden" / "tb_plugin" / f"{name}.tb.json").read_text())
-    return Case(name, open_path(SHARED / GOLDENS[name], cache=False).traces[0], golden)
+    golden = json.loads(recorded(f"golden/tb_plugin/{name}.tb.json").read_text())
+    return Case(name, run_of(GOLDENS[name]).traces[0], golden)
 
 
 def yes(value: bool) -> str:
@@ -269,11 +270,19 @@ def compared(name: str, part: str) -> Tally:
     return tally
 
 
-@pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", GOLDENS)
 def test_matches_torch_tb_profiler(name: str, part: str) -> None:
     compared(name, part).settle()
+
+
+def line(name: str) -> str:
+    """The row of a recording in the table of docs/metrics.md."""
+    tallies = [compared(name, part) for part in PARTS]
+    values, rounded = sum(t.values for t in tallies), sum(t.rounded for t in tallies)
+    time = max(t.worst_time for t in tallies)
+    worst = max(t.worst_rounded for t in tallies)
+    return f"| {name} | {values} | {rounded} | {worst:.3f} | {f'{time:.4f}' if time else ''} |"
 
 
 def table() -> str:
@@ -285,15 +294,16 @@ def table() -> str:
     whole = [0, 0]
     for name in GOLDENS:
         tallies = [compared(name, part) for part in PARTS]
-        values, rounded = sum(t.values for t in tallies), sum(t.rounded for t in tallies)
-        time = max(t.worst_time for t in tallies)
-        worst = max(t.worst_rounded for t in tallies)
-        lines.append(f"| {name} | {values} | {rounded} | {worst:.3f} | {f'{time:.4f}' if time else ''} |")
-        whole = [whole[0] + values, whole[1] + rounded]
+        lines.append(line(name))
+        whole = [whole[0] + sum(t.values for t in tallies), whole[1] + sum(t.rounded for t in tallies)]
     return "\n".join([*lines, f"| **all** | **{whole[0]}** | **{whole[1]}** | | |"])
 
 
-@pytest.mark.usefixtures("shared_data")
+@pytest.mark.parametrize("name", GOLDENS)
+def test_the_docs_hold_the_row_of(name: str) -> None:
+    assert line(name) in DOCS.read_text()
+
+
 def test_the_docs_hold_this_table() -> None:
     assert table() in DOCS.read_text()
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sample_runs import FP32
+from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
@@ -159,8 +159,8 @@ async def test_a_folder_of_runs_asks_which(tmp_path):
         assert "Average step 106.4 ms" in screen_text(app)
 
 
-async def test_ranks_are_shown_and_switched(shared_data):
-    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks") as (app, pilot):
+async def test_ranks_are_shown_and_switched():
+    async with opened(recorded("chrome/ddp_vit_small_2ranks")) as (app, pilot):
         text = screen_text(app)
         assert "rank 0 of 2" in text
         line = next(line for line in text.split("\n") if "straggler" in line)

@@ -6,15 +6,16 @@ import asyncio
 
 import ncu_file
 import pytest
+from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 OPS = ("ops.trace.json.gz", "ops.sqlite.gz", "ops.ncu.csv.gz")
 
 
 @pytest.fixture
-def folder(shared_data, tmp_path):
+def folder(tmp_path):
     for name in OPS:
-        (tmp_path / name).symlink_to(shared_data / "ops" / name)
+        (tmp_path / name).symlink_to(recorded(f"ops/{name}"))
     return tmp_path
 
 

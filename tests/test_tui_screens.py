@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from sample_runs import SWEEP, VIM, VIM_FP16
+from sample_runs import SWEEP, VIM, VIM_FP16, recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.app.keys import page as keys
@@ -70,8 +70,8 @@ async def test_the_list_of_runs():
         compare(SCREENS / "runs.txt", screen_text(app) + "\n")
 
 
-async def test_ranks(shared_data):
-    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks") as (app, _):
+async def test_ranks():
+    async with opened(recorded("chrome/ddp_vit_small_2ranks")) as (app, _):
         text = screen_text(app) + "\n"
         compare(SCREENS / "ranks.txt", text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sample_runs import FP32
+from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.kernels import kernels
@@ -197,8 +197,8 @@ async def test_esc_in_the_timeline_ends_the_range_after_the_details():
         assert picture(app).marks == (None, None)
 
 
-async def test_a_range_of_one_rank_ends_with_it(shared_data):
-    async with opened(shared_data / "chrome" / "ddp_vit_small_2ranks", tab="timeline") as (app, pilot):
+async def test_a_range_of_one_rank_ends_with_it():
+    async with opened(recorded("chrome/ddp_vit_small_2ranks"), tab="timeline") as (app, pilot):
         first = picture(app).timeline
         await press(pilot, "left_square_bracket", "right_square_bracket")
         assert app.session.scope.window is not None
@@ -339,22 +339,22 @@ async def test_without_utf8_it_is_all_ascii():
         assert "GPU0 idle" in body
 
 
-async def test_a_recording_without_times_says_so(shared_data):
-    async with opened(shared_data / "ncu" / "vim_basic_stdout_details.csv.gz", tab="timeline") as (app, pilot):
+async def test_a_recording_without_times_says_so():
+    async with opened(recorded("ncu/vim_basic_stdout_details.csv.gz"), tab="timeline") as (app, pilot):
         assert "not when they ran" in screen_text(app)
         await press(pilot, "w", "f", "t", "left_square_bracket", "enter", "i", "n", "space", "escape")
         assert "not when they ran" in screen_text(app)
 
 
 @pytest.mark.parametrize("name", ["nsys/gpt_small_ctx256.sqlite.gz", "jax/h200.trace.json.gz"])
-async def test_recordings_of_other_tools(shared_data, name):
-    async with opened(shared_data / name, tab="timeline", size=(120, 40)) as (app, pilot):
+async def test_recordings_of_other_tools(name):
+    async with opened(recorded(name), tab="timeline", size=(120, 40)) as (app, pilot):
         await press(pilot, "full_stop", "f", "f", "i", "escape", "n", "b", "z", "F", "enter")
         assert app.tab == "kernels"
 
 
-async def test_names_that_a_terminal_would_obey_are_shown_as_text(shared_data):
-    async with opened(shared_data / "broken" / "control_char_newline_in_name.json", tab="timeline") as (app, pilot):
+async def test_names_that_a_terminal_would_obey_are_shown_as_text():
+    async with opened(recorded("broken/control_char_newline_in_name.json"), tab="timeline") as (app, pilot):
         await press(pilot, "z", "i", *["j"] * 6)
         assert all(char.isprintable() for char in screen_text(app).replace("\n", ""))
 

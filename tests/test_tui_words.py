@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
@@ -17,8 +18,8 @@ def footer(app) -> str:
 
 
 @pytest.fixture
-def snapshot(shared_data):
-    return shared_data / "memory" / "gpt_memory_snapshot.pickle"
+def snapshot():
+    return recorded("memory/gpt_memory_snapshot.pickle.gz")
 
 
 @pytest.mark.parametrize("tab", ["operators", "sweep"])
@@ -31,14 +32,14 @@ async def test_an_empty_tab_offers_no_other_empty_table(snapshot, tab):
 
 
 @pytest.mark.parametrize(("tab", "said"), [("memory", "No memory in this recording."), ("host", "No host events")])
-async def test_without_a_kind_of_event_no_table_of_it_is_offered(shared_data, tab, said):
-    async with opened(shared_data / "ncu" / "vim_full_raw.csv.gz", tab=tab, cache=False) as (app, _):
+async def test_without_a_kind_of_event_no_table_of_it_is_offered(tab, said):
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab=tab, cache=False) as (app, _):
         assert said in screen_text(app)
         assert " v " not in footer(app)
 
 
-async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline(shared_data):
-    async with opened(shared_data / "ncu" / "vim_full_raw.csv.gz", tab="kernels", cache=False) as (app, pilot):
+async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline():
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab="kernels", cache=False) as (app, pilot):
         assert " m " not in footer(app)
         await press(pilot, "enter")
         assert "Esc back" in footer(app)
@@ -47,16 +48,16 @@ async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline(shar
         assert "Enter launches  v all launches" in footer(app)
 
 
-async def test_launches_with_a_place_in_time_lead_there(shared_data):
-    path = shared_data / "nsys" / "vim_tiny_fp32_bs4.sqlite.gz"
+async def test_launches_with_a_place_in_time_lead_there():
+    path = recorded("nsys/vim_tiny_fp32_bs4.sqlite.gz")
     async with opened(path, tab="kernels", cache=False) as (app, pilot):
         assert " m ranges " in footer(app)
         await press(pilot, "enter")
         assert " t timeline " in footer(app)
 
 
-async def test_files_carry_a_letter_only_where_two_runs_are_open(shared_data):
-    paths = [shared_data / "chrome" / f"vim_tiny_fp{bits}_bs4.pt.trace.json.gz" for bits in (32, 16)]
+async def test_files_carry_a_letter_only_where_two_runs_are_open():
+    paths = [recorded(f"chrome/vim_tiny_fp{bits}_bs4.pt.trace.json.gz") for bits in (32, 16)]
     for number, expected in ((1, False), (2, True)):
         async with opened(*paths[:number]) as (app, pilot):
             await press(pilot, "N")
@@ -65,8 +66,8 @@ async def test_files_carry_a_letter_only_where_two_runs_are_open(shared_data):
             assert any(line.startswith("B  ") for line in lines) is expected
 
 
-async def test_the_timeline_says_how_much_of_it_is_shown(shared_data):
-    path = shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
+async def test_the_timeline_says_how_much_of_it_is_shown():
+    path = recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
     async with opened(path, tab="timeline") as (app, pilot):
         assert "0.5-321.1 ms · all 320.6 ms" in screen_text(app).splitlines()[2]
         await press(pilot, "w")
@@ -92,9 +93,9 @@ def test_details_do_not_call_a_change_a_share():
 
 
 @pytest.mark.parametrize("tab", ["overview", "timeline"])
-async def test_a_picture_of_a_view_without_a_table(shared_data, tmp_path, monkeypatch, tab):
+async def test_a_picture_of_a_view_without_a_table(tmp_path, monkeypatch, tab):
     monkeypatch.chdir(tmp_path)
-    async with opened(shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz", tab=tab) as (app, pilot):
+    async with opened(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"), tab=tab) as (app, pilot):
         await press(pilot, "e", "e")
         assert "wrote " in screen_text(app)
     written = sorted(tmp_path.iterdir())
@@ -104,10 +105,10 @@ async def test_a_picture_of_a_view_without_a_table(shared_data, tmp_path, monkey
         assert "ProfilerStep#1" in path.read_text() if tab == "timeline" else "kernels" in path.read_text()
 
 
-async def test_a_picture_that_cannot_be_written_is_said(shared_data, tmp_path, monkeypatch):
+async def test_a_picture_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pathlib.Path.write_text", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "disk is full")))
-    async with opened(shared_data / "chrome" / "vim_tiny_fp32_bs4.pt.trace.json.gz") as (app, pilot):
+    async with opened(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")) as (app, pilot):
         await press(pilot, "e")
         assert "disk is full" in footer(app)
 

@@ -1,0 +1,28 @@
+"""Deals files of tests to pytest-xdist's workers so that a recording is read by as few of them as can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    import pytest
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
+
+
+class BothEnds(LoadFileScheduling):
+    """Deals whole files in the order in which they were collected: every other worker takes them from the end.
+
+    Neighbours in that order look at the same recordings, which each worker keeps once it has read them.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self.nodes.index(node) % 2:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
