@@ -14,7 +14,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tracetui.app.tables import filters
-from tracetui.app.tables.columns import Column
+from tracetui.analysis.tables.field import Field
 from tracetui.app.tables.filters import Comparison, Filter, FilterError, Match
 
 UNITS = {
@@ -125,7 +125,7 @@ def test_a_slash_or_a_quote_ends_a_part(first: str, second: Part) -> None:
 
 
 @st.composite
-def text_tables(draw: st.DrawFn) -> tuple[list[Column], dict[str, list[str | None]], pl.DataFrame, Part]:
+def text_tables(draw: st.DrawFn) -> tuple[list[Field], dict[str, list[str | None]], pl.DataFrame, Part]:
     """A text to look for, and columns of which some hold it."""
     part = draw(matches())
     looked_for = part.match.pattern if part.match else ""
@@ -138,7 +138,7 @@ def text_tables(draw: st.DrawFn) -> tuple[list[Column], dict[str, list[str | Non
     )
     values = {name: draw(st.lists(cells, min_size=height, max_size=height)) for name in ("p", "q", "r")}
     kinds = draw(st.lists(st.sampled_from((*TEXTS, "flag", "count")), min_size=3, max_size=3))
-    shown = [Column(name, name.upper(), kind) for name, kind in zip("pqr", kinds, strict=True)]  # type: ignore[arg-type]
+    shown = [Field(name, name.upper(), kind) for name, kind in zip("pqr", kinds, strict=True)]  # type: ignore[arg-type]
     gone = draw(st.sampled_from(("", "", "", "q")))
     kept = {name: column for name, column in values.items() if name != gone}
     dtype = draw(st.sampled_from((pl.String(), pl.Categorical())))
@@ -158,17 +158,17 @@ def occurs(match: Match, text: str) -> bool:
     return match.pattern.casefold() in text.casefold()
 
 
-def kept_rows(found: Filter, columns: list[Column], frame: pl.DataFrame) -> list[int]:
+def kept_rows(found: Filter, columns: list[Field], frame: pl.DataFrame) -> list[int]:
     return frame.with_row_index("row number").filter(found.expression(columns, frame))["row number"].to_list()
 
 
-FLAGS = [Column("p", "P", "flag")], {"p": ["a"]}, pl.DataFrame({"p": ["a"]})
+FLAGS = [Field("p", "P", "flag")], {"p": ["a"]}, pl.DataFrame({"p": ["a"]})
 
 
 @given(text_tables())
 @example((*FLAGS, Part("a", Match("a", regex=False, negated=False))))
 def test_texts_are_looked_for_in_texts_and_words_of_status(
-    table: tuple[list[Column], dict[str, list[str | None]], pl.DataFrame, Part],
+    table: tuple[list[Field], dict[str, list[str | None]], pl.DataFrame, Part],
 ) -> None:
     columns, values, frame, part = table
     if part.match is None:
@@ -190,13 +190,13 @@ NAMES = ("calls", "mean_ns", "Size", "percent", "x1")
 
 
 @st.composite
-def number_tables(draw: st.DrawFn) -> tuple[list[Column], pl.DataFrame, Part]:
+def number_tables(draw: st.DrawFn) -> tuple[list[Field], pl.DataFrame, Part]:
     """A comparison, and columns with values about the number that it names."""
     part = draw(comparisons(("", "", "", *NAMES, "gpu%", "gpu", "GPU", "%", "MEAN", "other")))
     limit = limit_of(part)
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
     columns = [
-        Column(
+        Field(
             name,
             draw(st.sampled_from(TITLES)),
             draw(st.sampled_from((*NUMBERS, *TEXTS, "flag"))),
@@ -230,7 +230,7 @@ def limit_of(part: Part) -> Fraction:
     return Fraction(digits[0]) * UNITS[part.comparison.unit]
 
 
-def spoken_of(found: Comparison, columns: list[Column], frame: pl.DataFrame) -> Column | None:
+def spoken_of(found: Comparison, columns: list[Field], frame: pl.DataFrame) -> Field | None:
     """The number column that is named (by name, title or label), or else the main one, or the first, of the kind."""
     shown = [column for column in columns if column.name in frame.columns and column.kind in NUMBERS]
     if found.column:
@@ -245,12 +245,12 @@ def spoken_of(found: Comparison, columns: list[Column], frame: pl.DataFrame) -> 
     return next(iter([column for column in fitting if column.main] + fitting), None)
 
 
-THOUSANDS = [Column("ns", "Time", "time")], pl.DataFrame({"ns": [1000, 1001, 1002]})
+THOUSANDS = [Field("ns", "Time", "time")], pl.DataFrame({"ns": [1000, 1001, 1002]})
 
 
 @example((*THOUSANDS, Part("=1.001us", comparison=Comparison("", "=", 1.001, "us"))))
 @given(number_tables())
-def test_numbers_are_compared_in_their_unit(table: tuple[list[Column], pl.DataFrame, Part]) -> None:
+def test_numbers_are_compared_in_their_unit(table: tuple[list[Field], pl.DataFrame, Part]) -> None:
     columns, frame, part = table
     comparison = part.comparison
     assert comparison is not None
@@ -274,7 +274,7 @@ def test_every_unit_speaks_of_its_kinds_of_columns_alone(unit: str, sign: str) -
     frame = pl.DataFrame({"value": values})
     expected = [row for row, value in enumerate(values) if value is not None and SIGNS[sign](value, limit)]
     for kind in NUMBERS:
-        column = Column("value", "Value", kind)  # type: ignore[arg-type]
+        column = Field("value", "Value", kind)  # type: ignore[arg-type]
         if kind in SUBJECTS[unit]:
             assert kept_rows(filters.parse(f"{sign}3{unit}"), [column], frame) == expected
         else:
@@ -284,14 +284,14 @@ def test_every_unit_speaks_of_its_kinds_of_columns_alone(unit: str, sign: str) -
 
 @pytest.mark.parametrize("spelled", ["share", "Share", "gpu", "GPU", "gpu%", "Gpu%"])
 def test_a_column_is_spelled_by_its_name_its_title_or_its_label(spelled: str) -> None:
-    columns = [Column("other", "Other", "percent", main=True), Column("share", "GPU", "percent")]
+    columns = [Field("other", "Other", "percent", main=True), Field("share", "GPU", "percent")]
     frame = pl.DataFrame({"other": [9, 1], "share": [1, 9]})
     assert kept_rows(filters.parse(f"{spelled}>5"), columns, frame) == [1]
 
 
 @pytest.mark.parametrize(("main", "rows"), [(None, [0]), (0, [0]), (1, [1]), (2, [2])])
 def test_without_a_main_column_the_first_of_its_kind_is_meant(main: int | None, rows: list[int]) -> None:
-    columns = [Column(name, name.upper(), "time", main=at == main) for at, name in enumerate("xyz")]
+    columns = [Field(name, name.upper(), "time", main=at == main) for at, name in enumerate("xyz")]
     frame = pl.DataFrame({"x": [9, 1, 1], "y": [1, 9, 1], "z": [1, 1, 9]})
     assert kept_rows(filters.parse(">5ns"), columns, frame) == rows
 
@@ -301,7 +301,7 @@ def test_what_no_column_shows_is_named(unit: str) -> None:
     words = {"time": "no time column", "bytes": "no size column", "percent": "no percent column", "count": "no count"}
     (word,) = [words[kind] for kind in words if kind in SUBJECTS[unit]]
     with pytest.raises(FilterError, match=word):
-        filters.parse(f">5{unit}").expression([Column("name", "Name")], pl.DataFrame({"name": ["a"]}))
+        filters.parse(f">5{unit}").expression([Field("name", "Name")], pl.DataFrame({"name": ["a"]}))
 
 
 @given(st.text("abgiknpµ", min_size=1, max_size=3).filter(lambda unit: unit not in UNITS))
@@ -318,7 +318,7 @@ def test_a_wrong_regular_expression_is_refused(wrong: str) -> None:
 
 @given(st.lists(st.sampled_from(("a", "!b", "/b$/", ">5us", "<=20", "calls>1", '"a b"')), max_size=4))
 def test_all_parts_must_hold(parts: list[str]) -> None:
-    columns = [Column("name", "Name"), Column("calls", "Calls", "count"), Column("ns", "Time", "time")]
+    columns = [Field("name", "Name"), Field("calls", "Calls", "count"), Field("ns", "Time", "time")]
     frame = pl.DataFrame(
         {
             "name": ["a", "b", "a b", "ba", None, "A B"],
