@@ -15,7 +15,6 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.timeline.timeline import timeline
-from tracetui.app.cli import cut_command
 from tracetui.app.cli.cut_command import between, file_stretch, of_steps, zero_of
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
@@ -398,7 +397,7 @@ async def test_quitting_leaves_nothing_half_written(shared_data, tmp_path, monke
         (tmp_path / "half").unlink()
         raise Cancelled
 
-    monkeypatch.setattr(cut_command, "save_range", slow)
+    monkeypatch.setattr("tracetui.app.session.cut.save_range", slow)
     async with opened(shared_data / "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz") as (app, pilot):
         await press(pilot, "T", "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket")
         app.action_save_range()

@@ -168,7 +168,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 def _sweep(arguments: argparse.Namespace) -> int:
     from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request
-    from tracetui.app.reports.sweep_report import print_sweep
+    from tracetui.app.cli.sweep_command import print_sweep
 
     request = Request(
         Scope(),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
+from tracetui.app.keys.command import UNBOUND, Command
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.text.exit_codes import UsageError
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tracetui.app.keys.keymap import Remapped
-
-UNBOUND = "no key"
-"""Stands for the keys of a command that has none: no terminal sends it."""
 
 TABS: tuple[tuple[str, str, str], ...] = (
     ("overview", "Overview", "Over"),
@@ -37,34 +34,6 @@ TITLES = {tab: title for tab, title, _ in TABS}
 
 TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
 """Tabs that show tables."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One thing a person can do with a key."""
-
-    id: str
-    """Stable name, as ``sort.next``."""
-    keys: str
-    """Textual key names, separated by commas; empty where only the palette offers it."""
-    shown: str
-    """The keys as a person reads them."""
-    title: str
-    """What it does, in the help page and the palette."""
-    group: str
-    """Heading in the help page."""
-    action: str
-    """Textual action."""
-    where: str
-    """What binds it: the app, a kind of view, or a widget: ``table``, ``tree``, ``lanes``."""
-    tabs: frozenset[str] = frozenset()
-    """Tabs it works in; empty for all."""
-    footer: str = ""
-    """Its short label in the footer; none, and it is not shown there."""
-    rank: int = 50
-    """Place in the footer; what does not fit is left out from the end."""
-    palette: bool = True
-    """Whether the palette offers it."""
 
 
 def tab_key(number: int) -> str:

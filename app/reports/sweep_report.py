@@ -1,8 +1,7 @@
-"""`tracetui sweep`: reads a sweep and prints it as text, JSON, Markdown or CSV."""
+"""A sweep as text, Markdown and CSV."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,12 @@ from tracetui.app.reports.text_diff import signed_time
 from tracetui.app.reports.text_findings import finding_lines, finding_markdown
 from tracetui.app.reports.text_report import finish, title
 from tracetui.app.reports.text_table import GAP, WIDTH, Column, Page
-from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.formats import cell_width, format_count, format_percent, format_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tracetui.analysis.base.rows import Json
-    from tracetui.app.cli.request import Request
 
 CHART_ROWS = 14
 SOURCES = {
@@ -29,40 +26,6 @@ SOURCES = {
 }
 Table = tuple[str, list[Column], list[list[str]]]
 """Heading, columns and cells."""
-
-
-def print_sweep(path: Path, request: Request) -> int:
-    """Prints the sweep in a folder or a CSV file."""
-    from tracetui.analysis.findings.config import load
-    from tracetui.analysis.report.sweep import sweep_report
-    from tracetui.analysis.sweeps.reading import read_sweep
-    from tracetui.app.cli import headless
-    from tracetui.parsers import open_path
-
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-
-    def done(number: int, whole: int) -> None:
-        if terminal:
-            sys.stderr.write(f"\rreading run {number} of {whole}" + ("\r\x1b[K" if number == whole else ""))
-            sys.stderr.flush()
-
-    sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache), done)
-    config = load(path if path.is_dir() else path.parent, Path.cwd())
-    found = sweep_report(sweep, config, request.on_error)
-    if request.format == "json":
-        from tracetui.app.reports.json_report import to_json
-
-        text = to_json(found)
-    elif request.format == "csv":
-        text = sweep_csv(found)
-    elif request.format == "markdown":
-        ascii = headless.is_ascii(request)
-        text = sweep_markdown(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
-    else:
-        ascii = headless.is_ascii(request)
-        text = sweep_text(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
-    headless.write(text, request)
-    return DONE
 
 
 def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:

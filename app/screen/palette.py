@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from textual.fuzzy import Matcher
 
+    from tracetui.app.keys.command import Command
     from tracetui.app.screen.tui import TracetuiApp
 
 LIMIT = 50
@@ -30,7 +31,7 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
     return shown
 
 
-def _home(command: commands.Command) -> str:
+def _home(command: Command) -> str:
     """The first tab that a command works in."""
     return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
 
@@ -43,10 +44,10 @@ class EverythingProvider(Provider):
         """The app."""
         return self.app  # type: ignore[return-value]
 
-    def _commands(self) -> list[commands.Command]:
+    def _commands(self) -> list[Command]:
         return [command for command in commands.in_tab(self.tui.tab) if command.palette]
 
-    def _elsewhere(self) -> list[commands.Command]:
+    def _elsewhere(self) -> list[Command]:
         """What can be done in other tabs alone."""
         here = {command.title for command in commands.in_tab(self.tui.tab)}
         return [

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.scope import Scope
+    from tracetui.app.keys.command import Command
     from tracetui.app.settings.schema import Settings
 
 REMOTE_ESCAPE_SECONDS = 0.4
@@ -47,11 +48,11 @@ class TracetuiApp(Restoring):
         self._ends.set()
         jobs.wait(CUT, STOP_SECONDS)
 
-    def do(self, command: commands.Command) -> None:
+    def do(self, command: Command) -> None:
         """Runs a command of the palette where it belongs."""
         self.call_later(self._do, command)
 
-    async def _do(self, command: commands.Command) -> None:
+    async def _do(self, command: Command) -> None:
         view = self.view
         target: Any = self
         if command.where in ("view", "counted", "diff", "sweep", "timeline"):
@@ -141,11 +142,11 @@ class TracetuiApp(Restoring):
         """Writes what lies in the marked range as a trace of its own."""
         if "a" not in self.session.runs:
             return
-        from tracetui.app.cli import cut_command
+        from tracetui.app.session import cut
         from tracetui.parsers.progress import Watch
 
         trace, window = self.session.trace(), self.session.scope.window
-        if no := cut_command.refused(trace.info.kind):
+        if no := cut.refused(trace.info.kind):
             self.say(no[0].upper() + no[1:])
         elif window is None:
             self.say("No range is marked: [ and ] in Timeline mark one")
@@ -153,16 +154,16 @@ class TracetuiApp(Restoring):
             self.say("A range is being written already")
         else:
             self.say("Writing the range ...")
-            jobs.start(self, CUT, lambda: cut_command.save_range(trace, window, Watch(cancel=self._ends)))
+            jobs.start(self, CUT, lambda: cut.save_range(trace, window, Watch(cancel=self._ends)))
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """A range is written, or could not be; Textual calls the handlers of the other classes next."""
         if event.key == CUT:
-            from tracetui.app.cli import cut_command
+            from tracetui.app.session import cut
 
             if event.error is not None:
                 self.log_error(event.error)
-            self.say(cut_command.said(event.result) if event.result is not None else str(event.error))
+            self.say(cut.said(event.result) if event.result is not None else str(event.error))
 
     def action_notes(self) -> None:
         """Shows what was skipped, repaired or missing."""

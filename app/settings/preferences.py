@@ -16,8 +16,9 @@ from tracetui.app.text.exit_codes import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.session.session import Names, Session
+    from tracetui.app.session.session import Session
     from tracetui.app.tables.columns import Column
+    from tracetui.app.text.names import Names
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")

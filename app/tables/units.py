@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.session.session import Per
     from tracetui.app.tables.columns import Column
 
+Per: TypeAlias = Literal["total", "step", "call"]
 ORDER: tuple[Per, ...] = ("total", "step", "call")
 WORDS: dict[Per, str] = {"total": "", "step": "per step", "call": "per call"}
 """What a title says of its numbers."""

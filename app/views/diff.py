@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.rows import Json
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
-    from tracetui.app.session.session import Per
+    from tracetui.app.tables.units import Per
 
 COLUMNS = (
     Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),

@@ -14,11 +14,11 @@ from tracetui.analysis.operator_groups import (
     operator_groups,
 )
 from tracetui.analysis.operators import operators
+from tracetui.app.session.measured import conventions
 from tracetui.app.tables.columns import Column
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
 from tracetui.app.views.common.launch_picture import PicturedView
-from tracetui.app.views.common.measured import conventions
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import inside_row, kernel_page, member_page
 

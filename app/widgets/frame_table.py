@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
-    from tracetui.app.session.session import Names
+    from tracetui.app.text.names import Names
 
 Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""

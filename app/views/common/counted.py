@@ -12,8 +12,9 @@ from tracetui.app.tables import units
 from tracetui.app.views.common.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
-    from tracetui.app.session.session import Per, Session
+    from tracetui.app.session.session import Session
     from tracetui.app.tables.columns import Column
+    from tracetui.app.tables.units import Per
     from tracetui.app.views.common.page import Page
 
 GROUPED = "by "

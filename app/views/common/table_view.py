@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import jobs
-    from tracetui.app.session.session import Names
+    from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
 
