@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.app.screen.opening import Opening
+from tracetui.app.session.visit import Visit
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Query
@@ -25,20 +26,6 @@ class Return(NamedTuple):
     """That was in force there."""
     shown: str
     """The tab that shows the rows."""
-
-
-@dataclass(frozen=True)
-class Visit:
-    """A place that one has been to: a run, a tab, how deep in it, and the filter in force there."""
-
-    tab: str
-    filter: str
-    numbers: tuple[int, int]
-    """The readings of A and B (`OpenRun.number`); 0 where there was none."""
-    about: tuple[object, ...]
-    """Rank, tool, scope, and what the totals are of."""
-    inside: object
-    """Where in the tab (`View.place`)."""
 
 
 class Visits(Opening):

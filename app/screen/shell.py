@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tracetui.analysis.scope import Scope
-    from tracetui.app.screen.history import Visit
+    from tracetui.app.session.visit import Visit
     from tracetui.app.views.common.base import View
 
 FIRST_TABS = {"ncu": "counters", "memory_snapshot": "memory"}

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from tracetui.analysis.scope import Scope
     from tracetui.app.keys.command import Command
     from tracetui.app.settings.schema import Settings
+    from tracetui.app.views.common.messages import (
+        BackToFinding,
+        ColumnsChosen,
+        NamesChosen,
+        NothingToClose,
+        OpenRuns,
+        RangeMarked,
+        ShowEvidence,
+        ShowInTimeline,
+        ShowRows,
+        WentBack,
+    )
 
 REMOTE_ESCAPE_SECONDS = 0.4
 CUT = "cut"
@@ -80,6 +92,51 @@ class TracetuiApp(Restoring):
         view = self.made("timeline")
         if isinstance(view, TimelineView):
             view.seek(source, row)
+
+    # --- what views ask for
+
+    def on_open_runs(self, event: OpenRuns) -> None:
+        """Opens a point of a sweep; of a variant, it and its baseline side by side."""
+        self.open_run("a", (event.a,))
+        if event.b is not None:
+            self.open_run("b", (event.b,))
+        self.show_tab("overview" if event.b is None else "diff")
+
+    def on_show_evidence(self, event: ShowEvidence) -> None:
+        """Goes to the rows that a finding rests on."""
+        self.show_rows(event.query)
+
+    def on_show_rows(self, event: ShowRows) -> None:
+        """Goes to a row of another tab."""
+        self.open_rows(event.tab, event.table, event.name)
+
+    def on_show_in_timeline(self, event: ShowInTimeline) -> None:
+        """Goes to an event of the timeline."""
+        self.show_in_timeline(event.source, event.row)
+
+    def on_range_marked(self, event: RangeMarked) -> None:
+        """Restricts every tab to the range."""
+        self.restrict(event.window, event.words)
+
+    def on_back_to_finding(self, event: BackToFinding) -> None:
+        """Leaves the rows for the finding."""
+        self.come_back(only_here=True)
+
+    def on_went_back(self, event: WentBack) -> None:
+        """The way back may be shorter."""
+        self.went_back()
+
+    def on_nothing_to_close(self, event: NothingToClose) -> None:
+        """Esc means the application."""
+        self.action_stop_loading()
+
+    def on_names_chosen(self, event: NamesChosen) -> None:
+        """Keeps how names are written."""
+        self.keep("names", self.session.names)
+
+    def on_columns_chosen(self, event: ColumnsChosen) -> None:
+        """Keeps which columns a page has."""
+        self.keep_columns(event.page, event.columns)
 
     def places(self) -> Iterator[tuple[str, str, str, str]]:
         """(tab, noun, name, label) of everything the palette can go to, as far as it has been computed."""

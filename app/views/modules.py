@@ -108,7 +108,7 @@ class ModulesView(CountedView, IcicleView):
     def action_next_table(self) -> None:
         """Shows the other tree."""
         if self.state is not None and not all(self._known):
-            self.tui.say("This trace has one tree")
+            self.host.say("This trace has one tree")
         else:
             super().action_next_table()
 
