@@ -1,4 +1,4 @@
-"""Kernels: what ran on the GPU, by name; inside, their launches."""
+"""Pages of kernels: what ran on the GPU, by name or group, and the launches of one; `kernels_view` is their tab."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups, known_groupings
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, kernels, operator_kernels
-from tracetui.analysis.memops import memops
+from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operator_groups import group_operator_rows
 from tracetui.app.tables.columns import Column
 from tracetui.app.text.formats import format_ns
 from tracetui.app.text.names import tell_apart, with_full_names
 from tracetui.app.text.words import group_words, nothing
-from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, filled, in_units
-from tracetui.app.views.common.launch_picture import PicturedView
+from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
 from tracetui.app.views.common.measured import beside
 from tracetui.app.views.common.page import Page
 
@@ -267,88 +265,3 @@ def inside_operator(session: Session, name: str) -> Callable[[], Page]:
         )
 
     return work
-
-
-def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """What Enter opens on a kernel, a module or an operator, wherever it is listed; null elsewhere."""
-    if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] in IN_RANGES):
-        from tracetui.app.views.ranges import inside_meanwhile_kernel, inside_range, inside_range_kernel
-
-        if page.within is None:
-            return inside_range(session, row)
-        inside = inside_range_kernel if page.within[0] == "range" else inside_meanwhile_kernel
-        return inside(session, row, int(page.within[1]))
-    if page.id == "kernel_groups":
-        return inside_group(session, page, row)
-    if page.id == "kernels":
-        return inside_kernel(session, row, page.within)
-    if page.id in ("modules", "kernel_modules"):
-        path = str(row["path"])
-        return inside_module(session, path, path.rpartition("/")[2] or str(row.get("name") or path))
-    if page.id in ("operators", "kernel_operators"):
-        return inside_operator(session, str(row["name"]))
-    return None
-
-
-def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | None:
-    """The operators or modules that launch a kernel, from the lists in its row; ranges where no module is known."""
-    members = row.get(kind)
-    if kind == "modules" and row.get("module") is None:
-        from tracetui.app.views.ranges import kernel_ranges_page  # which takes its pages of kernels from here
-
-        if (found := kernel_ranges_page(session, row)) is not None:
-            return found
-    if not members:
-        return None
-    frame = pl.DataFrame(members).sort("ns", descending=True, maintain_order=True)
-    total = max(int(frame["ns"].sum()), 1)
-    return Page(
-        id=f"kernel_{kind}",
-        title=f"{row.get('short_name') or row.get('name')}: {kind}",
-        frame=frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
-        columns=MODULES if kind == "modules" else OPERATORS,
-        noun=kind,
-        sort=("ns", True),
-        inside="kernels",
-        key="path" if kind == "modules" else "name",
-    )
-
-
-class KernelsView(CountedView, PicturedView):
-    """One row per kernel name, or per group of kernels; copies and fills beside them."""
-
-    TAB = "kernels"
-    TABLES = ("kernels", "copies")
-    GROUPS = True
-
-    def groupings(self) -> tuple[str, ...]:
-        """What this recording says of its kernels."""
-        return self.session.of_counted("kernel groupings", known_groupings)
-
-    def root(self) -> Page:
-        """All kernels in scope, or all copies and fills."""
-        session = self.session
-        if self.kind == "copies":
-            page = Page(
-                id="memops",
-                title="Copies and fills",
-                frame=session.of_counted("memops", memops),
-                columns=MEMOPS,
-                noun="kinds of copies and fills",
-                note=session.counted().describe(),
-                empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
-                sort=("total_ns", True),
-                key="name",
-            )
-            return in_units(session, page)
-        if self.grouped_by != "name":
-            return group_page(session, self.grouped_by)
-        return kernel_page(session, session.of_counted("kernels", kernels), title="Kernels")
-
-    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """A kernel's launches; the kernels of a module or an operator that launches it."""
-        return inside_row(self.session, page, row)
-
-    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
-        """A kernel's operators or modules."""
-        return member_page(self.session, row, kind) if page.id == "kernels" else None

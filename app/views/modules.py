@@ -15,7 +15,7 @@ from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.icicle_view import IcicleView
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.drill import inside_row, member_page
 from tracetui.app.views.ranges import tree_page
 
 if TYPE_CHECKING:

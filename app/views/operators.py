@@ -20,7 +20,8 @@ from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
 from tracetui.app.views.common.launch_picture import PicturedView
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import inside_row, kernel_page, member_page
+from tracetui.app.views.drill import inside_row, member_page
+from tracetui.app.views.kernels import kernel_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
