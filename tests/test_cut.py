@@ -405,5 +405,5 @@ async def test_quitting_leaves_nothing_half_written(shared_data, tmp_path, monke
         app.action_save_range()
         await pilot.pause()
         assert "A range is being written already" in screen_text(app)
-        app.stop_writing()
+        app.ranges.stop()
         assert not list(tmp_path.iterdir())

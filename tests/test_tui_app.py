@@ -408,7 +408,7 @@ async def test_a_second_run_that_cannot_be_read_is_explained(tmp_path):
     async with opened(FP32, bad) as (app, _):
         assert f"{bad}:nota" in "".join(screen_text(app).split())  # a long path breaks anywhere
         assert "There is no second run" in screen_text(app)
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
 
 
 async def test_a_trace_without_modules_or_steps_says_so():
@@ -506,7 +506,7 @@ async def test_quitting_has_the_code_of_success():
     async with opened(FP32) as (app, pilot):
         await pilot.press("q")
         await pilot.pause()
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
         assert not app.is_running
 
 
@@ -571,7 +571,7 @@ async def test_tables_beside_the_first_one():
 async def test_a_second_run_leaves_the_place_in_the_first_alone():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "down", "down", "enter")
-        app.open_run("b", (FP16,))
+        app.runs.open_run("b", (FP16,))
         await settle(pilot)
         assert "A: Kernels › sm80" in lines(app)[2]
         await press(pilot, "escape")

@@ -91,7 +91,7 @@ async def test_shell_and_progress_are_there_while_reading(slow):
         await settle(pilot)
         assert reader.cancelled
         assert "stopped before anything was read" in screen_text(app)
-        assert app.exit_code == 1
+        assert app.runs.exit_code == 1
 
 
 async def test_esc_keeps_what_was_read_and_marks_it(slow):
@@ -139,7 +139,7 @@ async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
             await press(pilot, key)
         await pilot.press("q")
         await pilot.pause()
-        assert app.exit_code == 1
+        assert app.runs.exit_code == 1
 
 
 async def test_a_missing_file_is_named():
@@ -185,7 +185,7 @@ async def test_scope_restricts_every_tab():
 async def test_esc_gives_up_the_second_run(slow):
     async with opened(FP32, tab="kernels") as (app, pilot):
         reader = slow()
-        app.open_run("b", (Path("second.json"),))
+        app.runs.open_run("b", (Path("second.json"),))
         await until(pilot, "b: reading 25 %")
         await pilot.press("escape")
         await settle(pilot)
@@ -194,4 +194,4 @@ async def test_esc_gives_up_the_second_run(slow):
         assert "1/20" in screen_text(app)
         await press(pilot, "9")
         assert "There is no second run" in screen_text(app)
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0

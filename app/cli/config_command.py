@@ -106,7 +106,7 @@ def problems(settings: Settings) -> list[str]:
             found.append(f"{origin}: {line}" if origin else line)
     if settings.columns:
         from tracetui.app.cli.pages import known_columns
-        from tracetui.app.settings.preferences import named_columns
+        from tracetui.app.screen.preferences import named_columns
 
         pages = known_columns()
         for page, choice in settings.columns.items():

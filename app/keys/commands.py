@@ -34,6 +34,9 @@ TITLES = {tab: title for tab, title, _ in TABS}
 
 TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
 """Tabs that show tables."""
+TABLE_PARTS = ("view", "counted", "table", "tree")
+NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
+"""Groups of commands that are about the rows in view."""
 
 
 def tab_key(number: int) -> str:
@@ -301,6 +304,27 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
         droppable = [hint for hint in hints if hint[0] < 60 or hint[0] == 62]
         hints.remove(max(droppable, key=lambda hint: hint[0] if hint[0] != 62 else 46))
     return [(key, label) for _, key, label in hints]
+
+
+def elsewhere(key: str, tab: str, *, blank: bool) -> str:
+    """Why a key does nothing in a tab; empty where it does something, or nothing anywhere.
+
+    Args:
+        key: Textual's name of it.
+        tab: the tab in view.
+        blank: whether the tab says why it has nothing to show.
+    """
+    meant = [command for command in COMMANDS if key in command.keys.split(",") and command.where != "runs"]
+    here = [command for command in meant if not command.tabs or tab in command.tabs]
+    if here:
+        rows = all(command.where in TABLE_PARTS and command.group in NEED_ROWS for command in here)
+        return "There are no rows here" if rows and here[0].id != "table.next" and blank else ""
+    if not meant:
+        return ""
+    tabs = [title for name, title in TITLES.items() if name in meant[0].tabs]
+    where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(tabs[:4])}"
+    title = meant[0].title
+    return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
 
 def find_tab(name: str) -> str:

@@ -111,6 +111,16 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
     return text
 
 
+def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int) -> TextScreen:
+    """The help page of a tab (`help_text`), to read."""
+    return TextScreen(f" Help: {commands.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
+
+
+def notes_screen(text: Text) -> TextScreen:
+    """The notes on what is open (`status.notes_text`), to read."""
+    return TextScreen(" Notes: what was skipped, repaired or missing", text)
+
+
 class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     """A list of runs, or of files; the result is the paths of the one chosen."""
 

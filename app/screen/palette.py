@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -14,10 +14,14 @@ from tracetui.app.text.formats import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from textual.dom import DOMNode
     from textual.fuzzy import Matcher
 
     from tracetui.app.keys.command import Command
-    from tracetui.app.screen.tui import TracetuiApp
+    from tracetui.app.screen.history import Navigation
+    from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.session.session import Session
 
 LIMIT = 50
 """How many kernels and modules are offered at once."""
@@ -36,69 +40,105 @@ def _home(command: Command) -> str:
     return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
 
 
+class Parts(Protocol):
+    """The application, as far as the palette leads anywhere."""
+
+    @property
+    def session(self) -> Session:
+        """What is open."""
+
+    @property
+    def shell(self) -> Shell:
+        """The tabs."""
+
+    @property
+    def runs(self) -> RunLoader:
+        """Opens recordings."""
+
+    @property
+    def navigation(self) -> Navigation:
+        """Goes to places."""
+
+
 class EverythingProvider(Provider):
     """What can be done, and where one can go."""
 
     @property
-    def tui(self) -> TracetuiApp:
-        """The app."""
-        return self.app  # type: ignore[return-value]
+    def _parts(self) -> Parts:
+        return cast("Parts", self.app)
+
+    def _own(self, text: str) -> str:
+        return self._parts.shell.own(text)
 
     def _commands(self) -> list[Command]:
-        return [command for command in commands.in_tab(self.tui.tab) if command.palette]
+        return [command for command in commands.in_tab(self._parts.shell.tab) if command.palette]
 
     def _elsewhere(self) -> list[Command]:
         """What can be done in other tabs alone."""
-        here = {command.title for command in commands.in_tab(self.tui.tab)}
+        tab = self._parts.shell.tab
+        here = {command.title for command in commands.in_tab(tab)}
         return [
             command
             for command in commands.COMMANDS
-            if command.palette and command.tabs and self.tui.tab not in command.tabs and command.title not in here
+            if command.palette and command.tabs and tab not in command.tabs and command.title not in here
         ]
 
     def _recent(self) -> list[tuple[Path, str]]:
         """Recordings opened lately that are there still and not open now: path, and what it is called."""
         from tracetui.app.settings.recent import recents
 
-        now = {entry.origin.absolute() for entry in self.tui.session.open.values()}
+        now = {entry.origin.absolute() for entry in self._parts.session.open.values()}
         return [
             (recent.path, str(recent.path))
             for recent in recents()
             if recent.path.absolute() not in now and recent.is_there
         ]
 
+    def _do(self, command: Command) -> None:
+        """Runs a command where it belongs, once the palette is closed."""
+        self.app.call_later(self._run, command)
+
+    async def _run(self, command: Command) -> None:
+        target: DOMNode | None = self.app
+        if command.where in ("view", "counted", "diff", "sweep", "timeline"):
+            target = self._parts.shell.view
+        elif command.where in ("table", "tree", "overview", "lanes"):
+            target = self.app.focused
+        if target is not None:
+            await self.app.run_action(command.action, default_namespace=target)
+
     async def discover(self) -> Hits:
         """What is offered before anything is typed: all commands."""
         for command in self._commands():
             label = f"{command.title}  [{command.shown}]" if command.shown else command.title
-            yield DiscoveryHit(self.tui.own(label).replace("[", "\\["), partial(self.tui.do, command), text=label)
+            yield DiscoveryHit(self._own(label).replace("[", "\\["), partial(self._do, command), text=label)
 
     async def search(self, query: str) -> Hits:
         """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
-        matcher = self.matcher(query)
+        matcher, parts = self.matcher(query), self._parts
         for command in self._commands():
-            label = self.tui.own(f"{command.title}  ({command.shown})" if command.shown else command.title)
+            label = self._own(f"{command.title}  ({command.shown})" if command.shown else command.title)
             score = matcher.match(label)
             if score > 0:
-                yield Hit(score, matcher.highlight(label), partial(self.tui.do, command), text=label)
+                yield Hit(score, matcher.highlight(label), partial(self._do, command), text=label)
         for command in self._elsewhere():
-            title = self.tui.own(f"{command.title}  (in {commands.TITLES[_home(command)]})")
+            title = self._own(f"{command.title}  (in {commands.TITLES[_home(command)]})")
             score = matcher.match(title) / 2  # what works here goes first
             if score > 0:
-                yield Hit(score, matcher.highlight(title), partial(self.tui.show_tab, _home(command)), text=title)
+                yield Hit(score, matcher.highlight(title), partial(parts.shell.show_tab, _home(command)), text=title)
         words = query.lower().split()
         for path, label in self._recent():
             if all(word in label.lower() for word in words):
-                shown = printable(f"open  {label}", ascii=self.tui.session.ascii)
+                shown = printable(f"open  {label}", ascii=parts.session.ascii)
                 score = max(matcher.match(shown), 0.1)
-                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.open_run, "a", (path,)), text=shown)
+                yield Hit(score, _highlighted(matcher, shown), partial(parts.runs.open_run, "a", (path,)), text=shown)
         found = 0
-        for tab, noun, name, label in self.tui.places():
+        for tab, noun, name, label in parts.navigation.places():
             folded = f"{label}\n{name}".lower()
             if all(word in folded for word in words):
-                shown = printable(f"{noun}  {label}", ascii=self.tui.session.ascii)
+                shown = printable(f"{noun}  {label}", ascii=parts.session.ascii)
                 score = max(matcher.match(shown), 0.1)
-                yield Hit(score, _highlighted(matcher, shown), partial(self.tui.go_to, tab, name), text=shown)
+                yield Hit(score, _highlighted(matcher, shown), partial(parts.navigation.go_to, tab, name), text=shown)
                 found += 1
                 if found >= LIMIT:
                     return

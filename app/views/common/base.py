@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session.session import Session
-    from tracetui.app.views.common.host import Host
+    from tracetui.app.views.common.host import Host, Hosting
 
 
 _job = threading.local()
@@ -37,7 +37,7 @@ class View(Vertical, can_focus=True):
     @property
     def host(self) -> Host:
         """The application, as far as a view needs it."""
-        return cast("Host", self.app)
+        return cast("Hosting", self.app).host
 
     @property
     def session(self) -> Session:

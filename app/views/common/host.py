@@ -66,3 +66,11 @@ class Host(Protocol):
 
     def leave(self, place: Visit | None = None) -> None:
         """Notes a place, by default the one in sight, before the view goes on to another."""
+
+
+class Hosting(Protocol):
+    """The application as far as it leads to the host."""
+
+    @property
+    def host(self) -> Host:
+        """What it is to its views."""
