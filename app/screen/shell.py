@@ -10,6 +10,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from rich.text import Text
+from textual.containers import Container
 from textual.widgets import Static
 
 from tracetui.app.keys import commands
@@ -20,7 +21,7 @@ from tracetui.app.widgets.lines import Footer, Line, TabBar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from textual.app import App
+    from textual.app import App, ComposeResult
     from textual.screen import Screen
 
     from tracetui.app.session.loading import Loader
@@ -42,7 +43,7 @@ class Shell:
         compares: bool,
         on_tab: Callable[[], None],
     ) -> None:
-        """Sets up; the widgets are the application's to compose.
+        """Sets up.
 
         Args:
             app: whose main screen it is.
@@ -76,6 +77,21 @@ class Shell:
     def closing(self) -> bool:
         """Whether there is nothing to show anything on: timers, jobs and messages may still come, and do nothing."""
         return self.main is None
+
+    def widgets(self) -> ComposeResult:
+        """What the main screen is made of; no tab has been looked at."""
+        yield Line(id="header")
+        yield TabBar(id="tabs")
+        yield Container(Static(id="loading", markup=False), id="body")
+        yield Line(id="filter-line")
+        yield Footer(id="footer")
+
+    def begin(self) -> None:
+        """The widgets are there: shows what is known before anything is read."""
+        if (main := self.main) is not None:
+            main.query_one("#header", Line).ascii = self._session.ascii
+            main.query_one(TabBar).show(self.tab)
+            self.refresh_lines()
 
     # --- words
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
-from textual.containers import Container
-from textual.widgets import Static
 
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
@@ -28,7 +26,6 @@ from tracetui.app.session.session import Session
 from tracetui.app.settings import state
 from tracetui.app.settings import theme as themes
 from tracetui.app.settings.schema import Settings
-from tracetui.app.widgets.lines import Footer, Line, TabBar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from tracetui.app.views.common import messages
     from tracetui.app.views.common.base import View
     from tracetui.app.views.common.host import Host
+    from tracetui.app.widgets.lines import TabBar
 
 
 def _provider() -> type[Provider]:
@@ -140,17 +138,11 @@ class TracetuiApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """The shell, empty."""
-        yield Line(id="header")
-        yield TabBar(id="tabs")
-        yield Container(Static(id="loading", markup=False), id="body")
-        yield Line(id="filter-line")
-        yield Footer(id="footer")
+        yield from self.shell.widgets()
 
     def on_mount(self) -> None:
         """Paints the shell, and only then gets ready for more."""
-        self.query_one("#header", Line).ascii = self.session.ascii
-        self.query_one(TabBar).show(self.tab)
-        self.shell.refresh_lines()
+        self.shell.begin()
         self.call_after_refresh(self.painted)
 
     def painted(self) -> None:
