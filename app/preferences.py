@@ -10,6 +10,7 @@ from textual.app import App
 from tracetui.app import commands, settings
 from tracetui.app import theme as themes
 from tracetui.app.exit_codes import UsageError
+from tracetui.app.leaving import Leaving
 from tracetui.app.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
 """Groups of commands that are about the rows in view."""
 
 
-class Preferences(App[None]):
+class Preferences(Leaving):
     """The app as far as it can be set."""
 
     session: Session

@@ -160,9 +160,9 @@ class Restoring(Visits):
         self.save_place()
 
     def save_place(self) -> None:
-        """Notes where the run in view is left."""
+        """Notes where the run in view is left; not once the views are being taken away, whose order is part of it."""
         session = self.session
-        if not self.keeps_state or "a" not in session.runs:
+        if not self.keeps_state or "a" not in session.runs or not self.is_running:
             return
         entry, run = session.open[session.sides["a"]], session.runs["a"]
         sorts: dict[str, tuple[str, bool] | None] = dict(session.sorts)
@@ -206,7 +206,13 @@ class Restoring(Visits):
         self.say("Afresh: no filter, no marked range, every table in its own order")
 
     async def action_quit(self) -> None:
-        """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.save_place()
-        self.loader.stop()
+        """Leaves at once."""
         self.exit()
+
+    def before_leaving(self) -> None:
+        """Notes the place; threads that still read are told to stop and not waited for."""
+        super().before_leaving()
+        if self._saving is not None:
+            self._saving.stop()
+        self.loader.close()
+        self.save_place()
