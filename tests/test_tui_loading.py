@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sample_runs import FP32
-from tui_pilot import opened, press, screen_text, settle
+from tui_pilot import PATIENCE_SECONDS, opened, press, screen_text, settle
 
 import tracetui.parsers
 from tracetui.app.screen.tui import TracetuiApp
@@ -70,7 +70,7 @@ def partial_run():
 
 
 async def until(pilot, words: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while words not in screen_text(pilot.app):
         assert time.monotonic() < deadline, screen_text(pilot.app)
         await pilot.pause(0.02)
@@ -110,22 +110,25 @@ async def test_esc_keeps_what_was_read_and_marks_it(slow):
 
 
 async def test_quitting_does_not_wait_for_the_reader(slow, monkeypatch):
-    begun = threading.Event()
+    begun, returns = threading.Event(), threading.Event()
 
     def deaf(*paths, progress, cancel, cache):
         begun.set()
-        time.sleep(3)  # a reader in the midst of a long call, which asks nobody
+        returns.wait(PATIENCE_SECONDS)  # a reader in the midst of a long call, which asks nobody
 
     monkeypatch.setattr(tracetui.parsers, "open_path", deaf)
     app = TracetuiApp([Path("big.json")])
-    async with app.run_test() as pilot:
-        while not begun.is_set():
-            await pilot.pause(0.01)
-        began = time.monotonic()
-        await pilot.press("q")
-    assert time.monotonic() - began < 1.5
-    while jobs.busy():
-        time.sleep(0.05)
+    try:
+        async with app.run_test() as pilot:
+            while not begun.is_set():
+                await pilot.pause(0.01)
+            await pilot.press("q")
+        assert app._exit
+        assert jobs.busy(), "the reader is still in its call, and the program has ended"
+    finally:
+        returns.set()
+    jobs.wait("", PATIENCE_SECONDS)
+    assert not jobs.busy()
 
 
 async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):

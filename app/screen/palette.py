@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.widgets import Input
 
 from tracetui.app.keys import commands
 from tracetui.app.text.formats import printable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from textual.dom import DOMNode
     from textual.fuzzy import Matcher
+    from textual.screen import Screen
 
     from tracetui.app.keys.command import Command
     from tracetui.app.screen.history import Navigation
@@ -38,6 +40,12 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
 def _home(command: Command) -> str:
     """The first tab that a command works in."""
     return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
+
+
+def still_cursor(palette: Screen[object]) -> None:
+    """Lets the cursor of a screen's lines stand still."""
+    for line in palette.query(Input):
+        line.cursor_blink = False
 
 
 class Parts(Protocol):

@@ -121,8 +121,14 @@ class Restorer:
                 self._saving.stop()
             self._saving = self._set_timer(SAVED_AFTER_SECONDS, self.save_place)
 
+    def save_for_good(self) -> None:
+        """The program ends: notes where the run in view is left, and nothing behind that."""
+        if self._saving is not None:
+            self._saving.stop()
+        self.save_place()
+
     def save_place(self) -> None:
-        """Notes where the run in view is left."""
+        """Notes where the run in view is left; not once the views are being taken away, whose order is part of it."""
         session = self._session
         if not self._keeps() or self._shell.closing or "a" not in session.runs:
             return

@@ -40,21 +40,20 @@ class Shell:
         *,
         tab: str | None,
         preferred_tab: str | None,
-        compares: bool,
         on_tab: Callable[[], None],
     ) -> None:
         """Sets up.
 
         Args:
             app: whose main screen it is.
-            session: what is open.
+            session: what is open; two runs are there to be compared.
             loader: what is being read.
             tab: the one to begin with; null leaves it to the settings and to what is opened.
             preferred_tab: the one that the settings ask for.
-            compares: whether two runs were asked for.
             on_tab: called when a tab has come into view.
         """
         self._app, self._session, self._loader, self._on_tab = app, session, loader, on_tab
+        compares = len(session.open) > 1
         self._preferred_tab = preferred_tab
         self.usual_tab = preferred_tab or "overview"
         """The tab that a run begins with, where nobody asks for another."""

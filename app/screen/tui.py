@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 
+from tracetui.analysis.scope import Scope
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.screen.choosing import RunLists
 from tracetui.app.screen.history import Navigation
+from tracetui.app.screen.leaving import Leaving
 from tracetui.app.screen.opening import RunLoader
 from tracetui.app.screen.preferences import Preferences, preferred_tab
 from tracetui.app.screen.range_writer import RangeWriter
@@ -30,13 +32,14 @@ from tracetui.app.settings.schema import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import RenderableType
     from textual.app import ComposeResult, SystemCommand
     from textual.command import Provider
     from textual.driver import Driver
-    from textual.events import Key, Resize
+    from textual.events import Event, Key, Resize
+    from textual.messages import ExitApp
     from textual.screen import Screen
 
-    from tracetui.analysis.scope import Scope
     from tracetui.app.session import jobs
     from tracetui.app.session.loading import LoadProgress
     from tracetui.app.session.open_runs import OpenRun
@@ -82,26 +85,20 @@ class TracetuiApp(App[None]):
     ) -> None:
         # NO_COLOR is answered by a filter that is chosen here: with ANSI colours it takes them all away
         super().__init__(driver_class=driver_class, ansi_color=True if color == "never" else None)
-        self.session = session = Session(rank=rank, kind=source, filter=filter or "", ascii=ascii)
-        if scope is not None:
-            session.scope = scope
+        self.ending = Leaving(self, self._before_the_end)
+        self.session = session = Session(scope or Scope(), rank=rank, kind=source, filter=filter or "", ascii=ascii)
         for path in paths:
             session.add((path,))
         self.animation_level = "none"
         self.set_class(ascii, "-ascii")
-        wished_tab, settings = preferred_tab(settings or Settings())
+        wished, settings = preferred_tab(settings or Settings())
         self.preferences = Preferences(
             settings, session, color=color, low_bandwidth=low_bandwidth, keeps_state=cache and not state.off()
         )
         self.loader = Loader(self, cache=cache, meanwhile=lambda: self.shell.import_view())
+        asked = commands.find_tab(tab) if tab else None
         self.shell = Shell(
-            self,
-            session,
-            self.loader,
-            tab=commands.find_tab(tab) if tab else None,
-            preferred_tab=wished_tab,
-            compares=len(paths) > 1,
-            on_tab=lambda: self.restorer.save_soon(),
+            self, session, self.loader, tab=asked, preferred_tab=wished, on_tab=lambda: self.restorer.save_soon()
         )
         self.runs = RunLoader(
             session, self.loader, self.shell, self, wanted=run or "", problems=self.preferences.problems
@@ -153,8 +150,6 @@ class TracetuiApp(App[None]):
     def start(self) -> None:
         """Begins with the work, once the shell is painted."""
         self.starter.start()
-
-    # --- what is in sight
 
     @property
     def tab(self) -> str:
@@ -264,14 +259,10 @@ class TracetuiApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Opens the palette, with a cursor that stands still: a blinking one sends bytes while nobody types."""
+        from tracetui.app.screen.palette import still_cursor
+
         super().action_command_palette()
-        self.call_after_refresh(self._still_cursor)
-
-    def _still_cursor(self) -> None:
-        from textual.widgets import Input
-
-        for line in self.screen.query(Input):
-            line.cursor_blink = False
+        self.call_after_refresh(lambda: still_cursor(self.screen))
 
     # --- keys: places
 
@@ -384,8 +375,24 @@ class TracetuiApp(App[None]):
             redraw()
         self.refresh(repaint=True, layout=True)
 
-    async def action_quit(self) -> None:
-        """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.restorer.save_place()
-        self.loader.stop()
-        self.exit()
+    # --- the end
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Ends the program once nothing is half there; keeps the place, and waits for no thread that still reads."""
+        end = super().exit
+        self.ending.ask(lambda: end(result, return_code, message))
+
+    def _before_the_end(self) -> None:
+        self.loader.close()
+        self.restorer.save_for_good()
+
+    def on_exit_app(self, event: ExitApp) -> None:
+        """Ends the same way where a driver asks Textual itself for the end, as when a browser's page is closed."""
+        if not self.ending.done:
+            event.prevent_default()
+            self.exit()
+
+    async def on_event(self, event: Event) -> None:
+        """Takes no more keys once the end was asked for."""
+        if not self.ending.swallows(event):
+            await super().on_event(event)

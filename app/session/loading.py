@@ -142,6 +142,11 @@ class Loader:
             self.lines.pop(letter, None)
             self.shares.pop(letter, None)
 
+    def close(self) -> None:
+        """Gives up all reading, and forgets it: nobody will look at it."""
+        for letter in list(self._cancel):
+            self.give_up(letter)
+
     def stop(self) -> None:
         """Gives up; readers hand over what they have at their next look."""
         for cancel in self._cancel.values():
