@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from .parts import Parts
     from .ranges import Ranges
-    from .workload import Parts
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff"})
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -20,12 +20,4 @@ class MissingRequirement(ModelError):  # noqa: N818
 
 
 class UserModelError(ModelError):
-    """The user's own module or factory failed.
-
-    Attributes:
-        traceback_text: where in the user's code it happened, for the log.
-    """
-
-    def __init__(self, line: str, traceback_text: str = "") -> None:
-        super().__init__(line)
-        self.traceback_text = traceback_text
+    """The user's own module or factory failed; the error it is raised from says where in the user's code."""

@@ -84,7 +84,8 @@ class Entry:
         require(TORCH, self.name)
         import torch
 
-        from .workload import Parts, Workload, check_device
+        from .parts import Parts
+        from .workload import Workload, check_device
 
         check_device(chosen["device"])
         torch.manual_seed(chosen["seed"])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from torch.nn import functional
 
 from .data import ImageFolder, RandomImages
+from .parts import Parts
 from .sizes.shapes import CLASSES
-from .workload import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

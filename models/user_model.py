@@ -22,7 +22,6 @@ import inspect
 import operator
 import os
 import sys
-import traceback
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,8 +29,9 @@ from torch.nn.parameter import is_lazy
 
 from .data import RandomImages, samples, shapes, stacked, tensors
 from .errors import ModelError, UserModelError
+from .parts import Parts
 from .sizes.counted import counted_cost
-from .workload import Parts, Workload
+from .workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def build(name: str, options: dict[str, Any]) -> Any:
 
     Raises:
         UserModelError: the module can't be imported, or the factory failed or returned something else. Where the user's
-            own code raised, the error holds its traceback.
+            own code raised, that error is its cause.
     """
     factory = _factory(name)
     torch.manual_seed(options["seed"])
@@ -75,12 +75,11 @@ def _factory(name: str) -> Any:
     try:
         found = importlib.import_module(path)
     except (Exception, SystemExit) as error:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         if isinstance(error, ModuleNotFoundError) and error.name and (path + ".").startswith(error.name + "."):
             raise UserModelError(
-                f"no module {path!r} in the current directory or on PYTHONPATH; {name!r} means MODULE:FACTORY", text
+                f"no module {path!r} in the current directory or on PYTHONPATH; {name!r} means MODULE:FACTORY"
             ) from None
-        raise UserModelError(f"{path} can't be imported: {_line(error)}", text) from error
+        raise UserModelError(f"{path} can't be imported: {_line(error)}") from error
     try:
         found = operator.attrgetter(attribute)(found)
     except AttributeError:
@@ -94,8 +93,7 @@ def _called(name: str, factory: Any, options: dict[str, Any]) -> Any:
     try:
         return factory(dict(options)) if _takes_one(factory) else factory()
     except (Exception, SystemExit) as error:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        raise UserModelError(f"{name} failed: {_line(error)}", text) from error
+        raise UserModelError(f"{name} failed: {_line(error)}") from error
 
 
 def _takes_one(called: Any) -> bool:

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .errors import ModelError
 from .ranges import SILENT, Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from .parts import Parts
     from .sizes.flops import Cost
 
-FORWARD, BACKWARD, OPTIMIZER, COPY = "forward_pass", "backward_pass", "optimizer_step", "copy_to_device"
+FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
-
-
-@dataclass
-class Parts:
-    """What a family of models brings; `Workload` makes a step of it."""
-
-    model: Any
-    """The nn.Module, on the CPU. Its `ranges`, where it has some, are set by the workload."""
-    backend: str
-    """``mamba_ssm``, ``reference``, ``torch``, ``timm`` or ``user``."""
-    sample: Callable[[int], Any]
-    """The random sample of a number, on the host: (inputs, labels), or whatever the model takes."""
-    forward: Callable[[Any, Any], Any]
-    """(model, batch) -> output."""
-    loss: Callable[[Any, Any], Any]
-    """(output, batch) -> a scalar to minimise."""
-    cost: Callable[[int, bool, int], Cost | None]
-    """(samples, train, bytes of a number of the output) -> the work of a step; null where it can't be known."""
-    dataset: Any = None
-    """Samples from files, where those were asked for."""
-    whole_batch: Callable[[int], Any] | None = None
-    """Makes a batch at once, for a model whose samples can't be stacked."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """Of the packages behind the backend."""
-    notes: list[str] = field(default_factory=list)
-    """What the person should know before the run."""
 
 
 class Workload:

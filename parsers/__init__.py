@@ -3,7 +3,8 @@
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress
 from tracetui.parsers.runs.opening import open_path
-from tracetui.parsers.trace import DeviceInfo, Note, Run, Source, Trace, TraceInfo
+from tracetui.parsers.runs.run import Run
+from tracetui.parsers.trace import DeviceInfo, Note, Source, Trace, TraceInfo
 
 __all__ = [
     "Cancelled",

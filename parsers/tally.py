@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from tracetui.parsers.categories import encodable
 from tracetui.parsers.trace import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 EXAMPLE_LENGTH = 120
 
@@ -29,6 +33,11 @@ class Tally:
     def missing(self, reason: str, count: int = 1, example: str = "") -> None:
         """Counts things that a complete file would have."""
         self._add("missing", reason, count, example)
+
+    def take_over(self, notes: Iterable[Note]) -> None:
+        """Adds what another tally counted."""
+        for note in notes:
+            self._add(note.kind, note.reason, note.count, note.example)
 
     def _add(self, kind: str, reason: str, count: int, example: str) -> None:
         if count <= 0:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
     import polars as pl
 
-    from tracetui.parsers.runs.manifest import RunManifest
 
 KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
 """What a trace can come from, the tool that sees the most of the program first."""
@@ -135,52 +133,3 @@ class Trace:
         except ImportError as error:
             raise ImportError("to_pandas needs pandas and pyarrow: pip install 'tracetui[pandas]'") from error
         return {name: getattr(self, name).to_pandas() for name in FRAMES}
-
-
-def main_of(traces: Sequence[Trace]) -> Trace:
-    """The first of the traces whose tool sees the most of the program."""
-    return min(traces, key=lambda trace: KINDS.index(trace.info.kind))
-
-
-@dataclass(frozen=True)
-class Run:
-    """The traces of one profiled run, one per rank and tool."""
-
-    path: Path
-    traces: tuple[Trace, ...]
-    warnings: tuple[str, ...] = ()
-    """Files of the folder that could not be read, and what went wrong when the run was made, one line each."""
-    others: tuple[tuple[str, tuple[Path, ...]], ...] = field(default=())
-    """Other runs found in the same folder: (name, files)."""
-    manifest: RunManifest | None = None
-    """What `tracetui profile` says of the run, where it launched it."""
-    place: int = 0
-    """Where it stands among the runs of its folder: that many of `others` come before it."""
-
-    @property
-    def name(self) -> str:
-        """What a person calls this run: the file or folder name without its suffixes."""
-        name = self.path.name or str(self.path)
-        if name.startswith("repeat-"):  # of a point of a sweep, which has many of that name
-            name = f"{self.path.parent.name}/{name}"
-        for suffix in (".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle"):
-            name = name.removesuffix(suffix)
-        return name
-
-    @property
-    def main(self) -> Trace:
-        """The trace whose time line the run is shown by: that of the tool that sees the most of the program."""
-        return main_of(self.traces)
-
-    def of_kind(self, kind: str) -> tuple[Trace, ...]:
-        """The traces of one kind (`TraceInfo.kind`), in order."""
-        return tuple(trace for trace in self.traces if trace.info.kind == kind)
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The distributed ranks present, ascending."""
-        return tuple(sorted({t.info.rank for t in self.traces if t.info.rank is not None}))
-
-    def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
-        """Each trace's frames as pandas DataFrames."""
-        return [trace.to_pandas() for trace in self.traces]

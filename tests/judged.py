@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings import engine
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.parsers import Run, open_path
 from tracetui.parsers.runs.manifest import SCHEMA, RunManifest, parse
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from judged import find
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""docs/run-json.md from the dataclasses that read run.json: ``python tests/run_json_page.py`` writes it anew."""
+"""docs/run-json.md from the structs that read run.json: ``python tests/run_json_page.py`` writes it anew."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "parsers" / "run_manifest.py"
+SOURCE = ROOT / "parsers" / "runs" / "manifest.py"
 PAGE = ROOT / "docs" / "run-json.md"
 INTRODUCTION = """\
 # run.json
@@ -20,6 +20,8 @@ Sizes are bytes, clocks Hz, temperatures °C, powers mW, voltages mV, currents m
 null or absent, never 0. Readers ignore keys that they don't know; a value of another type counts as null.
 It stays on your machine; `tracetui scrub run.json` makes a copy without host, paths, commands and UUIDs.
 """
+OURS = {"noted", "notes", "samples"}
+"""What is no key of the file."""
 
 
 class Field(NamedTuple):
@@ -29,7 +31,7 @@ class Field(NamedTuple):
 
 
 def classes() -> dict[str, tuple[str, list[Field]]]:
-    """Each dataclass: what it is, and its fields in order."""
+    """Each struct: what it is, and its fields in order."""
     found: dict[str, tuple[str, list[Field]]] = {}
     for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
@@ -40,7 +42,10 @@ def classes() -> dict[str, tuple[str, list[Field]]]:
 def _fields(node: ast.ClassDef) -> list[Field]:
     fields = []
     for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        if isinstance(statement, ast.FunctionDef) and statement.returns and not statement.name.startswith("_"):
+            about = " ".join((ast.get_docstring(statement) or "").split())
+            fields.append(Field(statement.name, ast.unparse(statement.returns), about))
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             text = str(after.value.value) if is_text else ""  # type: ignore[union-attr]
             fields.append(Field(statement.target.id, ast.unparse(statement.annotation), " ".join(text.split())))
@@ -57,7 +62,7 @@ def page() -> str:
         title = "The file" if name == "RunManifest" else name
         lines += [f"## {title}", "", said, "", "| key | type | |", "|---|---|---|"]
         for field in fields:
-            if name == "RunManifest" and field.name == "notes":
+            if field.name in OURS:
                 continue
             inner = [other for other in known if other in field.type.replace("[", " ").replace(",", " ").split()]
             inner += [other for other in known if f"[{other}," in field.type and other not in inner]
@@ -75,7 +80,7 @@ def _type(text: str, known: dict[str, tuple[str, list[Field]]]) -> str:
         return f"list of {_type(text[6:].removesuffix('...]').rstrip(', '), known)}"
     if text.startswith("dict["):
         return f"object of {_type(text[5:-1].partition(', ')[2], known)}"
-    names = {"str": "text", "int": "whole number", "float": "number", "bool": "true/false", "Any": "anything"}
+    names = {"str": "text", "Whole": "whole number", "Number": "number", "bool": "true/false", "Any": "anything"}
     return "object" if text in known else names[text]
 
 

@@ -68,7 +68,7 @@ def test_opening_a_trace_and_reporting_it_imports_nothing_heavy() -> None:
         "import sys\n"
         "from tracetui.parsers import open_path\n"
         "from tracetui.analysis.report.report import report\n"
-        "from tracetui.app.reports.text_report import report_text\n"
+        "from laid_out import report_text\n"
         "print(len(report_text(report(open_path(sys.argv[1], cache=False)))) > 1000)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )

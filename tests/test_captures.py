@@ -9,6 +9,7 @@ from pathlib import Path
 
 import ncu_file
 import pytest
+from laid_out import report_markdown, report_text
 from nsys_file import NsysFile
 
 from tracetui.analysis.captures.captures import captures
@@ -18,10 +19,8 @@ from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
-from tracetui.app.reports.captures_tables import grid_of
+from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
-from tracetui.app.reports.markdown_report import report_markdown
-from tracetui.app.reports.text_report import report_text
 from tracetui.app.text.formats import cell_width
 from tracetui.parsers import open_path
 

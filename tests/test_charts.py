@@ -15,7 +15,7 @@ from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
 from tracetui.app.charts.steps import GROUPS, Step, marked, share_out, step_bars, step_runs
-from tracetui.app.reports.charts import levels
+from tracetui.app.reports.content.charts import levels
 from tracetui.app.text.formats import cell_width
 
 SPREADS = {

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tracetui.analysis.findings import config as user_config
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import NEEDS, Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding
 from tracetui.analysis.findings.core.rule import BASES, Rule, Threshold, rule
-from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, all_rules, find, limits_of
+from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, find, limits_of
 from tracetui.analysis.findings.of_run import findings_of
-from tracetui.analysis.sweeps import reading as sweep
+from tracetui.analysis.sweeps import model as sweep
 from tracetui.app.keys import commands
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class

@@ -26,8 +26,8 @@ from made_run import (
 )  # fmt: skip
 from nsys_file import NsysFile
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.manifest import Measurement, RunManifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +173,7 @@ def test_a_capped_memory_clock(recording: Recording, tmp_path):
 
 def test_swapping(recording: Recording, tmp_path):
     state, device = on_board(tmp_path, ORIN_NANO_25W)
-    memory = state["memory"] if isinstance(state["memory"], dict) else asdict(state["memory"])
+    memory = state["memory"]
     later = state | {"memory": memory | {"pages_swapped_in": memory["pages_swapped_in"] + 5000}}
     finding = fires("T5", run(recording(VIM), device, before=state, after=later))
     assert "20.5 MB came back from swap" in finding.title

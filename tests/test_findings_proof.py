@@ -8,7 +8,7 @@ import pytest
 from judged import find
 from made_run import facts_of
 
-from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.host import host_functions
 from tracetui.app.tables import filters
 from tracetui.app.views import host, kernels, operators
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
     from tracetui.parsers import Trace
 
 RULES = (
@@ -37,7 +37,7 @@ RECORDINGS = (
 )
 
 
-def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Column, ...]]]:
+def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
     return {
         "kernels": (facts.kernels, kernels.COLUMNS),
         "kernels:copies": (facts.memops, kernels.MEMOPS),

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sample_runs
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.app.cli.main import main
 from tracetui.app.cli.rules_list import as_json, explanation, rules_page
+from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.finding_words import cost, evidence_text
-from tracetui.app.reports.text_findings import finding_lines
-from tracetui.app.reports.text_table import Page
+from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.app.text.formats import cell_width
 
@@ -102,7 +102,7 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
     command = (
         "ncu --set full --kernel-name 'regex:^(scan kernel|gemm)$' --csv --page raw --log-file counters.csv python x"
     )
-    lines = finding_lines(found(row(next_command=command, remarks=["V8: it is slowed down"])), Page())
+    lines = finding_lines(found(row(next_command=command, remarks=["V8: it is slowed down"])), Layout())
     assert lines == [
         "Findings (1; 0 rules looked)",
         "! S2 critical: It waits",
@@ -113,8 +113,8 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
         "         --page raw --log-file counters.csv python x",
         "  Mind   V8: it is slowed down",
     ]
-    assert finding_lines({}, Page()) == []
-    assert finding_lines(found(findings_checked=["S1"]), Page()) == ["Findings (none; 1 rule looked)"]
+    assert finding_lines({}, Layout()) == []
+    assert finding_lines(found(findings_checked=["S1"]), Layout()) == ["Findings (none; 1 rule looked)"]
 
 
 def test_what_is_set_aside_or_lacking_is_said_where_only_findings_are_asked_for() -> None:
@@ -124,7 +124,7 @@ def test_what_is_set_aside_or_lacking_is_said_where_only_findings_are_asked_for(
         findings_silenced=[row(id="F1", reason="agreed")],
         findings_abstained=[{"id": "T1", "missing": "the machine's state"}],
     )
-    text = " ".join(finding_lines(everything, Page(), whole=True))
+    text = " ".join(finding_lines(everything, Layout(), whole=True))
     for words in ("Limit  above 1", "Rests  step 3 ns", "(by V9)", "(silenced: agreed)", "T1   the machine's state"):
         assert words in text
     assert "1 could not for want of evidence; 2 findings set aside" in text
@@ -137,7 +137,7 @@ def test_nothing_in_a_finding_gets_at_the_terminal() -> None:
         evidence=[{"label": nasty, "value": nasty, "unit": nasty}],
     )  # fmt: skip
     bad = found(bad, findings_abstained=[{"id": "X1", "missing": nasty}], findings_silenced=[{**bad, "reason": nasty}])
-    for page in (Page(), Page(ascii=True)):
+    for page in (Layout(), Layout(ascii=True)):
         for line in finding_lines(bad, page, whole=True):
             assert line.isprintable()
             assert cell_width(line) <= 80

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from judged import find
 from made_run import ADD, H200, HGEMM, ORIN, SGEMM, Made, facts_of, finding, look, missing, silent
+from msgspec.structs import replace
 from nsys_file import NsysFile
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import hints
 from tracetui.analysis.findings.core.finding import Query
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
 

@@ -14,8 +14,8 @@ from ncu_file import SOL, long_table
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 from tracetui.parsers.trace import KINDS, Note

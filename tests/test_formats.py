@@ -6,6 +6,14 @@ import re
 
 import pytest
 
+from tracetui.analysis.base.quantities import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_number,
+    format_percent,
+    format_us,
+)
 from tracetui.app.text.formats import (
     bar,
     cell_width,
@@ -13,12 +21,6 @@ from tracetui.app.text.formats import (
     fit_all,
     fit_apart,
     fit_middle,
-    format_bytes,
-    format_count,
-    format_ns,
-    format_number,
-    format_percent,
-    format_us,
     pad,
     printable,
     short_function,

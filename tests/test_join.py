@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from laid_out import report_markdown, report_text
 
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.diff import diff
@@ -21,8 +22,6 @@ from tracetui.analysis.matching.run_join import kernel_counters_of, with_counter
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
-from tracetui.app.reports.markdown_report import report_markdown
-from tracetui.app.reports.text_report import report_text
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from laid_out import report_text
 from snapshot_file import START, Allocator, churn, snapshot, write
 
 from tracetui.analysis.report.report import report
-from tracetui.app.reports.text_report import report_text
 from tracetui.parsers import schema
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain
 from tracetui.parsers.memory.snapshot import read_memory_snapshot
 from tracetui.parsers.progress import Progress, Watch
-from tracetui.parsers.trace import Run
+from tracetui.parsers.runs.run import Run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,15 +8,14 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from laid_out import report_markdown, report_text
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.analysis.report.report import report
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.reports.csv_report import report_csv
-from tracetui.app.reports.markdown_report import report_markdown
-from tracetui.app.reports.text_report import report_text
-from tracetui.app.text.formats import format_bytes
 from tracetui.app.views.memory.text import memory_text
 from tracetui.parsers import open_path
 

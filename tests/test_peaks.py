@@ -13,15 +13,16 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.counters.counters import launch_counters
-from tracetui.analysis.gpu.occupancy import occupancy, tail_loss, waves
+from tracetui.analysis.gpu.occupancy import SmLimits, occupancy, tail_loss, waves
 from tracetui.analysis.roofline import peaks_measured
-from tracetui.analysis.roofline.peaks import Peaks, SmLimits, peaks_of, sm_limits, table
+from tracetui.analysis.roofline.peaks import Peaks, peaks_of, sm_limits, table
 from tracetui.analysis.roofline.words import PRECISIONS
 from tracetui.app.cli.main import main
 from tracetui.collectors.machine.measure import MeasureError, measure_peaks
 from tracetui.collectors.machine.probe import Ran
 from tracetui.parsers.runs.manifest import parse
-from tracetui.parsers.trace import DeviceInfo, Run, Source, Trace, TraceInfo
+from tracetui.parsers.runs.run import Run
+from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

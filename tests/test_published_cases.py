@@ -59,12 +59,12 @@ def test_nothing_rests_on_what_was_refuted(tmp_path):
 
 
 def _refutes(id: str) -> tuple[str, ...]:
-    from tracetui.analysis.findings.engine import all_rules
+    from tracetui.analysis.findings.catalogue import all_rules
 
     return all_rules()[id].refutes
 
 
 def _rests_on(id: str) -> tuple[str, ...]:
-    from tracetui.analysis.findings.engine import all_rules
+    from tracetui.analysis.findings.catalogue import all_rules
 
     return all_rules()[id].rests_on

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tracetui.analysis.base.rows import rows, us
+from tracetui.analysis.base.json_values import us
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import CATEGORIES, overview
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
+from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.reports.json_report import to_json
 from tracetui.parsers import open_path

@@ -20,10 +20,12 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
-from tracetui.parsers.trace import Run, Trace
+from tracetui.parsers.runs.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from tracetui.parsers.trace import Trace
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 PEAKS = Peaks("a GPU", "9.0", {"fp32": Peak(100e12, "table", "")}, Peak(1e12, "table", ""))

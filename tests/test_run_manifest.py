@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from msgspec.structs import fields
 from run_json_page import PAGE, classes, page
 
 from tracetui.parsers.runs import manifest as run_manifest
@@ -62,7 +63,9 @@ def test_a_whole_manifest(tmp_path: Path) -> None:
 def test_what_is_read_can_be_written_and_read_again() -> None:
     read = parse(FULL)
     assert read is not None
-    assert parse(json.loads(json.dumps(asdict(read)))) == read
+    again = parse(msgspec.json.decode(msgspec.json.encode(read)))
+    assert again == read
+    assert again.power.during == read.power.during
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,10 @@ def test_what_is_read_can_be_written_and_read_again() -> None:
         ("power", "x"),
         ("device", {"index": 0}),
         ("measurement.clean_step_ns", [1, "x"]),
+        ("identity.started_unix_ns", float("nan")),
+        ("identity.started_unix_ns", -(1 << 63)),
+        ("power.before.temperatures_c", {"cpu": float("nan")}),
+        ("power.before.alarms", {"oc1_event_cnt": "3"}),
         ("outcome.files", [1]),
         ("status", "asleep"),
     ],
@@ -109,6 +116,54 @@ def test_a_shape_with_a_size_that_is_none_is_left_out() -> None:
     assert read is not None
     assert read.workload.input_shapes == ((1, 2),)
     assert read.notes[0].count == 1
+
+
+def test_samples_are_read_when_they_are_asked_for() -> None:
+    read = parse({"schema": SCHEMA, "power": {"during": [{"gpus": [{"clock_hz": 1}]}] * 3}})
+    assert read is not None
+    assert "_read" not in vars(read.power)
+    assert [state.gpus[0].clock_hz for state in read.power.during] == [1, 1, 1]
+    assert "_read" in vars(read.power)
+
+
+@pytest.mark.parametrize(
+    ("during", "clocks", "notes"),
+    [
+        ([{"gpus": [{"clock_hz": 1}]}, 7, {"gpus": [{"clock_hz": "2"}]}], [1, None], 2),
+        ([{"gpus": [{"clock_hz": 1.0}]}, {"gpus": [{"clock_hz": 2.5}]}], [1, None], 1),
+        ([{"gpus": [{"clock_hz": float("nan")}], "memory": []}], [None], 1),
+        ({"gpus": []}, [], 1),
+        (None, [], 0),
+    ],
+)
+def test_samples_with_wrong_values(during: Any, clocks: list[int | None], notes: int) -> None:
+    read = parse({"schema": SCHEMA, "status": "finished", "power": {"during": during, "after": {"mode_id": 1}}})
+    assert read is not None
+    assert read.noted == ()
+    assert [state.gpus[0].clock_hz for state in read.power.during] == clocks
+    assert len(read.notes) == notes
+    assert all(note.kind == "skipped" and note.example.startswith("power.during") for note in read.notes)
+    assert read.power.after is not None
+    assert read.power.after.mode_id == 1
+
+
+def test_one_reason_is_one_note() -> None:
+    wrong = {"gpus": [{"clock_hz": "1"}]}
+    read = parse({"schema": SCHEMA, "identity": {"host": 3}, "power": {"before": wrong, "during": [wrong, wrong]}})
+    assert read is not None
+    assert [(note.count, note.example) for note in read.notes] == [(4, "identity.host: 3")]
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    read = parse('{"schema": "tracetui.run/1", "identity": {"started_unix_ns": 5.0}, "workload": {"batch": 1e3}}')
+    assert read is not None
+    assert (read.identity.started_unix_ns, read.workload.batch, read.notes) == (5, 1000, ())
+
+
+def test_notes_of_a_file_are_not_the_reading_s() -> None:
+    read = parse({"schema": SCHEMA, "notes": [{"kind": "x", "reason": "y", "count": 1}], "noted": 1})
+    assert read is not None
+    assert read.notes == ()
 
 
 def test_unknown_keys_and_later_versions() -> None:
@@ -143,6 +198,12 @@ def test_files_that_are_none_or_damaged(tmp_path: Path) -> None:
     again = load(path)
     assert again is not None
     assert again.status == "finished"
+    path.write_bytes(b'{"schema": "tracetui.run/1", "identity": {"host": "caf\xe9", "cwd": "\\ud800/x"}, "x": NaN}')
+    odd = load(path)
+    assert odd is not None
+    assert (odd.identity.host, odd.identity.cwd, odd.notes) == ("caf\ufffd", "?/x", ())
+    path.write_text('{"schema": "tracetui.run/1", "device": ' + "9" * 5000 + "}")
+    assert load(path) is not None
     path.write_text('{"schema": "tracetui.run/1", "identity": {"host": ' + "[" * 200_000)
     deep = load(path)
     assert deep is not None
@@ -150,11 +211,13 @@ def test_files_that_are_none_or_damaged(tmp_path: Path) -> None:
 
 
 def test_every_field_has_a_type_that_is_read_and_a_default() -> None:
-    known = {cls for cls in vars(run_manifest).values() if isinstance(cls, type) and is_dataclass(cls)}
+    known = {
+        cls for cls in vars(run_manifest).values() if isinstance(cls, type) and issubclass(cls, msgspec.Struct)
+    } - {msgspec.Struct}
     assert {cls.__name__ for cls in known} == set(classes())
     for cls in known:
         assert cls() == cls(), "every field has a default"
-        assert record(cls, {field.name: None for field in fields(cls)}, Tally()) == cls()
+        assert record(cls, {field.encode_name: msgspec.Raw(b"null") for field in fields(cls)}, Tally()) == cls()
 
 
 def test_the_page_says_what_the_file_is() -> None:

@@ -21,7 +21,7 @@ from tracetui.parsers.errors import TraceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.analysis.sweeps.reading import Sweep
+    from tracetui.analysis.sweeps.model import Sweep
 
 Points = list[tuple[dict[str, Any], list[float], float, int]]
 

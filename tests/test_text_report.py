@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from laid_out import diff_markdown, diff_text, report_markdown, report_text
 
 from tracetui.analysis.report.report import diff_report, report
 from tracetui.analysis.selection import select
 from tracetui.app.reports.csv_report import diff_csv, report_csv
-from tracetui.app.reports.markdown_report import code, diff_markdown, plain, report_markdown
-from tracetui.app.reports.text_diff import diff_text
-from tracetui.app.reports.text_report import report_text
-from tracetui.app.reports.text_table import Column, Page
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.markdown import code, plain
+from tracetui.app.reports.parts import Shown
 from tracetui.app.tables.module_tree import merged_tree
 from tracetui.app.text.formats import cell_width
 from tracetui.parsers import open_path
@@ -234,12 +234,12 @@ def test_a_diff_across_hardware_says_so(recording: Callable[[str], Trace]) -> No
 
 
 def test_long_columns_share_the_room_and_short_ones_keep_theirs() -> None:
-    columns = [Column("n"), Column("long", right=False, share=2), Column("other", right=False, share=1)]
-    lines = Page().table(columns, [["1,234", "x" * 100, "y" * 100], ["5", "short", "z"]])
+    columns = [Shown("n"), Shown("long", right=False, share=2), Shown("other", right=False, share=1)]
+    lines = Layout().table(columns, [["1,234", "x" * 100, "y" * 100], ["5", "short", "z"]])
     assert [len(line) for line in lines[1:2]] == [80]
     assert "1,234" in lines[1]
     assert lines[1].count("…") == 2
-    roomy = Page().table(columns, [["1", "x" * 60, "y"]])
+    roomy = Layout().table(columns, [["1", "x" * 60, "y"]])
     assert "x" * 60 in roomy[1]
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.app.tables.columns import Column, cell_text, place
+from tracetui.analysis.tables.field import Field
+from tracetui.app.tables.columns import cell_text, place
 
 COLUMNS = (
-    Column("name", "Kernel", width=20, priority=0, flex=True),
-    Column("total", "Total", "time", priority=0),
-    Column("percent", "%", "percent", width=5, priority=1, bar=True),
-    Column("module", "Module", width=10, priority=2, flex=True),
-    Column("median", "Median", "time", priority=5),
+    Field("name", "Kernel", width=20, priority=0, flex=True),
+    Field("total", "Total", "time", priority=0),
+    Field("percent", "%", "percent", width=5, priority=1, bar=True),
+    Field("module", "Module", width=10, priority=2, flex=True),
+    Field("median", "Median", "time", priority=5),
 )
 CONTENT = {"name": 60, "total": 8, "percent": 5, "module": 30, "median": 8}
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tracetui.analysis.tables.field import Field
 from tracetui.app.tables import filters
-from tracetui.app.tables.columns import Column
 
 COLUMNS = (
-    Column("name", "Name"),
-    Column("total_ns", "Total", "time", main=True),
-    Column("mean_ns", "Mean", "time"),
-    Column("percent", "%", "percent", main=True),
-    Column("calls", "Calls", "count", main=True),
-    Column("bytes", "Size", "bytes"),
+    Field("name", "Name"),
+    Field("total_ns", "Total", "time", main=True),
+    Field("mean_ns", "Mean", "time"),
+    Field("percent", "%", "percent", main=True),
+    Field("calls", "Calls", "count", main=True),
+    Field("bytes", "Size", "bytes"),
 )
 FRAME = pl.DataFrame(
     {

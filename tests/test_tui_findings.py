@@ -8,8 +8,8 @@ import pytest
 from sample_runs import FP16, FP32, GPT
 from tui_pilot import opened, press, screen_text, settle, write
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings, Query, Suppressed
-from tracetui.analysis.findings.engine import all_rules
 from tracetui.app.session.facts import session_findings
 from tracetui.app.views.findings import FindingsView
 

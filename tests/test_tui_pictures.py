@@ -10,8 +10,8 @@ import pytest
 from sample_runs import FP32
 
 from tests.tui_pilot import opened, press, screen_text, settle
+from tracetui.analysis.tables.field import Field
 from tracetui.app.tables import tree_rests
-from tracetui.app.tables.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -147,7 +147,7 @@ def test_enter_opens_what_was_hidden() -> None:
             table = tree(app)
             frame = small_tree()
             table.plant(frame)
-            table.load(frame, [Column("name", "Name", width=30, flex=True), Column("percent", "%", "percent")])
+            table.load(frame, [Field("name", "Name", width=30, flex=True), Field("percent", "%", "percent")])
             await settle(pilot)
             text = screen_text(app)
             assert "▸ … 7 more below 0.5 %" in text

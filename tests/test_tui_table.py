@@ -9,16 +9,16 @@ import pytest
 from textual.app import App
 from tui_pilot import screen_text
 
+from tracetui.analysis.tables.field import Field
 from tracetui.app.tables import filters
-from tracetui.app.tables.columns import Column
 from tracetui.app.widgets.tree_table import TreeTable
 
 ROWS = 1_000_000
 COLUMNS = (
-    Column("name", "Kernel", width=20, priority=0, flex=True, short="short"),
-    Column("total_ns", "Total", "time", priority=0, main=True),
-    Column("calls", "Calls", "count", priority=1, main=True),
-    Column("status", "Status", "status", width=9, priority=3),
+    Field("name", "Kernel", width=20, priority=0, flex=True, short="short"),
+    Field("total_ns", "Total", "time", priority=0, main=True),
+    Field("calls", "Calls", "count", priority=1, main=True),
+    Field("status", "Status", "status", width=9, priority=3),
 )
 
 
@@ -173,7 +173,7 @@ TREE = pl.DataFrame(
         "total_ns": [100, 30, 10, 20, 70, 70, 70, 5],
     }
 )
-TREE_COLUMNS = (Column("name", "Module", width=20, priority=0, flex=True), COLUMNS[1])
+TREE_COLUMNS = (Field("name", "Module", width=20, priority=0, flex=True), COLUMNS[1])
 
 
 def names_of(table: TreeTable) -> list[str]:

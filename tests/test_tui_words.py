@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tui_pilot import opened, press, screen_text
 
+from tracetui.analysis.tables.field import Field
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs import help_text
-from tracetui.app.tables.columns import Column
 from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
 
@@ -85,8 +85,8 @@ def test_help_goes_on_below_its_own_first_line(tab, width):
 
 
 def test_details_do_not_call_a_change_a_share():
-    change = Column("delta_percent", "%", "change", width=6, about="difference, share of A's time")
-    share = Column("percent", "%", "percent", width=5, about="share of all kernel time")
+    change = Field("delta_percent", "%", "change", width=6, about="difference, share of A's time")
+    share = Field("percent", "%", "percent", width=5, about="share of all kernel time")
     assert "Change" in detail_text({"delta_percent": -7.5}, (change,), 80, ascii=False).plain
     assert "Share" in detail_text({"percent": 7.5}, (share,), 80, ascii=False).plain
 

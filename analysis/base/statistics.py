@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 
-def timings(duration: str = "duration") -> list[pl.Expr]:
-    """Aggregations of a duration in ns; the standard deviation is of the sample, 0 for a single call."""
-    value = pl.col(duration)
+def timings() -> list[pl.Expr]:
+    """Aggregations of durations in ns; the standard deviation is of the sample, 0 for a single call."""
+    value = pl.col("duration")
     return [
         pl.len().alias("calls"),
         value.sum().alias("total_ns"),

@@ -18,6 +18,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.runs.detect import comparable_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,22 +70,6 @@ class Capture:
     phases: Phases = field(default_factory=lambda: Phases((), (), None, None, None))
     own: pl.DataFrame = field(default_factory=pl.DataFrame)
     """The table of `ranges`: what each range's own thread launched."""
-
-
-def comparable_files(run: Run) -> list[Path]:
-    """The files that the table has a row for: those of the main trace's kind, of every run of the folder."""
-    kind = run.main.info.kind
-    files = [trace.source.path for trace in run.of_kind(kind)]
-    return [*files, *(path for _, paths in run.others for path in paths if _kind_of(path) == kind)]
-
-
-def _kind_of(path: Path) -> str | None:
-    from tracetui.parsers.runs.detect import inspect
-
-    try:
-        return inspect(path).kind
-    except TraceError:
-        return None
 
 
 def captures(

@@ -35,7 +35,8 @@ ROLES = {
 """What a range is by the words of its name; the first that fits."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
-_NUMBERED = re.compile(r"[#_\-\s]*\d+$")
+NUMBERED = re.compile(r"[#_\-\s]*\d+$")
+"""What tells one instance of a range from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def phases(sel: Selection) -> Phases:
         return _of_counters(sel)
     step_names = set(sel.trace.steps["name"])
     distinct = host["name"].unique().cast(pl.String).fill_null("").to_list()
-    label = {text: _NUMBERED.sub("", text) if text in step_names else text for text in distinct}
+    label = {text: NUMBERED.sub("", text) if text in step_names else text for text in distinct}
     steps = {label.get(text, text) for text in step_names}
     operators = _operators(sel, host)
     roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}

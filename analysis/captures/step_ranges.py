@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.captures.roles import role_of
+from tracetui.analysis.captures.roles import NUMBERED, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
-
-
-_NUMBERED = re.compile(r"[#_\-\s]*\d+$")
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ def step_ranges(sel: Selection) -> StepRanges:
         return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(*columns), True)
     host = sel.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))
     spelt = host["name"].cast(pl.String).fill_null("")
-    label = {name: _NUMBERED.sub("", name) for name in spelt.unique().to_list() if role_of(name) == "step"}
+    label = {name: NUMBERED.sub("", name) for name in spelt.unique().to_list() if role_of(name) == "step"}
     host = host.with_columns(name=spelt.replace_strict(label, default=None, return_dtype=pl.String))
     host = host.filter(pl.col("name").is_not_null())
     if not host.height:

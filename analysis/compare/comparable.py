@@ -10,7 +10,7 @@ from tracetui.analysis.compare.run_conditions import Difference, run_differences
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.manifest import RunManifest
 

@@ -10,7 +10,7 @@ import polars as pl
 from tracetui.analysis.overview import overview
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
-from tracetui.parsers.trace import main_of
+from tracetui.parsers.runs.run import main_of
 
 if TYPE_CHECKING:
     from tracetui.parsers import Run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
 
 CLOCK_TOLERANCE_PERCENT = 5.0

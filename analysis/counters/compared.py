@@ -101,7 +101,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
     traces, problems = list(run.of_kind("ncu")), list[str]()
     if not traces or not run.others or run.main.info.kind != "ncu":
         return traces, problems
-    from tracetui.analysis.captures.captures import comparable_files
+    from tracetui.parsers.runs.detect import comparable_files
 
     at_hand = {trace.source.path: trace for trace in traces}
     for path in comparable_files(run):

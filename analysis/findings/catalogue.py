@@ -37,7 +37,7 @@ MODULES = (
 """Modules of rules in this folder, in the order in which their rules are listed."""
 
 
-def load() -> Mapping[str, Rule]:
+def all_rules() -> Mapping[str, Rule]:
     """All rules by id, in the order of `MODULES`."""
     for name in MODULES:
         importlib.import_module(f"tracetui.analysis.findings.{name}")

@@ -8,7 +8,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tracetui.analysis.findings.core.rule import Rule
 
 FILE = ".tracetui.toml"
 USER_FILE = "config.toml"
@@ -115,8 +120,9 @@ def parse(file: Path) -> Config:
     return Config(thresholds, silenced, tuple(problems))
 
 
-def _rules() -> Any:
-    from tracetui.analysis.findings.engine import all_rules
+def _rules() -> Mapping[str, Rule]:
+    # imported here: most people have no such file, and the catalogue imports every rule
+    from tracetui.analysis.findings.catalogue import all_rules
 
     return all_rules()
 

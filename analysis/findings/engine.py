@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
 from tracetui.analysis.findings.core.rule import Limits, Rule
 
@@ -60,13 +61,6 @@ def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Findin
     if missing := subject.missing(declared.needs):
         return [Abstention(declared.id, missing)]
     return _listed(declared.look(subject, limits_of(declared, config)))
-
-
-def all_rules() -> Mapping[str, Rule]:
-    """Every rule there is, by id."""
-    from tracetui.analysis.findings import catalogue
-
-    return catalogue.load()
 
 
 def limits_of(declared: Rule, config: Config | None = None) -> Limits:

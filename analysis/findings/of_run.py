@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.engine import all_rules, find
+from tracetui.analysis.findings.engine import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable

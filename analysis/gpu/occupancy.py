@@ -9,12 +9,8 @@ memory is taken at its largest: the driver grows it to what resident blocks need
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
-
-if TYPE_CHECKING:
-    from tracetui.analysis.roofline.peaks import SmLimits
 
 WARP = 32
 MOST_THREADS = 2048
@@ -22,6 +18,23 @@ MOST_THREADS = 2048
 REGISTER_UNIT = 256
 """Registers that a warp gets are a multiple of it."""
 LIMITERS = ("blocks", "warps", "registers", "shared memory")
+
+
+@dataclass(frozen=True, slots=True)
+class SmLimits:
+    """What an SM of a compute capability can hold at a time."""
+
+    warps: int
+    blocks: int
+    registers: int
+    shared: int
+    """Bytes of shared memory."""
+    shared_unit: int
+    """Bytes that a block's shared memory is rounded up to."""
+    shared_reserved: int
+    """Bytes that the system takes per block."""
+    partitions: int
+    """Parts of the register file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tracetui.analysis.matching.join import KernelJoin, join_kernels
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers import Run, Trace
 
 COUNTERS = (

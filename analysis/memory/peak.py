@@ -117,7 +117,7 @@ def holders(sel: Selection, by: By, at: Peak | None = None) -> pl.DataFrame:
     if moment is None:
         return pl.DataFrame(schema=HOLDERS)
     all_of_it = allocations(sel.trace, moment.device_type, moment.device)
-    return grouped(sel, all_of_it, all_of_it.held_at(moment.row), by, whole=moment.allocated)
+    return _grouped(sel, all_of_it, all_of_it.held_at(moment.row), by, moment.allocated)
 
 
 def holding(sel: Selection, by: By, name: str, stack: str | None = None, at: Peak | None = None) -> pl.DataFrame:
@@ -156,10 +156,8 @@ def _known(times: Ints) -> pl.Series:
     return pl.select(pl.when(~series.is_in([limits.min, limits.max])).then(series)).to_series()
 
 
-def grouped(
-    sel: Selection, found: Allocations, chosen: Ints, by: By, *, whole: int | None = None, rest: bool = True
-) -> pl.DataFrame:
-    """Some allocations by who made them (`HOLDERS`); `percent` is of `whole`, or of all of them."""
+def _grouped(sel: Selection, found: Allocations, chosen: Ints, by: By, whole: int) -> pl.DataFrame:
+    """Some allocations by who made them (`HOLDERS`), and what is missing of `whole`, which `percent` is of."""
     labels = owners(sel.trace, found.row[chosen], by)
     sizes = pl.Series("bytes", found.bytes[chosen], dtype=pl.Int64)
     frame = labels.with_columns(sizes)
@@ -167,14 +165,13 @@ def grouped(
     table = frame.group_by(*OWNERS, maintain_order=True).agg(
         pl.col("bytes").sum(), allocations=pl.len().cast(pl.Int64), largest=pl.col("bytes").max()
     )
-    if whole is not None and rest and whole > total:
+    if whole > total:
         name = ROUNDING if sel.trace.info.kind == "memory_snapshot" else EARLIER
         # what was never given back was in no event, so of all that is older only the sum is known
         older = table.filter(pl.col("name") == name)["bytes"].sum()
         extra = pl.DataFrame({"name": [name], "bytes": pl.Series([whole - total + int(older)], dtype=pl.Int64)})
         table = pl.concat([table.filter(pl.col("name") != name), extra], how="diagonal")
-    base = whole if whole is not None else total
-    share = pl.col("bytes") * 100 / base if base else pl.lit(None, dtype=pl.Float64)
+    share = pl.col("bytes") * 100 / whole if whole else pl.lit(None, dtype=pl.Float64)
     return (
         table.with_columns(share.alias("percent"))
         .select(*HOLDERS)

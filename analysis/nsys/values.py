@@ -71,12 +71,12 @@ def percent_of_all(total: pl.Series) -> pl.Series:
     return pl.Series(shares, dtype=pl.Float64)
 
 
-def timing_columns(groups: pl.DataFrame, count: str, prefix: str = "") -> list[pl.Series]:
+def timing_columns(groups: pl.DataFrame, count: str) -> list[pl.Series]:
     """``Total Time (ns)``, `count`, ``Avg (ns)`` … ``StdDev (ns)`` of aggregated groups."""
     return [
         groups["total"].alias("Total Time (ns)"),
         groups["num"].cast(pl.Int64).alias(count),
-        *spread_columns(groups, "(ns)", prefix=prefix),
+        *spread_columns(groups, "(ns)"),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known, us
+from tracetui.analysis.base.json_values import Json, known, us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,23 +6,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, reports_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
-from tracetui.analysis.report.sections import COUNTER_COLUMNS
+from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.tables.counters import COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tracetui.parsers import Run, Trace
-
-KERNEL_COLUMNS = (
-    "kernel", "short_name", "launches", "total_ns", "duration_ns", "duration_min_ns", "duration_max_ns", "grid",
-    "block", *COUNTER_COLUMNS[COUNTER_COLUMNS.index("duration_ns") + 1 :],
-)  # fmt: skip
-"""Columns of `kernels`."""
 
 
 class Counters:
@@ -40,12 +35,11 @@ class Counters:
 
     def launches(self) -> list[Json]:
         """One row per profiled launch, in the order of the file."""
-        frame = self._launches.rename({"device_row": "launch", "name": "kernel"})
-        return _plain(rows(frame, COUNTER_COLUMNS, self._limit))
+        return _plain(table_rows(self._launches, COUNTER_LAUNCHES, self._limit))
 
     def kernels(self) -> list[Json]:
         """One row per kernel, means over its profiled launches, the most total time first."""
-        return _plain(rows(by_kernel(self._launches).rename({"name": "kernel"}), KERNEL_COLUMNS, self._limit))
+        return _plain(table_rows(by_kernel(self._launches), COUNTERS, self._limit))
 
     def missing(self) -> Json | None:
         """What no launch has, in words, and the command that would collect it."""

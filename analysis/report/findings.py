@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, us
+from tracetui.analysis.base.json_values import Json, us
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
-
-FINDING_KEYS = (
-    "id", "severity", "title", "impact_us", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-    "next_command", "reference", "remarks",
-)  # fmt: skip
-"""The keys of a finding."""
 
 
 def findings_section(found: Findings, limit: int | None = None) -> Json:

@@ -6,31 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.rows import known, rows, us
+from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.memory.curve import curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, holders, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
 from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.selection import Selection
 
 POINTS = 200
 """Of the curve; its peak is one of them."""
-_BYTES = {
-    name: f"{name}_bytes"
-    for name in ("allocated", "reserved", "largest", "requested", "device_free", "allocated_start", "allocated_end")
-}
+_BYTES = {"allocated": "allocated_bytes", "reserved": "reserved_bytes"}
 PEAKS = ("device_type", "device", "allocated_bytes", "reserved_bytes")
 CURVE = ("at_ns", "allocated_bytes", "reserved_bytes")
-HOLDERS = ("by", "name", "bytes", "percent", "allocations", "largest_bytes", "own", "library", "stack")
-LONG_LIVED = ("by", "name", "bytes", "kept_bytes", "allocations", "steps", "largest_bytes", "own", "library", "stack")
-GROWTH = ("index", "name", "allocated_start_bytes", "allocated_end_bytes", "growth_bytes", "peak_bytes")
-OOMS = (
-    "at_ns", "device", "requested_bytes", "device_free_bytes", "allocated_bytes", "reserved_bytes", "own", "stack",
-)  # fmt: skip
 
 
 def memory_section(sel: Selection, limit: int | None) -> Json:
@@ -53,11 +46,11 @@ def memory_section(sel: Selection, limit: int | None) -> Json:
         "end_reserved_bytes": last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,
         "fragmentation_percent": None if end.fragmentation_percent is None else known(end.fragmentation_percent),
         "segments": _segments(end),
-        "curve": rows(_timed(sel, curve_points(whole, POINTS)), CURVE),
-        "holders": rows(pl.concat(held), HOLDERS) if held else [],
-        "long_lived": rows(pl.concat(longer), LONG_LIVED) if longer else [],
-        "growth": rows(growth(sel).rename(_BYTES, strict=False), GROWTH, limit),
-        "oom": rows(_timed(sel, ooms(sel)), OOMS, limit),
+        "curve": rows(_since_begin(sel, curve_points(whole, POINTS)).rename(_BYTES), CURVE),
+        "holders": table_rows(pl.concat(held), HOLDERS) if held else [],
+        "long_lived": table_rows(pl.concat(longer), LONG_LIVED) if longer else [],
+        "growth": table_rows(growth(sel), STEPS, limit),
+        "oom": table_rows(_since_begin(sel, ooms(sel)), OUT_OF_MEMORY, limit),
     }
 
 
@@ -71,18 +64,18 @@ def callers(sel: Selection) -> tuple[By, ...]:
 
 
 def _named(frame: pl.DataFrame, by: str) -> pl.DataFrame:
-    return frame.rename(_BYTES, strict=False).with_columns(pl.lit(by).alias("by"))
+    return frame.with_columns(pl.lit(by).alias("by"))
 
 
 def _most(limit: int | None) -> int:
     return 1 << 62 if limit is None else limit
 
 
-def _timed(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
-    """With the time since the recording began in place of the clock's."""
+def _since_begin(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
+    """With the time since the recording began beside the clock's."""
     window = sel.trace.info.window
     begin = pl.lit(window[0] if window else None, dtype=pl.Int64)
-    return frame.with_columns((pl.col("time") - begin).alias("at_ns")).rename(_BYTES, strict=False)
+    return frame.with_columns((pl.col("time") - begin).alias("at_ns"))
 
 
 def _since(sel: Selection, time: int | None) -> float | None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known, rows, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import sections as report_sections
+from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tables import comparison
+from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.analysis.tables.runs import RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,13 +28,6 @@ SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
 
 COMPARED_UNASKED = ("nsys", "ncu")
 """Kinds whose files open so fast that a folder of them is compared unasked."""
-
-RANK_COLUMNS = (
-    "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
-)  # fmt: skip
-DIFF_COLUMNS = ("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
-SPLIT_COLUMNS = ("part", "a_ns", "b_ns", "delta_ns")
-WATERFALL_COLUMNS = ("category", "count_effect_ns", "mean_effect_ns")
 
 
 def report(
@@ -105,15 +102,16 @@ def trace_report(
     for name in report_sections.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
-                is_list = name in report_sections.LISTS and name != "communication"
+                is_list = name in TABLES_OF and name != "communication"
                 found[name], count = ([], 0) if is_list else (None, None)
             else:
                 found[name], count = getattr(filled, name)()
             if count is not None:
                 counts[name] = count
     if "kernels" in found and by != "name":
-        groups, counts["kernel_groups"] = filled.kernel_groups(by)
+        groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
+        counts["kernel_groups"] = many or 0
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:
@@ -170,12 +168,12 @@ def diff_report(
             "median_noise_us": us(found.step.median_noise_ns),
             "beyond_noise": found.step.beyond_noise,
         },
-        "split": rows(found.split, SPLIT_COLUMNS),
-        "waterfall": rows(found.waterfall, WATERFALL_COLUMNS),
-        "kernels": rows(found.kernels, ("short_name", *DIFF_COLUMNS, "b_name", "paired_by"), limit),
-        "operators": rows(found.operators, DIFF_COLUMNS, limit),
-        "modules": rows(found.modules, DIFF_COLUMNS, limit),
-        "ranges": rows(found.ranges, DIFF_COLUMNS, limit),
+        "split": table_rows(found.split, comparison.STEP),
+        "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
+        "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
+        "operators": table_rows(found.operators, comparison.OPERATORS, limit),
+        "modules": table_rows(found.modules, comparison.MODULES, limit),
+        "ranges": table_rows(found.ranges, comparison.RANGES, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
@@ -220,4 +218,4 @@ def _ranks(run: Run, scope: Scope) -> list[Json]:
         return []
     from tracetui.analysis.compare.ranks import rank_table
 
-    return rows(rank_table(run, scope), RANK_COLUMNS)
+    return table_rows(rank_table(run, scope), RANKS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known
+from tracetui.analysis.base.json_values import Json, known
 
 if TYPE_CHECKING:
     from tracetui.analysis.roofline.roofline import Roofline

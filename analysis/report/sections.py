@@ -5,8 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.rows import Json, known, rows, us
-from tracetui.analysis.report.findings import FINDING_KEYS
+from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.tables.counters import ROOFLINE
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
+from tracetui.analysis.tables.runs import GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.report.counters import Counters
     from tracetui.analysis.selection import Selection
+    from tracetui.analysis.tables.table import Table
     from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
@@ -43,66 +48,6 @@ SECTIONS = (
 )
 """Every section of a trace, in the order of the report; each is a method of `Sections`."""
 
-KERNEL_COLUMNS = (
-    "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns", "min_ns",
-    "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory", "tensor_cores",
-    "tensor_cores_from", "module", "operator", "range", "modules", "operators",
-)  # fmt: skip
-GROUP_COLUMNS = (
-    "group", "kernels", "name", "short_name", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
-    "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
-)  # fmt: skip
-MEMOP_COLUMNS = ("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps")
-OPERATOR_COLUMNS = (
-    "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
-    "tensor_core_eligible", "tensor_core_percent",
-)  # fmt: skip
-MODULE_COLUMNS = (
-    "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
-    "device_total_ns", "backward_device_ns", "kernels",
-)  # fmt: skip
-HOST_COLUMNS = ("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits")
-API_COLUMNS = ("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent")
-RANGE_COLUMNS = (
-    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
-    "gpu_ops", "by_category",
-)  # fmt: skip
-RANGE_TREE_COLUMNS = (
-    "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns", "device_self_ns",
-    "device_total_ns", "device_meanwhile_ns", "gpu_ops",
-)  # fmt: skip
-GPU_COLUMNS = (
-    "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
-    "tensor_core_percent",
-)  # fmt: skip
-COUNTER_COLUMNS = (
-    "launch", "kernel", "short_name", "range", "grid", "block", "launches", "duration_ns", "sm_percent",
-    "memory_percent", "dram_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
-    "l1_hit_percent", "l2_hit_percent", "l1_percent", "l2_percent", "registers", "shared_memory", "waves",
-    "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing", "rules",
-)  # fmt: skip
-ROOFLINE_COLUMNS = (
-    "letter", "name", "short_name", "origin", "launches", "total_ns", "flops", "bytes", "precision", "achieved_flops",
-    "achieved_bytes", "intensity", "peak_flops", "attained_percent", "memory_roof_percent", "compute_roof_percent",
-    "roof", "bound", "gap_ns", "unknown",
-)  # fmt: skip
-COMMUNICATION_COLUMNS = ("name", "short_name", "calls", "total_ns", "mean_ns", "percent")
-LISTS = {
-    "kernels": (*KERNEL_COLUMNS, "p95_ns"),
-    "kernel_groups": GROUP_COLUMNS,
-    "memops": MEMOP_COLUMNS,
-    "operators": OPERATOR_COLUMNS,
-    "modules": MODULE_COLUMNS,
-    "host_functions": HOST_COLUMNS,
-    "api": API_COLUMNS,
-    "ranges": RANGE_COLUMNS,
-    "range_tree": RANGE_TREE_COLUMNS,
-    "communication": COMMUNICATION_COLUMNS,
-    "counters": COUNTER_COLUMNS,
-    "roofline": ROOFLINE_COLUMNS,
-    "findings": FINDING_KEYS,
-}
-"""The columns of the sections that are lists, empty or not."""
 NEED_TIMELINE = frozenset(
     ("overview", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
 )
@@ -186,7 +131,7 @@ class Sections:
                 for row in found.average.iter_rows(named=True)
             },
             "per_step": [_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
-            "gpu": rows(found.gpu, GPU_COLUMNS),
+            "gpu": table_rows(found.gpu, GPUS),
             "idle": _idle(found.idle),
             "overlap_percent": known(found.overlap_percent),
             "lanes": _lanes(self.sel.trace, found),
@@ -203,7 +148,7 @@ class Sections:
             "compute_us": _mean_us(found.per_step["computation_ns"]),
             "overlap_us": _mean_us(found.per_step["overlap_ns"]),
             "overlap_percent": known(found.overlap_percent),
-            "kernels": rows(frame, COMMUNICATION_COLUMNS, self.limit),
+            "kernels": table_rows(frame, COMMUNICATION, self.limit),
         }, frame.height
 
     def kernels(self) -> Section:
@@ -216,55 +161,54 @@ class Sections:
         if measured is not None:
             counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
         frame = with_counters(self._facts.kernels, measured)
-        found = rows(frame, KERNEL_COLUMNS, self.limit)
+        found = table_rows(frame, KERNELS, self.limit)
         spread = distributions(self._facts.launches, {row["name"] for row in found})
         for row in found:
-            row |= spread.get(row["name"], {"p95_us": None, "distribution": None})
+            row |= spread.get(row["name"], {})
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
-    def kernel_groups(self, by: str) -> tuple[list[Json], int]:
+    def kernel_groups(self, by: str) -> Section:
         """One row per group of kernels, and how many there are."""
         from tracetui.analysis.kernel_groups import kernel_groups
 
-        frame = kernel_groups(self.sel, by)
-        return rows(frame, GROUP_COLUMNS, self.limit), frame.height
+        return self._table(kernel_groups(self.sel, by), KERNEL_GROUPS)
 
     def memops(self) -> Section:
         """Copies and fills by kind."""
-        return self._table(self._facts.memops, MEMOP_COLUMNS)
+        return self._table(self._facts.memops, MEMOPS)
 
     def operators(self) -> Section:
         """One row per framework operator."""
         from tracetui.analysis.operators import operators
 
-        return self._table(operators(self.sel, conventions=self._conventions), OPERATOR_COLUMNS)
+        return self._table(operators(self.sel, conventions=self._conventions), OPERATORS)
 
     def modules(self) -> Section:
         """The nn.Module tree, depth first."""
         from tracetui.analysis.modules import modules
 
-        return self._table(modules(self.sel), MODULE_COLUMNS)
+        return self._table(modules(self.sel), MODULES)
 
     def host_functions(self) -> Section:
         """Where the host's time goes: operators, Python functions, modules, API calls."""
         from tracetui.analysis.host import host_functions
 
-        return self._table(host_functions(self.sel), HOST_COLUMNS)
+        return self._table(host_functions(self.sel), HOST_FUNCTIONS)
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""
-        return self._table(self._facts.api, API_COLUMNS)
+        return self._table(self._facts.api, API_CALLS)
 
     def ranges(self) -> Section:
         """Annotations and NVTX ranges."""
-        return self._table(self._facts.ranges, RANGE_COLUMNS)
+        return self._table(self._facts.ranges, RANGES)
 
     def range_tree(self) -> Section:
         """Ranges by what is around them, depth first."""
         from tracetui.analysis.range_tree import range_tree
 
-        return self._table(range_tree(self.sel), RANGE_TREE_COLUMNS)
+        return self._table(range_tree(self.sel), RANGE_TREE)
 
     def launches(self) -> Section:
         """How kernels reach the GPU: how many, how short, how late."""
@@ -299,7 +243,7 @@ class Sections:
 
     def roofline(self) -> Section:
         """How near each kernel comes to what the GPU's arithmetic and memory allow."""
-        return self._table(self._facts.roofline.points, ROOFLINE_COLUMNS)
+        return self._table(self._facts.roofline.points, ROOFLINE)
 
     def roofline_extras(self) -> Json:
         """What goes with the section `roofline`: the roofs and where they are from."""
@@ -340,8 +284,8 @@ class Sections:
 
         return facts_of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
 
-    def _table(self, frame: pl.DataFrame, columns: tuple[str, ...]) -> Section:
-        return rows(frame, columns, self.limit), frame.height
+    def _table(self, frame: pl.DataFrame, table: Table) -> Section:
+        return table_rows(frame, table, self.limit), frame.height
 
 
 def _lanes(trace: Trace, found: Overview) -> Json:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.distribution import distribution, p95_of
-from tracetui.analysis.base.rows import us
+from tracetui.analysis.base.json_values import us
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 BINS = 40
 """Of a distribution, at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.rows import Json, known, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.report.findings import finding_rows, set_aside
 from tracetui.analysis.sweeps.compare import Crossover, comparisons
@@ -15,13 +15,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.sweeps.compare import Comparison, Row
-    from tracetui.analysis.sweeps.reading import Point, Sweep
+    from tracetui.analysis.sweeps.model import Point, Sweep
 
 SCHEMA = "tracetui.sweep/1"
-POINT_KEYS = (
-    "step_us", "std_us", "repeats", "images_per_s", "kernels", "gpu_us", "busy_percent", "flops", "batch_seen",
-    "problem", "findings", "path",
-)  # fmt: skip
 
 
 def sweep_report(

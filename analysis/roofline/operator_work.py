@@ -140,9 +140,9 @@ def _given(value: Tensor | tuple[Tensor, ...] | None, rank: int | None = None) -
 # --- products
 
 
-def _product(a: Tensor, b: Tensor, batch: int, m: int, k: int, n: int, more: int = 0) -> Work:
+def _product(a: Tensor, b: Tensor, batch: int, m: int, k: int, n: int) -> Work:
     out = batch * m * n * a.size
-    return Work(2.0 * batch * m * k * n, float(a.bytes + b.bytes + out + more), a.type, product=True)
+    return Work(2.0 * batch * m * k * n, float(a.bytes + b.bytes + out), a.type, product=True)
 
 
 def _mm(inputs: Sequence[Any]) -> Work:

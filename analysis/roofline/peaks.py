@@ -15,7 +15,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.findings.validity.machine_samples import own_gpus
+from tracetui.analysis.base.machine_samples import own_gpus
+from tracetui.analysis.gpu.occupancy import SmLimits
 from tracetui.analysis.roofline.peaks_counters import counter_peaks
 from tracetui.analysis.roofline.peaks_measured import measured_peaks
 from tracetui.analysis.roofline.words import PRECISIONS
@@ -65,23 +66,6 @@ class Peaks:
         """The peak of a precision, FLOP/s."""
         found = self.compute.get(precision)
         return None if found is None else found.value
-
-
-@dataclass(frozen=True, slots=True)
-class SmLimits:
-    """What an SM of a compute capability can hold at a time."""
-
-    warps: int
-    blocks: int
-    registers: int
-    shared: int
-    """Bytes of shared memory."""
-    shared_unit: int
-    """Bytes that a block's shared memory is rounded up to."""
-    shared_reserved: int
-    """Bytes that the system takes per block."""
-    partitions: int
-    """Parts of the register file."""
 
 
 @lru_cache(maxsize=1)

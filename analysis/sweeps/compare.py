@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.sweeps.reading import SIZES, place, shown
+from tracetui.analysis.sweeps.model import SIZES, place, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.sweeps.reading import Point, Sweep
+    from tracetui.analysis.sweeps.model import Point, Sweep
 
 STANDARD_ERRORS = 2.0
 """How far from its mean a gain may be by chance."""

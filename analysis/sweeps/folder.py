@@ -16,8 +16,8 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.sweeps.model import CAPTURE, Sample, Sweep, sweep_of
 from tracetui.analysis.sweeps.names import axis_name, is_repeat
-from tracetui.analysis.sweeps.reading import CAPTURE, Sample, Sweep, sweep_of
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
@@ -152,7 +152,7 @@ def _launched(
 
 def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, int], None] | None) -> Sweep:
     """Files of one kind whose names differ in numbers or words."""
-    from tracetui.analysis.captures.captures import comparable_files
+    from tracetui.parsers.runs.detect import comparable_files
 
     run = opened(path)
     files = comparable_files(run)

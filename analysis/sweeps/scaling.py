@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tracetui.analysis.sweeps.reading import Point
+    from tracetui.analysis.sweeps.model import Point
 
 
 def size(point: Point, axis: str) -> float | None:

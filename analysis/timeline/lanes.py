@@ -37,8 +37,6 @@ _HOST_LANES = {
 """The lanes of a thread, in order, and the kinds of host events in each."""
 _WORK = ("kernel", "memcpy", "memset", "graph")
 _COPIES = ("memcpy", "memset")
-LANES = ("steps", "idle", "gpu ranges", "stream", "copies", "syncs", *_HOST_LANES)
-"""Kinds of lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Lane:
     """Rows of events that belong together."""
 
     kind: str
-    """One of `LANES`."""
+    """``steps``, ``idle``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a thread (`_HOST_LANES`)."""
     source: str
     """One of `SOURCES`."""
     rows: tuple[Row, ...]

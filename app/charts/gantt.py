@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracetui.analysis.base import quantities
 from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, ruler
 from tracetui.app.text import formats
 
@@ -52,7 +53,7 @@ def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: b
         busy = resampled(lane.busy, room)
         cells = "".join(_cell(share, nothing, ascii=ascii) for share in busy)
         label = formats.pad(formats.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
-        share = formats.format_percent(100 * sum(lane.busy) / len(lane.busy))
+        share = quantities.format_percent(100 * sum(lane.busy) / len(lane.busy))
         lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{share:>{SHARE}}", "")])
     lines.append([Run(" " * LABEL + " " + ruler(0, lasting, room, ascii=ascii).rstrip(), "")])
     return lines

@@ -6,8 +6,8 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_ns
 from tracetui.app.charts.lanes import EIGHTHS, round_step, time_label
-from tracetui.app.text.formats import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

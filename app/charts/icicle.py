@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracetui.analysis.base import quantities
 from tracetui.app.text import formats
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def box_runs(
 def box_text(box: Box, share: float | None, *, ascii: bool = False) -> str:
     """Name and share as far as the box has room."""
     room = box.width - 1
-    percent = "" if share is None else f" {formats.format_percent(share)}"
+    percent = "" if share is None else f" {quantities.format_percent(share)}"
     name, mark = box.node.name, "..." if ascii else "…"
     forms = (
         [f"{mark} {name}{percent}", f"{mark} {name}", f"{mark} {box.hidden}", mark] if box.hidden else [name + percent]

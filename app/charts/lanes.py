@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tracetui.analysis.base import quantities
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.app.text import formats
 from tracetui.app.text.formats import to_ascii
@@ -161,7 +162,7 @@ def _slice(name: str, width: int, look: Look, *, ascii: bool) -> str:
 
 
 def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
-    lasting = formats.format_ns(duration, ascii=ascii)
+    lasting = quantities.format_ns(duration, ascii=ascii)
     for name in (f"idle {lasting} {_CAUSES.get(cause, '')}".rstrip(), f"idle {lasting}", lasting, "idle"):
         if len(name) < width:
             return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from tracetui.analysis.base import quantities
 from tracetui.app.text import formats
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii:
             if cells
         ]
         space = room - sum(len(run.text) for run in bar)
-        time = formats.format_ns(step.lasting, ascii=ascii)
+        time = quantities.format_ns(step.lasting, ascii=ascii)
         mark = Run(SLOW_SIGN, "warn") if step.slow else Run(" ", "")
         lines.append([Run(f"{step.label:>{_LABEL - 1}}", ""), mark, *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
     return lines

@@ -104,7 +104,7 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
 
         return "words", tuple(REPORTS)
     if name == "id":
-        from tracetui.analysis.findings.engine import all_rules
+        from tracetui.analysis.findings.catalogue import all_rules
 
         return "words", tuple(all_rules())
     if name == "model" or (command, name) == ("models", "name"):

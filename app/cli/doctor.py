@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.text_table import Page
+from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN
 from tracetui.collectors.doctor import document, examine
@@ -38,7 +38,7 @@ def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
     from tracetui.app.charts.roofline import rate
     from tracetui.collectors.machine.measure import MeasureError, measure_peaks
 
-    page = Page(ascii=ascii)
+    page = Layout(ascii=ascii)
     try:
         found = measure_peaks(python)
         path = keep(found)
@@ -61,7 +61,7 @@ def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
 
 def doctor_text(found: Sequence[Check], *, ascii: bool = False) -> str:
     """A line per check under the name of its group, what mends it below, and a sum."""
-    page = Page(ascii=ascii)
+    page = Layout(ascii=ascii)
     lines = []
     for group, checks in groupby(found, key=lambda check: check.group):
         lines += [group, *(line for check in checks for line in _check(page, check)), ""]
@@ -70,7 +70,7 @@ def doctor_text(found: Sequence[Check], *, ascii: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _check(page: Page, check: Check) -> list[str]:
+def _check(page: Layout, check: Check) -> list[str]:
     title = f"  {MARKS[check.status]:<{MARK_WIDTH}}{check.name:<{NAME_WIDTH}}"
     lines = page.field(title, check.message, width=len(title))
     if check.remedy:

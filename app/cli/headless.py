@@ -10,19 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes, format_percent, format_us
 from tracetui.analysis.selection import select
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
-from tracetui.app.text.formats import format_bytes, format_percent, format_us, printable
+from tracetui.app.text.formats import printable
 from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
     from tracetui.parsers import Progress, Run, Trace
 
 
@@ -222,13 +225,9 @@ def _render(found: Json, request: Request) -> str:
         from tracetui.app.reports.csv_report import report_csv
 
         return report_csv(found, (request.sections or ("kernels",))[0])
-    if request.format == "markdown":
-        from tracetui.app.reports.markdown_report import report_markdown
+    from tracetui.app.reports.content.run import run_parts
 
-        return report_markdown(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
-    from tracetui.app.reports.text_report import report_text
-
-    return report_text(found, limit=request.rows, ascii=is_ascii(request), charts=request.charts)
+    return laid_out(run_parts, found, request)
 
 
 def _render_diff(found: Json, request: Request) -> str:
@@ -240,13 +239,32 @@ def _render_diff(found: Json, request: Request) -> str:
         from tracetui.app.reports.csv_report import diff_csv
 
         return diff_csv(found, (request.sections or ("kernels",))[0])
+    from tracetui.app.reports.content.diff import diff_parts
+
+    return laid_out(diff_parts, found, request)
+
+
+def laid_out(
+    parts: Callable[[Json, Layout], Iterable[Part]], found: Json, request: Request, *, limit: int | None = None
+) -> str:
+    """A report as text or as Markdown: the same parts, laid out by either.
+
+    Args:
+        parts: makes the parts of what was found.
+        found: the JSON contract, its lists whole.
+        request: the format, ASCII, pictures.
+        limit: rows per list, where not those of the request.
+    """
+    from tracetui.app.reports.layout import Layout
+
+    layout = Layout(limit or request.rows, is_ascii(request), request.charts)
     if request.format == "markdown":
-        from tracetui.app.reports.markdown_report import diff_markdown
+        from tracetui.app.reports.markdown import markdown
 
-        return diff_markdown(found, limit=request.rows)
-    from tracetui.app.reports.text_diff import diff_text
+        return markdown(parts(found, layout), layout)
+    from tracetui.app.reports.text import text
 
-    return diff_text(found, limit=request.rows, ascii=is_ascii(request))
+    return text(parts(found, layout), layout)
 
 
 def is_ascii(request: Request) -> bool:

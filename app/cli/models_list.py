@@ -8,9 +8,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.reports.text_table import Column, Page
+from tracetui.analysis.base.quantities import UNKNOWN
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.parts import Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import UNKNOWN, fit
+from tracetui.app.text.formats import fit
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
 from tracetui.models.options import WORDS
 from tracetui.models.registry import Entry, ModelError, entries, find
@@ -57,7 +59,7 @@ def print_models(name: str | None, *, format: str, python: str | None, ascii: bo
     if format == "json":
         print(json.dumps(_as_json(chosen, python, version, installed), indent=2))
         return DONE
-    page = Page(ascii=ascii)
+    page = Layout(ascii=ascii)
     where = f"Python {version}" + ("" if python is None else f" ({python})")
     lines = _list(chosen, installed, page) if name is None else _one(chosen[0], page)
     needs = PACKAGES if name is None else (TORCH, *chosen[0].needs)
@@ -123,13 +125,13 @@ def _need_json(need: Need, installed: dict[str, str | None]) -> dict[str, Any]:
     }
 
 
-def _list(chosen: list[Entry], installed: dict[str, str | None], page: Page) -> list[str]:
+def _list(chosen: list[Entry], installed: dict[str, str | None], page: Layout) -> list[str]:
     columns = [
-        Column("model", right=False),
-        Column("parameters"),
-        Column("FLOPs"),
-        Column("of a step of", right=False),
-        Column(f"needs ({MISSING} missing)", right=False, share=1),
+        Shown("model", right=False),
+        Shown("parameters"),
+        Shown("FLOPs"),
+        Shown("of a step of", right=False),
+        Shown(f"needs ({MISSING} missing)", right=False, share=1),
     ]
     cells = [[e.name, _size(e.parameters), _flops(e), _step(e), _needed(e, installed)] for e in chosen]
     return [
@@ -153,7 +155,7 @@ def _needed(entry: Entry, installed: dict[str, str | None]) -> str:
     return ", ".join(need.name + ("" if installed[need.name] else MISSING) for need in needs)
 
 
-def _one(entry: Entry, page: Page) -> list[str]:
+def _one(entry: Entry, page: Layout) -> list[str]:
     cost = entry.cost
     work = "Parameters, FLOPs and memory traffic are counted when it is built."
     if cost is not None:
@@ -169,7 +171,7 @@ def _one(entry: Entry, page: Page) -> list[str]:
     return lines
 
 
-def _needs(needs: tuple[Need, ...], where: str, installed: dict[str, str | None], page: Page) -> list[str]:
+def _needs(needs: tuple[Need, ...], where: str, installed: dict[str, str | None], page: Layout) -> list[str]:
     lines = page.paragraph(f"What they need, in {where}")
     for need in needs:
         version = installed[need.name]

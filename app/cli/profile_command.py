@@ -7,8 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.text.exit_codes import DONE
-from tracetui.app.text.formats import format_bytes, printable
+from tracetui.app.text.formats import printable
 from tracetui.collectors import launch, plan, sweep
 from tracetui.collectors.request import ProfileError, ProfileRequest
 

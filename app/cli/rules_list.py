@@ -6,14 +6,14 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import NEEDS
 from tracetui.analysis.findings.core.rule import BASES
-from tracetui.analysis.findings.engine import all_rules
-from tracetui.app.reports.text_table import Page
+from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.rule import Rule, Threshold
 
@@ -70,7 +70,7 @@ def print_rules(id: str | None, config: Config, *, format: str, ascii: bool) -> 
     elif format == "markdown":
         print(markdown(rules, config) if id is None else "\n".join(_markdown(rules[0], config)) + "\n", end="")
     else:
-        page = Page(ascii=ascii)
+        page = Layout(ascii=ascii)
         lines = _explained(rules[0], config, page) if id is not None else _list(rules, config, page)
         print("\n".join(lines))
     return DONE
@@ -108,7 +108,7 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
 
 def needed(rule: Rule) -> dict[str, str]:
     """What rules on such a subject may need, in words."""
-    from tracetui.analysis.sweeps import reading as sweep
+    from tracetui.analysis.sweeps import model as sweep
 
     if rule.subject == "sweep":
         return {name: words for name, (_, words) in sweep.NEEDS.items()}
@@ -149,7 +149,7 @@ def _markdown(rule: Rule, config: Config | None) -> list[str]:
     return [*lines, *(f"- {label}: {text}" for label, text in _facts(rule, config))]
 
 
-def _list(rules: list[Rule], config: Config, page: Page) -> list[str]:
+def _list(rules: list[Rule], config: Config, page: Layout) -> list[str]:
     lines: list[str] = []
     for letter, about in GROUPS.items():
         members = [rule for rule in rules if rule.id[0] == letter]
@@ -165,7 +165,7 @@ def _list(rules: list[Rule], config: Config, page: Page) -> list[str]:
     return [*lines, "", *page.paragraph(how)]
 
 
-def _explained(rule: Rule, config: Config, page: Page) -> list[str]:
+def _explained(rule: Rule, config: Config, page: Layout) -> list[str]:
     lines = page.paragraph(f"{rule.id}: {rule.title}")
     for paragraph in explanation(rule).split("\n\n"):
         lines += ["", *page.paragraph(paragraph)]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
-from tracetui.app.reports.sweep_report import sweep_csv, sweep_markdown, sweep_text
 from tracetui.app.text.exit_codes import DONE
 
 if TYPE_CHECKING:
+    from tracetui.analysis.base.json_values import Json
     from tracetui.app.cli.request import Request
 
 
@@ -31,17 +31,17 @@ def print_sweep(path: Path, request: Request) -> int:
     sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache), done)
     config = load(path if path.is_dir() else path.parent, Path.cwd())
     found = sweep_report(sweep, config, request.on_error)
+    headless.write(_render(found, request), request)
+    return DONE
+
+
+def _render(found: Json, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
-        text = to_json(found)
-    elif request.format == "csv":
-        text = sweep_csv(found)
-    elif request.format == "markdown":
-        ascii = headless.is_ascii(request)
-        text = sweep_markdown(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
-    else:
-        ascii = headless.is_ascii(request)
-        text = sweep_text(found, limit=request.limit or None, ascii=ascii, charts=request.charts)
-    headless.write(text, request)
-    return DONE
+        return to_json(found)
+    from tracetui.app.reports.content.sweep import sweep_csv, sweep_parts
+
+    if request.format == "csv":
+        return sweep_csv(found)
+    return headless.laid_out(sweep_parts, found, request, limit=request.limit or None)

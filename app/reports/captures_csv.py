@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 PLAIN = (
     "path", "kind", "rank", "problem", "base", "steps", "average_step_us", "wall_us", "kernels", "gpu_us",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import UNKNOWN, format_bytes, format_count, format_ns, format_number, format_percent
+from tracetui.analysis.base.quantities import (
+    UNKNOWN,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_number,
+    format_percent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

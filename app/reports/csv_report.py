@@ -6,17 +6,14 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.rows import key_of
-from tracetui.analysis.report.sections import LISTS
+from tracetui.analysis.tables.registry import COMPARED, SECTIONS
+from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.text.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.base.rows import Json
-
-NESTED = ("segments", "modules", "operators", "counters", "distribution", "by_category", "rules", "evidence", "remarks")
-"""Lists within a row: JSON has them, a table has no place for them."""
+    from tracetui.analysis.base.json_values import Json
 
 
 def report_csv(found: Json, section: str) -> str:
@@ -26,7 +23,7 @@ def report_csv(found: Json, section: str) -> str:
 
         return _csv(flat(found["run"]["captures"]), ("name", *PLAIN))
     if section == "ranks":
-        return _csv(found["run"].get("ranks", []))
+        return plain_csv(found["run"].get("ranks", []), RANKS.csv_header)
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"
@@ -34,12 +31,14 @@ def report_csv(found: Json, section: str) -> str:
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
         rows += [{**origin, **row} for row in _rows(trace[section])]
-    return _csv(rows, [key_of(column) for column in LISTS.get(section, ())])
+    if (table := SECTIONS.get(section)) is None:
+        return _csv(rows)
+    return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
 
 
 def diff_csv(found: Json, section: str) -> str:
     """The diff's kernels, operators, modules or findings."""
-    return _csv(found[section], LISTS["findings"] if section == "findings" else ())
+    return plain_csv(found[section], COMPARED[section].csv_header)
 
 
 def _rows(section: Any) -> list[Json]:
@@ -78,7 +77,7 @@ def plain_csv(rows: Iterable[Json], keys: Iterable[str]) -> str:
 def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
     """The rows under their header; `keys` are the header of a list without rows."""
     rows = list(rows)
-    fields = [key for key in (rows[0] if rows else keys) if key not in NESTED]
+    fields = list(rows[0] if rows else keys)
     out = io.StringIO()
     if fields:
         writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_number, format_percent, format_us
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.formats import format_number, format_percent, format_us, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"

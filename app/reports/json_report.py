@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 _UNUSUAL = re.compile(r"[^\n -~]")
 

@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tracetui.analysis.tables.runs import CAPTURES, ROLES
 from tracetui.app.session import jobs
-from tracetui.app.tables.columns import Column
 from tracetui.app.text.formats import printable, to_ascii
 from tracetui.app.widgets.frame_table import FrameTable
 
@@ -26,29 +26,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run, Trace
 
-ROLES = (("forward", "fwd"), ("backward", "bwd"), ("optimizer", "opt"), ("softmax", "softmax"), ("matmul", "matmul"))
-COLUMNS = (
-    Column("capture", "Capture", width=14, priority=0, flex=True, main=True, about="the file, by what tells it apart"),
-    Column("step_ns", "Step", "time", priority=1, about="average step; of ranges called steps where none are marked"),
-    *(
-        column
-        for rank, (role, short) in enumerate(ROLES, 2)
-        for column in (
-            Column(f"{role}_host_ns", f"{short} host", "time", priority=rank, about=f"mean time of a {role} range"),
-            Column(f"{role}_gpu_ns", f"{short} GPU", "time", priority=rank, about=f"mean GPU work of a {role} range"),
-        )
-    ),
-    Column("gpu_ns", "GPU time", "time", priority=1, main=True, about="kernels, copies and fills, summed"),
-    Column("busy_percent", "busy", "percent", priority=2, about="share of steps, else of the file, with GPU work"),
-    Column("kernels", "kernels", "count", priority=3, about="kernel launches"),
-    Column("wall_ns", "whole file", "time", priority=7, about="from the first event to the last"),
-    Column("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
-)  # fmt: skip
-
 
 SCHEMA = {
     "number": pl.Int64(),
-    **{column.name: pl.Float64() if column.kind in ("time", "percent") else pl.String() for column in COLUMNS},
+    **{column.name: pl.Float64() if column.kind in ("time", "percent") else pl.String() for column in CAPTURES.columns},
     "kernels": pl.Int64(),
     "problem": pl.String(),
 }
@@ -116,7 +97,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
             return
         self._found = event.result
         frame = captures_frame(self._found)
-        shown = [column for column in COLUMNS if frame[column.name].null_count() < frame.height]
+        shown = [column for column in CAPTURES.columns if frame[column.name].null_count() < frame.height]
         table.load(frame, shown)
         self._show_title()
 

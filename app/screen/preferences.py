@@ -13,9 +13,9 @@ from tracetui.app.text.exit_codes import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
     from tracetui.app.settings.schema import Settings
-    from tracetui.app.tables.columns import Column
     from tracetui.app.text.names import Names
 
 
@@ -66,7 +66,7 @@ class Preferences:
         if self.keeps_state:
             settings.keep(self._settings, key, value)
 
-    def keep_columns(self, page: str, columns: Sequence[Column]) -> None:
+    def keep_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Keeps which columns of a page are shown.
 
         Args:
@@ -79,7 +79,7 @@ class Preferences:
             as_it_is = choice == usual and page not in self._settings.columns
             settings.keep_columns(self._settings, page, None if as_it_is else choice)
 
-    def configure_columns(self, page: str, columns: Sequence[Column]) -> str:
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> str:
         """Takes over which columns of a page the settings show and hide, unless others were chosen on the screen.
 
         Args:
@@ -160,7 +160,7 @@ def preferred_tab(preferred: Settings) -> tuple[str | None, Settings]:
         return None, replace(preferred, tab="", problems=(*preferred.problems, line))
 
 
-def named_columns(names: Sequence[str], columns: Sequence[Column]) -> tuple[set[str], list[str]]:
+def named_columns(names: Sequence[str], columns: Sequence[Field]) -> tuple[set[str], list[str]]:
     """The columns that are called so, by name, title or label in any case, and the names that none has."""
     known = {word.lower(): column.name for column in columns for word in (column.title, column.label, column.name)}
     found = {known[name.lower()] for name in names if name.lower() in known}

@@ -11,9 +11,10 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs import MOVES
-from tracetui.app.text.formats import fit, fit_apart, format_bytes, pad, printable
+from tracetui.app.text.formats import fit, fit_apart, pad, printable
 from tracetui.app.text.words import SHORT_KINDS
 
 if TYPE_CHECKING:

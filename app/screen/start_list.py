@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.settings.recent import age, recents
-from tracetui.app.text.formats import format_bytes, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.paths import is_file, is_folder
 from tracetui.app.text.words import SHORT_KINDS
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.text.formats import fit, fit_all, format_bytes, printable
+from tracetui.app.text.formats import fit, fit_all, printable
 from tracetui.app.text.words import KIND_NAMES
 
 if TYPE_CHECKING:

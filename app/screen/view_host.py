@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.preferences import Preferences
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.loading import Loader
     from tracetui.app.session.session import Session, Side
     from tracetui.app.session.visit import Visit
-    from tracetui.app.tables.columns import Column
 
 
 class ViewHost:
@@ -68,7 +68,7 @@ class ViewHost:
         """Whether a run is being read to become A or B."""
         return self._loader.is_loading(side)
 
-    def configure_columns(self, page: str, columns: Sequence[Column]) -> None:
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Takes over which columns of a page the settings show and hide."""
         if problem := self._preferences.configure_columns(page, columns):
             self._shell.say(problem)

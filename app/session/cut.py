@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import format_bytes
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.text.paths import is_there
 from tracetui.app.text.times import file_stretch, zero_of
 from tracetui.app.text.words import KIND_NAMES

@@ -157,7 +157,7 @@ class Session:
 
     def trace(self, side: Side = "a") -> Trace:
         """The trace in view: of the chosen rank and tool as far as the run has them, else the run's main one."""
-        from tracetui.parsers.trace import main_of  # brings Polars, which the first paint does without
+        from tracetui.parsers.runs.run import main_of
 
         traces = self.runs[side].traces
         if self.rank is not None:

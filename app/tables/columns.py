@@ -1,70 +1,28 @@
-"""What a table shows: column specs as data, how they share the width, and how a value becomes text."""
+"""How the columns of a table share the width, and how a value becomes text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from tracetui.analysis.base import quantities
 from tracetui.app.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status"]
+    from tracetui.analysis.tables.field import Field, Kind
+
 
 MIN_BAR, MAX_BAR = 6, 16
 MIN_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """How one column of a frame is shown."""
-
-    name: str
-    """Column of the frame."""
-    title: str
-    kind: Kind = "text"
-    width: int = 8
-    """Least width; numbers widen to what they hold."""
-    priority: int = 1
-    """0 is always shown; the highest goes first where the terminal is narrow."""
-    flex: bool = False
-    """Takes a share of the room that is left, as far as its texts need it."""
-    bar: bool = False
-    """A percent column that also draws a bar of the share of 100 %."""
-    short: str = ""
-    """Frame column with the short form of a name."""
-    full: str = ""
-    """Frame column with the name as the program's author wrote it, where the file has it mangled."""
-    main: bool = False
-    """The column that ``>100us`` or ``>5%`` or ``>10`` in a filter speaks of, for its kind."""
-    tail: bool = False
-    """Of a text too long, the end is kept: for paths."""
-    hidden: bool = False
-    """Only shown once chosen."""
-    sums: bool = False
-    """A total of the rows behind it, which can be divided by steps or calls."""
-    saved_as: str = ""
-    """Its name in files and in what is copied, where that is not the frame's."""
-    about: str = ""
-    """What the number is, with its base; shown in the details and the help page."""
-
-    @property
-    def right(self) -> bool:
-        """Whether it is aligned to the right, as numbers are."""
-        return self.kind not in ("text", "flag", "status")
-
-    @property
-    def label(self) -> str:
-        """The title with its unit, in one word: so can a filter spell it."""
-        return f"{self.title}%" if self.kind == "percent" and "%" not in self.title else self.title
-
-
-@dataclass(frozen=True, slots=True)
 class Placed:
     """A column with the room it got."""
 
-    column: Column
+    column: Field
     width: int
     bar: int = 0
     """Cells of its bar, a space before it not counted."""
@@ -76,7 +34,7 @@ class Placed:
 
 
 def place(
-    columns: Sequence[Column], available: int, *, content: Mapping[str, int], narrow: bool = False
+    columns: Sequence[Field], available: int, *, content: Mapping[str, int], narrow: bool = False
 ) -> tuple[list[Placed], int]:
     """Shares `available` cells among columns; drops the least important ones where they don't fit.
 
@@ -91,7 +49,7 @@ def place(
     """
     gap = 1 if narrow else 2
 
-    def least(column: Column, share: float = 0.0) -> int:
+    def least(column: Field, share: float = 0.0) -> int:
         title = len(column.label) + 1
         if column.flex:
             # a wide terminal is for readable names first, and then for more columns
@@ -133,7 +91,7 @@ def place(
     return [Placed(column, widths[column.name], bars.get(column.name, 0)) for column in shown], gap
 
 
-def _wanted(shown: Sequence[Column], least: Callable[..., int], available: int) -> int:
+def _wanted(shown: Sequence[Field], least: Callable[..., int], available: int) -> int:
     """Cells that these columns need to be read with ease."""
     total = 0
     shares = iter((0.32, 0.16, 0.1))
@@ -145,36 +103,29 @@ def _wanted(shown: Sequence[Column], least: Callable[..., int], available: int) 
 
 
 def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
-    """One value as text, without padding."""
-    if value is None:
-        return "" if kind in ("text", "flag", "status") else formats.UNKNOWN
+    """One value as text, without padding: the same in a table on the screen, in text and in Markdown.
+
+    Args:
+        value: a number in the frame's unit (times in ns), a text, or null.
+        kind: `Field.kind`.
+        ascii: no characters outside ASCII.
+    """
+    if value is None or value != value:
+        return quantities.UNKNOWN
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "yes" if value else "no"
     if isinstance(value, str):
         return formats.printable(value, ascii=ascii)
     if not isinstance(value, (int, float)):
         return formats.printable(str(value), ascii=ascii)
-    if value != value:
-        return formats.UNKNOWN
     if kind == "time":
-        return formats.format_ns(value, ascii=ascii)
+        return quantities.format_ns(value, ascii=ascii)
     if kind == "delta":
-        return ("+" if value > 0 else "") + formats.format_ns(value, ascii=ascii)
-    if kind == "change":
-        return ("+" if value >= 0.05 else "") + _share(value)
-    if kind == "percent":
-        return _share(value)
+        return quantities.format_signed_ns(value, ascii=ascii)
+    if kind in ("percent", "change"):
+        return quantities.format_share(value, signed=kind == "change")
     if kind == "bytes":
-        return formats.format_bytes(value)
+        return quantities.format_bytes(value)
     if kind == "count" and float(value).is_integer():
-        return formats.format_count(int(value))
-    return formats.format_number(value) if isinstance(value, float) else str(value)
-
-
-def _share(percent: float) -> str:
-    """A share with one decimal, so that a column of them lines up; nothing but a true zero is 0."""
-    if percent == 0:
-        return "0"
-    if abs(percent) < 0.05:
-        return "<0.1" if percent > 0 else ">-0.1"
-    return f"{percent:.1f}"
+        return quantities.format_count(value)
+    return quantities.format_number(value) if isinstance(value, float) else str(value)

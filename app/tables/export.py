@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.app.tables.columns import Column, cell_text
+from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from tracetui.analysis.tables.field import Field
+
 SUFFIXES = frozenset({".csv", ".tsv", ".json", ".parquet", ".md"})
 
 
-def flat(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+def flat(frame: pl.DataFrame, columns: Sequence[Field]) -> pl.DataFrame:
     """The shown columns with plain types: names as strings, lists as JSON-like text left out."""
     return frame.select(
         (
@@ -29,7 +31,7 @@ def flat(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     )
 
 
-def write(frame: pl.DataFrame, columns: Sequence[Column], path: Path) -> None:
+def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
     """Writes the table in the form that the suffix names; times stay in ns, as the column names say.
 
     Raises:
@@ -51,13 +53,13 @@ def write(frame: pl.DataFrame, columns: Sequence[Column], path: Path) -> None:
         raise ValueError(f"{suffix} is none of {', '.join(sorted(SUFFIXES))}")
 
 
-def _rows(frame: pl.DataFrame, columns: Sequence[Column]) -> Iterator[list[str]]:
+def _rows(frame: pl.DataFrame, columns: Sequence[Field]) -> Iterator[list[str]]:
     shown = [column for column in columns if column.name in frame.columns]
     for row in frame.select(column.name for column in shown).iter_rows():
         yield [cell_text(value, column.kind) for column, value in zip(shown, row, strict=True)]
 
 
-def markdown(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
+def markdown(frame: pl.DataFrame, columns: Sequence[Field]) -> str:
     """A Markdown table with values as the screen shows them."""
     shown = [column for column in columns if column.name in frame.columns]
     lines = [
@@ -69,13 +71,13 @@ def markdown(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(column: Column) -> str:
+def _title(column: Field) -> str:
     """The title, with what a total is of where that is not everything: ``Total per step``."""
     per = column.saved_as.removeprefix(column.name).replace("_", " ")
     return f"{column.label}{per}"
 
 
-def tsv(frame: pl.DataFrame, columns: Sequence[Column]) -> str:
+def tsv(frame: pl.DataFrame, columns: Sequence[Field]) -> str:
     """Tab-separated text for a spreadsheet; numbers plain, times in ns."""
     return flat(frame, columns).write_csv(separator="\t")
 

@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.tables.columns import Column, Kind
+    from tracetui.analysis.tables.field import Field, Kind
 
 _COMPARISON = re.compile(
     r"(?P<column>[a-z_%][\w%]*)?(?P<sign>>=|<=|>|<|=)(?P<number>[+-]?\d+(?:\.\d+)?)(?P<unit>%|[a-zµ]+)?", re.IGNORECASE
@@ -65,7 +65,7 @@ class Filter:
     def __bool__(self) -> bool:
         return bool(self.matches or self.comparisons)
 
-    def expression(self, columns: Sequence[Column], frame: pl.DataFrame) -> pl.Expr:
+    def expression(self, columns: Sequence[Field], frame: pl.DataFrame) -> pl.Expr:
         """The condition on the rows of a frame shown with these columns.
 
         Raises:
@@ -126,11 +126,11 @@ def _comparison(found: re.Match[str]) -> Comparison:
     return Comparison((found["column"] or "").lower(), found["sign"], float(found["number"]), unit)
 
 
-def _texts(columns: Sequence[Column], frame: pl.DataFrame) -> list[str]:
+def _texts(columns: Sequence[Field], frame: pl.DataFrame) -> list[str]:
     return [column.name for column in columns if column.kind in ("text", "status") and column.name in frame.columns]
 
 
-def _text_condition(match: Match, columns: Sequence[Column], frame: pl.DataFrame) -> pl.Expr:
+def _text_condition(match: Match, columns: Sequence[Field], frame: pl.DataFrame) -> pl.Expr:
     found = []
     for name in _texts(columns, frame):
         text = pl.col(name).cast(pl.String)
@@ -144,7 +144,7 @@ def _text_condition(match: Match, columns: Sequence[Column], frame: pl.DataFrame
     return ~condition if match.negated else condition
 
 
-def _number_condition(comparison: Comparison, columns: Sequence[Column], frame: pl.DataFrame) -> pl.Expr:
+def _number_condition(comparison: Comparison, columns: Sequence[Field], frame: pl.DataFrame) -> pl.Expr:
     column = _subject(comparison, [c for c in columns if c.name in frame.columns])
     value = comparison.value * _TIMES.get(comparison.unit, 1) * (_SIZES.get(comparison.unit, 1))
     subject = pl.col(column.name)
@@ -161,7 +161,7 @@ def _number_condition(comparison: Comparison, columns: Sequence[Column], frame: 
     return condition.fill_null(value=False)
 
 
-def _subject(comparison: Comparison, columns: Sequence[Column]) -> Column:
+def _subject(comparison: Comparison, columns: Sequence[Field]) -> Field:
     """The column a comparison speaks of: the one it names, or the main one of its unit's kind."""
     if comparison.column:
         for column in columns:

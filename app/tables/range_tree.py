@@ -10,7 +10,7 @@ from tracetui.app.text.names import without_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 @dataclass(slots=True)

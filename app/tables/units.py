@@ -10,7 +10,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
 
 Per: TypeAlias = Literal["total", "step", "call"]
 ORDER: tuple[Per, ...] = ("total", "step", "call")
@@ -19,13 +19,13 @@ WORDS: dict[Per, str] = {"total": "", "step": "per step", "call": "per call"}
 
 
 def divided(
-    frame: pl.DataFrame, columns: Sequence[Column], per: Per, *, steps: int, calls: str = "calls"
-) -> tuple[pl.DataFrame, tuple[Column, ...]]:
+    frame: pl.DataFrame, columns: Sequence[Field], per: Per, *, steps: int, calls: str = "calls"
+) -> tuple[pl.DataFrame, tuple[Field, ...]]:
     """A table whose totals are of one step or one call; files and copies of it name such columns ``…_per_step``.
 
     Args:
         frame: totals of the whole range.
-        columns: which of its columns are totals (`Column.sums`).
+        columns: which of its columns are totals (`Field.sums`).
         per: ``total`` leaves all as it is.
         steps: how many steps the totals are of.
         calls: the column that counts calls; it stays whole where numbers are of one call.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-UNKNOWN = "-"
-"""What stands where a value can't be known."""
 
 _ASCII_TWINS = str.maketrans(
     {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}
@@ -59,61 +57,6 @@ def short_function(name: str) -> str:
     if match := _BUILT_IN.fullmatch(name):
         return f"{match[1]} (built-in)"
     return name
-
-
-def format_ns(value: float | None, *, ascii: bool = False) -> str:
-    """A duration given in ns, in the unit that suits it: ``812 ns``, ``16.10 µs``, ``1.234 s``; ``-`` if unknown."""
-    if value is None:
-        return UNKNOWN
-    size = abs(value)
-    if not size:
-        return "0"
-    if size < 999.5:
-        return f"{value:.0f} ns"
-    if size < 999_950:
-        return f"{_digits(value / 1e3)} {'us' if ascii else 'µs'}"
-    if size < 999_950_000:
-        return f"{_digits(value / 1e6)} ms"
-    return f"{_digits(value / 1e9)} s"
-
-
-def format_us(value: float | None, *, ascii: bool = False) -> str:
-    """A duration given in µs, as `format_ns` writes it."""
-    return format_ns(None if value is None else value * 1e3, ascii=ascii)
-
-
-def format_bytes(value: float | None) -> str:
-    """A size in binary units: ``512 B``, ``1.5 MiB``; ``-`` if unknown."""
-    if value is None:
-        return UNKNOWN
-    size = float(value)
-    if abs(size) < 1024:
-        return f"{size:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if abs(size) < 1023.95:
-            return f"{_digits(size)} {unit}"
-    return f"{_digits(size / 1024)} TiB"
-
-
-def format_percent(value: float | None, *, signed: bool = False) -> str:
-    """A share in percent: ``41.2 %``, two decimals below 10, ``<0.01 %`` rather than a rounded zero."""
-    if value is None:
-        return UNKNOWN
-    if 0 < abs(value) < 0.005:
-        return "<0.01 %" if value > 0 else ">-0.01 %"
-    decimals = 1 if abs(value) >= 9.995 else 2
-    return f"{value:+.{decimals}f} %" if signed else f"{value:.{decimals}f} %"
-
-
-def format_count(value: int | None) -> str:
-    """A number of things, with thousands separated: ``131,998``."""
-    return UNKNOWN if value is None else f"{value:,}"
-
-
-def format_number(value: float | None) -> str:
-    """A plain number with three significant digits or none lost: ``11.6``, ``0.02``, ``4192``."""
-    return UNKNOWN if value is None else _digits(float(value))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -219,18 +162,6 @@ def _char_width(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _digits(value: float) -> str:
-    """Four significant digits at most, never fewer than the integer part has."""
-    size = abs(value)
-    if size >= 999.95:
-        return f"{value:,.0f}"
-    if size >= 99.995:
-        return f"{value:.1f}"
-    if size >= 9.9995:
-        return f"{value:.2f}"
-    return f"{value:.3f}"
 
 
 def letter_of(position: int) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 Names: TypeAlias = Literal["short", "full", "raw"]
 """How names are written; raw is as the file has them."""

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
+from tracetui.analysis.base.quantities import format_ns, format_percent
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
+from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
-from tracetui.app.reports.text_diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
 from tracetui.app.tables import units
-from tracetui.app.tables.columns import Column
-from tracetui.app.text.formats import format_ns, format_percent, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.names import tell_apart
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled
@@ -26,57 +27,11 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.tables.units import Per
-
-COLUMNS = (
-    Column("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
-    Column("status", "Status", "status", width=9, priority=0, about="only in B, only in A, other, or the same"),
-    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True, about="+ takes longer in B"),
-    Column("delta_percent", "%", "change", width=6, priority=2, about="difference, share of A's time"),
-    Column("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
-    Column("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
-    Column("a_calls", "A calls", "count", width=7, priority=3, main=True, sums=True, about="calls in A"),
-    Column("b_calls", "B calls", "count", width=7, priority=3, sums=True, about="calls in B"),
-    Column("noise_ns", "Noise", "time", priority=4, about="by which steps may differ by chance; per step"),
-)
-KERNELS = (
-    *COLUMNS,
-    Column("b_name", "Name in B", width=12, priority=9, flex=True, about="B's name for it, where that is another one"),
-    Column(
-        "paired_by", "Paired by", width=9, priority=9, about="name; key: one function, two tools; types: fp32, fp16"
-    ),
-)
-MODULES = (replace(COLUMNS[0], tail=True), *COLUMNS[1:])
-RANGES = (
-    replace(COLUMNS[0], about="ranges of one name and domain; all steps are one"),
-    *(
-        replace(column, about=f"work launched by any thread while open, in {column.title}")
-        if column.name in ("a_ns", "b_ns")
-        else column
-        for column in COLUMNS[1:]
-    ),
-)
-STEP = (
-    Column("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
-    Column("a_ns", "A", "time", priority=1, about="time in the average step of A"),
-    Column("b_ns", "B", "time", priority=1, about="time in the average step of B"),
-    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step"),
-)
-CONDITIONS = (
-    Column("field", "What differs", width=16, priority=0, flex=True, about="a setting, a version, a property"),
-    Column("a", "A", width=12, priority=0, flex=True, about="in A"),
-    Column("b", "B", width=12, priority=0, flex=True, about="in B"),
-    Column("sort", "", width=10, priority=0, about="matters: times depend on it whatever the code; chosen: somebody's"),
-)
-WATERFALL = (
-    Column("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
-    Column("count_effect_ns", "By count", "delta", width=9, priority=0, about="from more or fewer calls"),
-    Column("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
-    Column("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
-)
 
 
 class DiffView(CountedView):
@@ -157,34 +112,26 @@ class DiffView(CountedView):
         else:
             frame = getattr(result, kind)
             return self._compared(kind, kind.capitalize(), frame, _step_line(result, noise=False))
-        return Page(
-            id=f"diff_{kind}",
-            title=kind.capitalize(),
+        return Page.of(
+            LAYOUTS[kind],
+            frame,
             unit="per step" if kind == "waterfall" else "",
-            frame=frame,
-            columns=LAYOUTS[kind],
-            inside="kernels" if kind == "waterfall" else "",
-            noun={"waterfall": "categories", "step": "parts", "conditions": "differences"}.get(kind, kind),
             note=_step_line(result, noise=kind == "step"),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
-            key={"waterfall": "category", "step": "what", "conditions": "field"}.get(kind, "name"),
         )
 
     def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str) -> Page:
         """Rows of both runs side by side; inside a module, an operator or a category, its kernels."""
         per = self.per
-        return Page(
-            id=f"diff_{kind}",
+        return Page.of(
+            LAYOUTS[kind],
+            compared(tell_apart(frame), per, self._steps),
             title=title,
             unit=units.WORDS[per] or "in all",
-            frame=compared(tell_apart(frame), per, self._steps),
-            columns=filled(tuple(_told(column, per) for column in LAYOUTS.get(kind, COLUMNS)), frame),
+            columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
             saved_as=f"diff_{kind}_{'total' if per == 'total' else f'per_{per}'}",
-            noun=kind,
             note=note,
             empty=_nothing_in_both(kind, self.session.trace("a").info.kind),
-            inside="" if kind == "kernels" else "kernels",
-            key="name",
         )
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
@@ -264,7 +211,7 @@ def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFr
     )
 
 
-def _told(column: Column, per: Per) -> Column:
+def _told(column: Field, per: Per) -> Field:
     """The column with what its numbers are of."""
     if not column.sums:
         return column
@@ -280,9 +227,10 @@ INSIDE = {
 }  # fmt: skip
 """Pages whose rows hold kernels, and of what (`kernels_inside`)."""
 LAYOUTS = {
-    "waterfall": WATERFALL, "modules": MODULES, "ranges": RANGES, "kernels": KERNELS, "step": STEP,
-    "conditions": CONDITIONS,
+    "kernels": tables.KERNELS, "operators": tables.OPERATORS, "modules": tables.MODULES, "ranges": tables.RANGES,
+    "waterfall": tables.WATERFALL, "step": tables.STEP, "conditions": tables.CONDITIONS,
 }  # fmt: skip
+"""The table of each kind."""
 
 
 def _said(verdict: Json) -> str:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.tables.kernels import KERNEL_MODULES, KERNEL_OPERATORS
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import (
     IN_RANGES,
-    MODULES,
-    OPERATORS,
     inside_group,
     inside_kernel,
     inside_module,
@@ -57,13 +56,8 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
         return None
     frame = pl.DataFrame(members).sort("ns", descending=True, maintain_order=True)
     total = max(int(frame["ns"].sum()), 1)
-    return Page(
-        id=f"kernel_{kind}",
+    return Page.of(
+        KERNEL_MODULES if kind == "modules" else KERNEL_OPERATORS,
+        frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
         title=f"{row.get('short_name') or row.get('name')}: {kind}",
-        frame=frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
-        columns=MODULES if kind == "modules" else OPERATORS,
-        noun=kind,
-        sort=("ns", True),
-        inside="kernels",
-        key="path" if kind == "modules" else "name",
     )

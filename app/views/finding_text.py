@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.analysis.findings.engine import all_rules
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.app.reports.finding_words import LABEL_WIDTH, headline, parts, whole_of
 from tracetui.app.text.formats import pad, printable, wrapped
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 
 def finding_text(row: Json, width: int, base: str, *, ascii: bool = False) -> Text:

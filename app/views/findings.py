@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from rich.text import Text
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
-from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT, all_rules
+from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app.keys import commands
 from tracetui.app.reports.finding_words import evidence_text, looked
 from tracetui.app.session.facts import compared_findings, session_findings
-from tracetui.app.tables.columns import Column
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
@@ -23,52 +24,9 @@ from tracetui.app.views.finding_text import abstention_text, finding_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.core.finding import Finding, Findings
 
-SEVERITY = Column(
-    "severity",
-    "Severity",
-    "status",
-    width=10,
-    priority=0,
-    about="invalid refutes the measurement; critical, warning; info is good to know",
-)
-RULE = Column("id", "Rule", width=4, priority=0, about="rule that found it: tracetui rules ID explains it")
-TITLE = Column("name", "Finding", width=40, priority=0, flex=True, about="what was found, with its main number")
-COLUMNS = (
-    SEVERITY,
-    RULE,
-    TITLE,
-    Column("impact_ns", "At stake", "time", priority=1, main=True, about="time that it costs, per step"),
-    Column(
-        "ceiling_percent",
-        "Gain",
-        "percent",
-        width=6,
-        priority=1,
-        main=True,
-        about="the most by which the step would be shorter without it",
-    ),
-    Column("evidence", "Evidence", "count", width=8, priority=5, about="numbers it rests on: Enter"),
-)
-ASIDE = (
-    Column("by", "Set aside by", width=12, priority=0, about="validity rule that refutes its base, or silenced"),
-    SEVERITY,
-    RULE,
-    TITLE,
-    COLUMNS[3],
-)
-ABSTAINED = (
-    Column("id", "Rule", width=4, priority=0, about="rule that could not judge"),
-    Column("title", "Looks for", width=18, priority=1, flex=True, about="what it looks for"),
-    Column("name", "Missing", width=28, priority=0, flex=True, about="what is not there, and how to record it"),
-)
-EVIDENCE = (
-    Column("name", "Evidence", width=24, priority=0, flex=True, about="what the finding rests on"),
-    Column("value", "Value", width=12, priority=0, flex=True, about="number, or word"),
-    Column("where", "Enter shows", width=12, priority=1, flex=True, about="tab and rows that prove it"),
-)
 NO_EVIDENCE = "This finding rests on no rows of a table.\n\nEsc goes back."
 
 
@@ -224,7 +182,7 @@ def _list_page(found: Findings, base: str) -> Page:
         id="findings",
         title="Findings",
         frame=_frame(found.found),
-        columns=COLUMNS,
+        columns=FINDINGS.columns,
         noun="findings",
         note=base,
         empty=f"Nothing found: {said}.{more if aside or found.abstained else ''}",
@@ -249,7 +207,7 @@ def _aside_page(found: Findings) -> Page:
         id="findings_aside",
         title="Set aside",
         frame=_frame([each.finding for each in away]).with_columns(pl.Series("by", by, pl.String)),
-        columns=ASIDE,
+        columns=SET_ASIDE.columns,
         noun="findings set aside",
         note="they rest on what a rule refutes, gain too little, or were silenced",
         empty="Nothing was set aside: no finding rests on what a validity rule refutes, and none is silenced.",
@@ -277,7 +235,7 @@ def _abstained_page(found: Findings) -> Page:
         id="abstained",
         title="Abstained",
         frame=pl.DataFrame(rows, schema=schema, orient="row"),
-        columns=ABSTAINED,
+        columns=ABSTAINED.columns,
         noun="rules that abstained",
         note="they lack what they would judge by",
         empty="Every rule had what it needs.",
@@ -311,7 +269,7 @@ def _evidence_page(finding: Json, *, ascii: bool) -> Page:
         id="evidence",
         title=f"{finding['id']} {finding['title']}",
         frame=pl.DataFrame(rows, schema=schema, orient="row"),
-        columns=EVIDENCE,
+        columns=EVIDENCE.columns,
         noun="numbers",
         empty=NO_EVIDENCE,
         key="name",

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.kernel_groups import known_groupings
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
+from tracetui.analysis.tables.kernels import MEMOPS
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.launch_picture import PicturedView
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.drill import inside_row, member_page
-from tracetui.app.views.kernels import MEMOPS, group_page, kernel_page
+from tracetui.app.views.kernels import group_page, kernel_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,16 +33,11 @@ class KernelsView(CountedView, PicturedView):
         """All kernels in scope, or all copies and fills."""
         session = self.session
         if self.kind == "copies":
-            page = Page(
-                id="memops",
-                title="Copies and fills",
-                frame=session.of_counted("memops", memops),
-                columns=MEMOPS,
-                noun="kinds of copies and fills",
+            page = Page.of(
+                MEMOPS,
+                session.of_counted("memops", memops),
                 note=session.counted().describe(),
                 empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
-                sort=("total_ns", True),
-                key="name",
             )
             return in_units(session, page)
         if self.grouped_by != "name":

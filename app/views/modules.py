@@ -10,7 +10,7 @@ import polars as pl
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
-from tracetui.app.tables.columns import Column
+from tracetui.analysis.tables.program import MODULES
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.icicle_view import IcicleView
@@ -21,31 +21,15 @@ from tracetui.app.views.ranges import tree_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-COLUMNS = (
-    Column("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
-    Column(
-        "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
-    ),
-    Column(
-        "percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time, both passes"
-    ),
-    Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the modules inside it"),
-    Column("backward_device_ns", "Backward", "time", priority=4, sums=True, about="GPU work of its backward pass"),
-    Column("host_total_ns", "CPU total", "time", priority=1, sums=True, about="host time of its calls"),
-    Column("host_self_ns", "CPU self", "time", priority=3, sums=True, about="host time without the modules inside it"),
-    Column("kernels", "Kernels", "count", width=7, priority=2, sums=True, about="kernels launched inside it"),
-    Column("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of calls"),
-    Column("class_name", "Class", width=12, priority=6, about="Python class"),
-    Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
-)
 
 TRAINING_COLUMNS = tuple(
-    replace(column, priority=0 if column.name == "backward_device_ns" else column.priority) for column in COLUMNS
+    replace(column, priority=0 if column.name == "backward_device_ns" else column.priority)
+    for column in MODULES.columns
 )
 """Where some of the GPU's work is of a backward pass, which happens outside the modules' calls."""
-INFERENCE_COLUMNS = tuple(column for column in COLUMNS if column.name != "backward_device_ns")
+INFERENCE_COLUMNS = tuple(column for column in MODULES.columns if column.name != "backward_device_ns")
 HOST_COLUMNS = tuple(
-    column for column in COLUMNS if not column.name.startswith(("device", "backward", "percent", "kernels"))
+    column for column in MODULES.columns if not column.name.startswith(("device", "backward", "percent", "kernels"))
 )
 """Where nothing ran on a GPU."""
 
@@ -74,16 +58,12 @@ class ModulesView(CountedView, IcicleView):
         both = pl.sum_horizontal("device_total_ns", "backward_device_ns")
         share = (both / total * 100) if total else pl.lit(None, dtype=pl.Float64)
         base = f"% of all GPU time{', both passes' if trains else ''}"
-        page = Page(
-            id="modules",
-            title="Modules",
-            frame=frame.with_columns(share.alias("percent")),
+        page = Page.of(
+            MODULES,
+            frame.with_columns(share.alias("percent")),
             columns=(TRAINING_COLUMNS if trains else INFERENCE_COLUMNS) if total else HOST_COLUMNS,
-            noun="modules",
             note=f"{selection.describe_totals()} · {base if total else 'no GPU work in this trace'}",
             empty=nothing("modules", selection.trace.info.kind),
-            inside="kernels",
-            key="path",
         )
         return in_units(self.session, page)
 

@@ -14,8 +14,8 @@ from tracetui.analysis.operator_groups import (
     operator_groups,
 )
 from tracetui.analysis.operators import operators
+from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
 from tracetui.app.session.measured import conventions
-from tracetui.app.tables.columns import Column
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
 from tracetui.app.views.common.launch_picture import PicturedView
@@ -26,56 +26,15 @@ from tracetui.app.views.kernels import kernel_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
 
-COLUMNS = (
-    Column("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
-    Column(
-        "device_self_ns",
-        "GPU self",
-        "time",
-        priority=0,
-        main=True,
-        sums=True,
-        about="GPU work that its own calls launched",
-    ),
-    Column("percent", "%", "percent", width=5, priority=1, bar=True, main=True, about="share of all GPU time"),
-    Column("device_total_ns", "GPU total", "time", priority=2, sums=True, about="with the operators it called"),
-    Column(
-        "host_self_ns", "CPU self", "time", priority=1, sums=True, about="host time of its own, without what it called"
-    ),
-    Column("host_total_ns", "CPU total", "time", priority=3, sums=True, about="host time with what it called"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
-    Column(
-        "kernels",
-        "GPU ops",
-        "count",
-        width=6,
-        priority=4,
-        sums=True,
-        about="kernels, copies and fills it launched itself",
-    ),
-    Column("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
-    Column("tensor_core_percent", "TC used", "percent", width=7, priority=7, about="of its GPU time, on tensor cores"),
-)
-SHAPE_COLUMNS = (
-    COLUMNS[0],
-    Column("input_shapes", "Input shapes", width=24, priority=0, flex=True, about="shapes of the tensors it was given"),
-    *(replace(column, priority=column.priority + 2) if column.priority else column for column in COLUMNS[1:]),
-)
 BY_SHAPE = "by shape"
 HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
 """The numbers where nothing ran on a GPU."""
 
 
-GROUP_COLUMNS = (
-    Column("group", "Module", width=20, priority=0, flex=True, about="module around the calls"),
-    *(column for column in COLUMNS[1:] if column.name in ("device_self_ns", "percent", "host_self_ns", "calls")),
-    Column("operators", "Operators", "count", width=9, priority=2, about="how many operators, by name"),
-    Column("name", "Top operator", width=16, priority=2, flex=True, about="operator with most of its time"),
-    *(column for column in COLUMNS[1:] if column.name == "kernels"),
-)
-INSIDE_COLUMNS = tuple(column for column in COLUMNS if column.name in (
+INSIDE_COLUMNS = tuple(column for column in OPERATORS.columns if column.name in (
     "name", "device_self_ns", "percent", "host_self_ns", "calls", "kernels",
 ))  # fmt: skip
 GROUPED_BY = {"module": "module", "class": "module class"}
@@ -88,20 +47,17 @@ def group_page(session: Session, by: str) -> Page:
     )
     on_gpu = bool(frame["device_self_ns"].sum())
     about = "class of the innermost module around the call" if by == "class" else "innermost module around the call"
-    group = replace(GROUP_COLUMNS[0], title=GROUPED_BY[by].capitalize(), tail=by == "module", about=about)
-    page = Page(
-        id="operator_groups",
+    group = replace(OPERATOR_GROUPS.columns[0], title=GROUPED_BY[by].capitalize(), tail=by == "module", about=about)
+    page = Page.of(
+        OPERATOR_GROUPS,
+        frame,
         title=f"Operators by {GROUPED_BY[by]}",
-        frame=frame,
-        columns=_told((group, *GROUP_COLUMNS[1:]), on_gpu=on_gpu),
-        noun="groups",
+        columns=_told((group, *OPERATOR_GROUPS.columns[1:]), on_gpu=on_gpu),
         note=f"{session.counted().describe_totals()} · "
         + ("% of all GPU time" if on_gpu else "no GPU work in this trace"),
         empty=nothing("operators", session.trace().info.kind),
         sort=("device_self_ns" if on_gpu else "host_self_ns", True),
-        inside="operators",
         within=(f"{GROUPED}{by}", ""),
-        key="group",
     )
     return in_units(session, page)
 
@@ -149,7 +105,7 @@ def inside_group_operator(session: Session, place: tuple[str, str], row: Mapping
     )
 
 
-def _told(columns: tuple[Column, ...], *, on_gpu: bool) -> tuple[Column, ...]:
+def _told(columns: tuple[Field, ...], *, on_gpu: bool) -> tuple[Field, ...]:
     """Without the GPU's numbers where there are none."""
     if on_gpu:
         return columns
@@ -193,7 +149,7 @@ class OperatorsView(CountedView, PicturedView):
         if (frame["name"] == NOT_ATTRIBUTED).all():
             frame = frame.clear()  # this tool does not know operators
         on_gpu = bool(frame["device_self_ns"].sum())
-        columns = SHAPE_COLUMNS if by_shape else COLUMNS
+        columns = (OPERATORS_BY_SHAPE if by_shape else OPERATORS).columns
         columns = _told(columns, on_gpu=on_gpu)
         page = Page(
             id="operator_shapes" if by_shape else "operators",

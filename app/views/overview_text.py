@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 from rich.text import Text
 
+from tracetui.analysis.base import quantities
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
@@ -104,7 +105,7 @@ class _Writer:
         return Text(formats.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
 
     def time(self, ns: float | None) -> str:
-        return formats.format_ns(ns, ascii=self.ascii)
+        return quantities.format_ns(ns, ascii=self.ascii)
 
 
 def overview_text(
@@ -208,7 +209,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         if not ns:
             absent.append(label)
             continue
-        line = Text(f"  {label:<15}{writer.time(ns):>9} {formats.format_percent(percent):>8} ")
+        line = Text(f"  {label:<15}{writer.time(ns):>9} {quantities.format_percent(percent):>8} ")
         line.append_text(writer.bar(percent, bar))
         lines.append(line)
     if absent:
@@ -234,7 +235,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
         ("occupancy (est.)", "occupancy_percent"),
         ("tensor cores", "tensor_core_percent"),
     ):
-        lines.append(Text(f"  {label:<18}{formats.format_percent(row[key]):>8}"))
+        lines.append(Text(f"  {label:<18}{quantities.format_percent(row[key]):>8}"))
     idle = data.overview.idle
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
@@ -245,11 +246,11 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
             ("idle: other", "other_percent"),
         ):
             if causes[key]:
-                lines.append(Text(f"  {label:<18}{formats.format_percent(causes[key]):>8} of idle"))
+                lines.append(Text(f"  {label:<18}{quantities.format_percent(causes[key]):>8} of idle"))
     if data.memory_bytes is not None and writer.roomy:
-        lines.append(Text(f"  memory, peak      {formats.format_bytes(data.memory_bytes):>10} allocated"))
+        lines.append(Text(f"  memory, peak      {quantities.format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
-        lines.append(Text(f"  comm. overlapped  {formats.format_percent(data.overview.overlap_percent):>8}"))
+        lines.append(Text(f"  comm. overlapped  {quantities.format_percent(data.overview.overlap_percent):>8}"))
     return lines
 
 
@@ -258,7 +259,7 @@ def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list
     lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
     for row in data.overview.gpu.iter_rows(named=True):
         shares = "".join(
-            f"{formats.format_percent(row[key]).removesuffix(' %'):>7}"
+            f"{quantities.format_percent(row[key]).removesuffix(' %'):>7}"
             for key in ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent")
         )
         lines.append(Text(f"  {row['device']:<3}{shares}"))
@@ -279,7 +280,7 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
         line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
         if module_width:
             line.append(writer.name(str(row["module"] or ""), module_width) + " ", writer.style("muted"))
-        line.append(f"{formats.format_percent(row['percent']):>8} ")
+        line.append(f"{quantities.format_percent(row['percent']):>8} ")
         if bar:
             line.append_text(writer.bar(row["percent"] or 0.0, bar))
             line.append(" ")
@@ -302,7 +303,7 @@ def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
     for row in frame.head(TOP_HOST).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
-        line.append(f"{writer.time(row['self_per_step_ns']):>10} {formats.format_percent(row['percent']):>8}")
+        line.append(f"{writer.time(row['self_per_step_ns']):>10} {quantities.format_percent(row['percent']):>8}")
         lines.append(line)
     return lines
 
@@ -324,7 +325,7 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
         line.append(f"{finding.id:<4}", writer.style("muted"))
-        gain = "" if finding.ceiling_percent is None else formats.format_percent(finding.ceiling_percent)
+        gain = "" if finding.ceiling_percent is None else quantities.format_percent(finding.ceiling_percent)
         line.append(f"{writer.name(finding.title, max(writer.width - 18, 12))} {gain:>8}", Style())
         lines.append(line)
     return lines
@@ -337,7 +338,7 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
         times = "".join(
             f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
         )
-        line = Text(f"  {row['rank']!s:<4}{times}{formats.format_percent(row['behind_percent'], signed=True):>10}")
+        line = Text(f"  {row['rank']!s:<4}{times}{quantities.format_percent(row['behind_percent'], signed=True):>10}")
         if row["straggler"]:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.base.quantities import format_ns
 from tracetui.analysis.kernels import range_names
 from tracetui.analysis.range_tree import (
     kernel_ranges,
@@ -15,8 +16,8 @@ from tracetui.analysis.range_tree import (
     range_launches,
     range_tree,
 )
-from tracetui.app.tables.columns import Column
-from tracetui.app.text.formats import format_ns
+from tracetui.analysis.tables.kernels import KERNEL_RANGES
+from tracetui.analysis.tables.program import RANGE_TREE
 from tracetui.app.views.common.counted import in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernels import kernel_page, launch_page
@@ -26,51 +27,10 @@ if TYPE_CHECKING:
 
     from tracetui.app.session.session import Session
 
-COLUMNS = (
-    Column("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range, with its domain"),
-    Column(
-        "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True, about="GPU work launched inside it"
-    ),
-    Column(
-        "device_meanwhile_ns",
-        "Any thread",
-        "time",
-        priority=0,
-        sums=True,
-        about="GPU work that any thread launched while it was open: its backward pass too, which autograd launches",
-    ),
-    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
-    Column("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the ranges inside it"),
-    Column(
-        "gpu_projected_ns",
-        "GPU span",
-        "time",
-        priority=5,
-        sums=True,
-        about="from its first GPU work to the end of its last",
-    ),
-    Column("host_total_ns", "CPU total", "time", priority=1, sums=True, about="host time of its instances"),
-    Column("host_self_ns", "CPU self", "time", priority=4, sums=True, about="host time without the ranges inside it"),
-    Column(
-        "gpu_ops",
-        "GPU ops",
-        "count",
-        width=7,
-        priority=2,
-        sums=True,
-        about="kernels, copies and fills launched inside it",
-    ),
-    Column("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of instances"),
-    Column("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+HOST_COLUMNS = tuple(
+    column for column in RANGE_TREE.columns if not column.name.startswith(("device", "gpu", "percent"))
 )
-HOST_COLUMNS = tuple(column for column in COLUMNS if not column.name.startswith(("device", "gpu", "percent")))
 """Where nothing ran on a GPU."""
-KERNEL_RANGES = (
-    Column("path", "Range", width=30, priority=0, flex=True, tail=True, about="path in the tree of ranges"),
-    Column("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
-    Column("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of this kernel's time"),
-    Column("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),
-)
 
 
 def tree_page(session: Session, title: str) -> Page:
@@ -78,22 +38,19 @@ def tree_page(session: Session, title: str) -> Page:
     selection = session.counted()
     frame = session.of_counted("range_tree", range_tree)
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
-    columns = COLUMNS if total else HOST_COLUMNS
+    columns = RANGE_TREE.columns if total else HOST_COLUMNS
     # elsewhere it says the same as the column before
     elsewhere = (pl.col("device_meanwhile_ns") != pl.col("device_total_ns")).any()
     if not frame.select(elsewhere.fill_null(value=False)).item():
         columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
     label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
     share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
-    page = Page(
-        id="range_tree",
+    page = Page.of(
+        RANGE_TREE,
+        frame.with_columns(label.alias("label"), share.alias("percent")),
         title=title,
-        frame=frame.with_columns(label.alias("label"), share.alias("percent")),
         columns=columns,
-        noun="ranges",
         note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
-        inside="kernels",
-        key="path",
     )
     return in_units(session, page)
 
@@ -154,14 +111,9 @@ def kernel_ranges_page(session: Session, row: Mapping[str, Any]) -> Page | None:
     if not frame.height or frame["number"].max() == -1:
         return None
     total = max(int(frame["ns"].sum()), 1)
-    return Page(
-        id="kernel_ranges",
+    return Page.of(
+        KERNEL_RANGES,
+        frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
         title=f"{row.get('short_name') or row['name']}: ranges",
-        frame=frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
-        columns=KERNEL_RANGES,
-        noun="ranges",
         note=f"{format_ns(total)} of kernel time",
-        sort=("ns", True),
-        inside="kernels",
-        key="path",
     )

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 from textual.widgets import Static
 
+from tracetui.analysis.base.quantities import format_number, format_percent, format_us
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.keys import commands
+from tracetui.app.reports.content.sweep import busy_base, deviation, label, spelled, verdict
 from tracetui.app.reports.finding_words import headline
-from tracetui.app.reports.sweep_report import busy_base, deviation, label, spelled, verdict
-from tracetui.app.tables.columns import Column
-from tracetui.app.text.formats import format_number, format_percent, format_us, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.views.common.messages import OpenRuns
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
 
 MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
@@ -43,34 +45,6 @@ MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
 """What the chart shows: its title, the key of a point, how a value is written."""
 LEAST_ROWS = 18
 """Terminals with fewer rows have the table alone."""
-NUMBERS = (
-    Column("step_ns", "Step", "time", priority=0, main=True, about="median step over the repeats"),
-    Column("std_ns", "±", "time", priority=4, about="standard deviation over the repeats"),
-    Column("images_per_s", "samples/s", "number", width=9, priority=1, about="by the batch really seen"),
-    Column("seen", "seen", "number", width=6, priority=6, about="samples that a step really took"),
-    Column("gpu_ns", "GPU", "time", priority=2, about="kernels, copies and fills per step, summed"),
-    Column("kernels", "kernels", "number", width=7, priority=3, about="kernel launches per step"),
-    Column("busy_percent", "busy", "percent", width=6, priority=3, about="share of the profiled steps with GPU work"),
-    Column("gflops", "GFLOPs", "number", width=7, priority=7, about="per step, as run.json counts them"),
-    Column("repeats", "runs", "count", width=4, priority=5, about="runs of this point that have a step time"),
-    Column("marks", "", width=4, priority=2, about="rules that found something at this point, or why there is none"),
-)  # fmt: skip
-COMPARED = (
-    Column("label", "Variant", width=14, priority=3, flex=True, about="what is compared with its baseline"),
-    Column("x", "at", width=6, priority=0, about="the size at which both were run"),
-    Column("base_ns", "baseline", "time", priority=2, about="its median step"),
-    Column("variant_ns", "variant", "time", priority=1, main=True, about="its median step"),
-    Column("speedup", "speed-up", "number", width=8, priority=0, about="time of the baseline / time of the variant"),
-    Column("work", "less work", "percent", width=9, priority=1, about="FLOPs removed, of the baseline's"),
-    Column("lost", "lost", "percent", width=6, priority=4, about="share of the possible speed-up that is not there"),
-    Column("kernels", "kernels", "number", width=7, priority=4, about="more kernels per step than the baseline"),
-    Column("gpu_ns", "GPU", "delta", width=9, priority=3, about="more GPU time per step than the baseline"),
-    Column("sure", "", width=6, priority=1, about="faster, slower, or within the noise of the repeats"),
-)
-FOUND = (
-    Column("said", "Finding", width=20, priority=0, flex=True, about="what the rules say of the sweep"),
-    Column("try", "Try", width=16, priority=1, flex=True, about="what to do about it"),
-)
 
 
 @dataclass(frozen=True)
@@ -198,23 +172,19 @@ def _page(kind: str, found: Json) -> Page:
     if kind == "points" and busy_base(found):
         note = f"{len(found['points'])} points · step: median without a profiler, busy: under it"
     if kind == "variants":
-        return Page(
-            id="sweep_variants", title="Variants", frame=_variants(found), columns=COMPARED, noun="comparisons",
-            note=note, key="label", inside="compare", empty="No two variants to compare here.",
-        )  # fmt: skip
+        return Page.of(SWEEP_VARIANTS, _variants(found), note=note, empty="No two variants to compare here.")
     if kind == "findings":
         rows = [(headline(row), row["advice"]) for row in found["findings"]]
         frame = pl.DataFrame(rows, schema={"said": pl.String, "try": pl.String}, orient="row")
-        return Page(id="sweep_findings", title="Findings", frame=frame, columns=FOUND, noun="findings", note=note,
-                    key="said", empty="The rules found nothing to say of this sweep.")  # fmt: skip
+        return Page.of(SWEEP_FINDINGS, frame, note=note, empty="The rules found nothing to say of this sweep.")
     frame = _points(found)
     axes = tuple(
-        Column(f"axis_{axis}", axis, width=min(len(axis), 12), priority=0, about="what the runs differ in")
+        Field(f"axis_{axis}", axis, width=min(len(axis), 12), priority=0, about="what the runs differ in")
         for axis in found["axes"]
     )
-    shown = [column for column in NUMBERS if frame[column.name].null_count() < frame.height]
-    return Page(id="sweep_points", title="Points", frame=frame, columns=(*axes, *shown), noun="points", note=note,
-                key="point", inside="open run" if any(row["path"] for row in found["points"]) else "")  # fmt: skip
+    shown = [column for column in SWEEP_POINTS.columns if frame[column.name].null_count() < frame.height]
+    drill = "open run" if any(row["path"] for row in found["points"]) else ""
+    return Page.of(SWEEP_POINTS, frame, columns=(*axes, *shown), note=note, inside=drill)
 
 
 def _points(found: Json) -> pl.DataFrame:
@@ -279,5 +249,4 @@ def _empty(why: str) -> Page:
         "This makes one and opens it:\n"
         "tracetui profile MODEL --sweep batch=1,2,4 --repeats 3"
     )
-    return Page(id="sweep_points", title="Sweep", frame=pl.DataFrame(), columns=NUMBERS, noun="points", empty=text,
-                alone=True)  # fmt: skip
+    return Page.of(SWEEP_POINTS, pl.DataFrame(), title="Sweep", empty=text, alone=True)

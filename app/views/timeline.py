@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tracetui.analysis.base.quantities import format_ns
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LEGEND, stretch
 from tracetui.app.keys import commands
-from tracetui.app.text.formats import format_ns, printable
+from tracetui.app.text.formats import printable
 from tracetui.app.text.times import parse_time
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows

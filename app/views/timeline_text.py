@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from tracetui.analysis.base import quantities
+from tracetui.analysis.base.quantities import format_bytes, format_ns, format_percent
 from tracetui.analysis.timeline.facts import delay, host_during, module, operator
 from tracetui.app.charts.lanes import shown_name, time_label
 from tracetui.app.text import formats
-from tracetui.app.text.formats import fit, format_bytes, format_ns, format_percent, printable
+from tracetui.app.text.formats import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,17 +52,17 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     """A value with its unit."""
     value = fact.value
     if fact.kind == "time":
-        return formats.format_ns(cast("float", value), ascii=ascii)
+        return quantities.format_ns(cast("float", value), ascii=ascii)
     if fact.kind == "at":
         return time_label(cast("int", value) - zero, 1, ascii=ascii)
     if fact.kind == "bytes":
-        return formats.format_bytes(cast("float", value))
+        return quantities.format_bytes(cast("float", value))
     if fact.kind == "count":
-        return formats.format_count(cast("int", value))
+        return quantities.format_count(cast("int", value))
     if fact.kind == "percent":
-        return formats.format_percent(cast("float", value))
+        return quantities.format_percent(cast("float", value))
     if fact.kind == "number":
-        return formats.format_number(cast("float", value))
+        return quantities.format_number(cast("float", value))
     return formats.printable(str(value), ascii=ascii)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
 
 
 WIDTH = 70
@@ -42,7 +42,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[Field],
         *,
         hidden: Collection[str],
         pinned: Collection[str],
@@ -64,7 +64,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
             yield Static(title, markup=False, id="dialog-title")
             yield OptionList(*(Option(self._label(column), id=column.name) for column in self._columns), markup=False)
 
-    def _label(self, column: Column) -> Text:
+    def _label(self, column: Field) -> Text:
         mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
         remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
         text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)

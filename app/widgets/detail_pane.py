@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.base import quantities
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import formats
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
 
 CELL = 25
 """Columns for a number and its title."""
@@ -36,13 +37,13 @@ class DetailPane(VerticalScroll, can_focus=False):
         self.scroll_to(y=0, animate=False)
         self.query_one(Static).update(text)
 
-    def show(self, row: Mapping[str, object] | None, columns: Sequence[Column], *, ascii: bool) -> None:
+    def show(self, row: Mapping[str, object] | None, columns: Sequence[Field], *, ascii: bool) -> None:
         """Shows a row."""
         self.scroll_to(y=0, animate=False)
         self.query_one(Static).update(detail_text(row, columns, self.size.width or 80, ascii=ascii))
 
 
-def detail_text(row: Mapping[str, object] | None, columns: Sequence[Column], width: int, *, ascii: bool) -> Text:
+def detail_text(row: Mapping[str, object] | None, columns: Sequence[Field], width: int, *, ascii: bool) -> Text:
     """A row as text: its name first, then numbers in pairs, then what it lists."""
     text = Text()
     room = max(width - 13, 20)
@@ -90,13 +91,13 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [*lines, text]
 
 
-def _title(column: Column) -> str:
+def _title(column: Field) -> str:
     if column.title != "%":
         return column.title
     return "Change" if column.kind == "change" else "Share"
 
 
 def _member(member: Mapping[str, object], *, ascii: bool) -> str:
-    time = formats.format_ns(cast("float | None", member.get("ns")), ascii=ascii)
+    time = quantities.format_ns(cast("float | None", member.get("ns")), ascii=ascii)
     name = formats.printable(str(member.get("path") or member.get("name")), ascii=ascii)
     return f"  {formats.pad(time, 9, right=True)}  {member.get('calls'):>6} calls  {name}"

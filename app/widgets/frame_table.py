@@ -13,9 +13,10 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tracetui.analysis.base import quantities
 from tracetui.app.keys import commands
 from tracetui.app.tables import columns as column_specs
-from tracetui.app.tables.columns import Column, Placed, cell_text
+from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.tables.filters import Filter
 from tracetui.app.text import formats
 from tracetui.app.text.words import SEVERITY_SIGNS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.text.names import Names
 
 Cells = tuple[tuple[str, str], ...]
@@ -72,7 +74,7 @@ class FrameTable(Widget, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.frame = pl.DataFrame()
-        self.columns: tuple[Column, ...] = ()
+        self.columns: tuple[Field, ...] = ()
         self.hidden: frozenset[str] = frozenset()
         self.pinned: frozenset[str] = frozenset()
         self.empty_text = ""
@@ -84,7 +86,7 @@ class FrameTable(Widget, can_focus=True):
         self.cursor = 0
         self.top = 0
         self.sort: tuple[str, bool] | None = None
-        """Column sorted by, and whether the largest comes first."""
+        """Field sorted by, and whether the largest comes first."""
         self.filter = Filter()
         self._order: pl.Series | None = None
         self._content: dict[str, int] = {}
@@ -101,7 +103,7 @@ class FrameTable(Widget, can_focus=True):
     def load(
         self,
         frame: pl.DataFrame,
-        columns: Sequence[Column],
+        columns: Sequence[Field],
         *,
         sort: tuple[str, bool] | None = None,
         filter: Filter | None = None,
@@ -132,12 +134,12 @@ class FrameTable(Widget, can_focus=True):
         self.changed()
 
     @property
-    def chosen(self) -> list[Column]:
+    def chosen(self) -> list[Field]:
         """The columns not switched off."""
         return [column for column in self.columns if column.name not in self.hidden]
 
     @property
-    def shown(self) -> list[Column]:
+    def shown(self) -> list[Field]:
         """The columns that have room."""
         return [placed.column for placed in self._placed]
 
@@ -258,7 +260,7 @@ class FrameTable(Widget, can_focus=True):
         """The widest text of each column; of long columns only what their extremes need."""
         return {column.name: self._widest(column) for column in self.columns}
 
-    def _widest(self, column: Column) -> int:
+    def _widest(self, column: Field) -> int:
         series = self.frame[self._source(column.name)]
         if not series.len():
             return 0
@@ -408,7 +410,7 @@ class FrameTable(Widget, can_focus=True):
         text = cell_text(value, kind, ascii=self.ascii)
         if kind == "status":
             return f"{STATUS_SIGNS.get(text, ' ')} {text}", STATUS_STYLES.get(text, "muted")
-        return text, "muted" if text == formats.UNKNOWN else ""
+        return text, "muted" if text == quantities.UNKNOWN else ""
 
     # --- moving
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Line(Widget):
     """One line of text: something at the left, something at the right; what does not fit is cut visibly."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._left: str | Text = ""
         self._right: str | Text = ""
         self.ascii = False

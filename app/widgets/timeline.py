@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tracetui.analysis.base import quantities
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts import lanes as drawing
@@ -225,7 +226,7 @@ class TimelineWidget(Widget, can_focus=True):
         return {column: sign for column, sign in signs.items() if 0 <= column < self.columns}
 
     def _scale(self) -> str:
-        return f"{formats.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
+        return f"{quantities.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
 
     # --- the window
 

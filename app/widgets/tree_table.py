@@ -17,7 +17,8 @@ from tracetui.app.widgets.frame_table import FrameTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.app.tables.columns import Column, Placed
+    from tracetui.analysis.tables.field import Field
+    from tracetui.app.tables.columns import Placed
 
 FIRST_ROWS = 40
 """How many rows the tree opens to at first, if whole levels fit into that; the roots always open."""
@@ -100,7 +101,7 @@ class TreeTable(FrameTable):
         row = self.row_number(self.cursor)
         return self.folds and row is not None and row >= self._own
 
-    def load(self, frame: pl.DataFrame, columns: Sequence[Column], **options: Any) -> None:
+    def load(self, frame: pl.DataFrame, columns: Sequence[Field], **options: Any) -> None:
         """Shows another frame, as `FrameTable.load` does, with the rows that stand for small siblings."""
         super().load(tree_rests.added(frame, self._rests, adds=self.adds) if self._rests else frame, columns, **options)
 
@@ -196,7 +197,7 @@ class TreeTable(FrameTable):
             return "-" if is_open else "+"
         return "▾" if is_open else "▸"
 
-    def _widest(self, column: Column) -> int:
+    def _widest(self, column: Field) -> int:
         widest = super()._widest(column)
         if self.folds and self.columns and column.name == self.columns[0].name:
             widest += 2 * max(self._depth, default=0) + 2

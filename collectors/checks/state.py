@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
 from tracetui.collectors.machine.jetson import OTHERS
+from tracetui.parsers.runs.manifest import SLOWED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +24,6 @@ LEAST_MEMORY, GOOD_MEMORY = 1 * GIB, 3 * GIB
 HOT_C = 82.0
 """Where GPUs begin to slow down."""
 BUSY_PERCENT = 5.0
-SLOWED = frozenset(
-    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
-)
 MODE_CLOCKS = {
     "p3767-0005": {"7W": 408, "15W": 612, "25W": 918, "MAXN_SUPER": 1020},
     "p3767-0003": {"7W": 408, "15W": 612, "25W": 918, "MAXN_SUPER": 1020},

@@ -20,7 +20,7 @@ KNOWN_SECRETS = re.compile(
     r"xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
 )
 URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def names_secret(name: str) -> bool:
@@ -37,12 +37,12 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
     follows = False
     for word in words:
         if follows and not word.startswith("-"):
-            found.append(word if _NUMBER.fullmatch(word) else MASK)
+            found.append(word if NUMBER.fullmatch(word) else MASK)
             follows = False
             continue
         follows = False
         assigned = _ASSIGNED.fullmatch(word)
-        if assigned and names_secret(assigned[1]) and not _NUMBER.fullmatch(assigned[3]):
+        if assigned and names_secret(assigned[1]) and not NUMBER.fullmatch(assigned[3]):
             found.append(f"{assigned[1]}{assigned[2]}{MASK}")
             continue
         follows = word.startswith("-") and not assigned and names_secret(word)

@@ -6,13 +6,10 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.collectors.machine import recording as machines
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROGRAM = Path(__file__).parents[1] / "child" / "measure_peaks.py"
 MARK = "tracetui-peaks:"
@@ -24,16 +21,13 @@ class MeasureError(Exception):
     """Nothing was measured; the text says why, in one line."""
 
 
-def measure_peaks(
-    python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command, now: Callable[[], float] = time.time
-) -> dict[str, Any]:
+def measure_peaks(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> dict[str, Any]:
     """What the first GPU reached: ``device``, ``sm_count``, ``flops`` by precision, ``bandwidth``, its clock cap, when.
 
     Args:
         python: the Python that runs workloads; this one if null.
         root: where the machine's files are.
         runner: runs the program and the machine's tools.
-        now: Unix time, s.
 
     Raises:
         MeasureError: torch or a GPU is missing, or the benchmark failed.
@@ -51,7 +45,7 @@ def measure_peaks(
         raise MeasureError(last[0])
     if said.get("error"):
         raise MeasureError(str(said["error"]))
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now()))
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {**said, "clock_cap_hz": _cap(root, runner), "measured_utc": when}
 
 

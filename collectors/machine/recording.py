@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from tracetui.collectors.machine import host as machine_host
 from tracetui.collectors.machine import identity as identities
@@ -25,6 +27,8 @@ from tracetui.parsers.runs.manifest import GpuProcess, GpuState, MemoryClock, Po
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from msgspec import Struct
 
 Json = dict[str, Any]
 PYTHON_SECONDS = 20.0
@@ -42,7 +46,7 @@ def identity(
 ) -> Json:
     """Key `identity`: a new run id, the clocks now, the machine, the command with secrets masked, the code's state."""
     folder = Path.cwd() if cwd is None else cwd
-    return asdict(identities.identity(Probe(root, runner), sys.argv if command is None else command, folder))
+    return _json(identities.identity(Probe(root, runner), sys.argv if command is None else command, folder))
 
 
 def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> Json:
@@ -54,7 +58,7 @@ def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = r
     release = machine_jetson.l4t_release(probe) if jetson else None
     tools = {name: find_tool(probe, name) for name in ("nsys", "ncu")}
     versions = {name: tool_version(probe, tool) if tool else None for name, tool in tools.items()}
-    return asdict(
+    return _json(
         Software(
             python=answer[0] if len(answer) > 1 else None,
             python_executable=answer[1] if len(answer) > 1 else python,
@@ -75,7 +79,7 @@ def devices(*, root: Path = ROOT, runner: Runner = run_command) -> list[Json]:
     """Key `device`: every GPU."""
     probe = Probe(root, runner)
     found = machine_jetson.devices(probe) if machine_jetson.is_jetson(probe) else machine_smi.devices(probe)
-    return [asdict(device) for device in found]
+    return [_json(device) for device in found]
 
 
 def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
@@ -83,7 +87,7 @@ def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
 
     While a run goes on, a `watch` costs it less.
     """
-    return asdict(_state(Probe(root, runner), full=True))
+    return _json(_state(Probe(root, runner), full=True))
 
 
 def watch(
@@ -149,14 +153,19 @@ class Watch(Sampler[Json]):
         lines = self._lines.last(STALE_S) if self._lines else []
         if self._jetson:
             said = next((found for line in reversed(lines) if (found := tegrastats.parse(line))), None)
-            return asdict(_with_tegrastats(_state(self._probe, full=False), said))
+            return _json(_with_tegrastats(_state(self._probe, full=False), said))
         if self._nvml is not None:
-            return asdict(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
+            return _json(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
         newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
         gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
         if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
             gpus = machine_smi.states(self._probe)  # the one that should go on printing has ended
-        return asdict(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
+        return _json(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
+
+
+def _json(found: Struct) -> Json:
+    values: Json = to_builtins(found)
+    return values
 
 
 def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, source: str = "") -> PowerState:

@@ -110,8 +110,8 @@ class Lines:
     It prints to a terminal of its own: to a pipe, such programs write only now and then what they saw long before.
     """
 
-    def __init__(self, command: Sequence[str], keep: int = 64) -> None:
-        self._lines: deque[tuple[float, str]] = deque(maxlen=keep)
+    def __init__(self, command: Sequence[str]) -> None:
+        self._lines: deque[tuple[float, str]] = deque(maxlen=64)
         self._process: subprocess.Popen[bytes] | None = None
         try:
             screen, end = os.openpty()

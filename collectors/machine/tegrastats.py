@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-MIB = 1 << 20
 MHZ = 1_000_000
 NO_SENSOR_C = -100.0
 """A zone that is switched off reads -256."""
 
-_RAM = re.compile(r"\bRAM (\d+)/(\d+)MB")
-_SWAP = re.compile(r"\bSWAP (\d+)/(\d+)MB")
-_CPU = re.compile(r"\b[Cc][Pp][Uu] \[([^\]]*)\]")
-_CORE = re.compile(r"(\d+)%(?:@(\d+))?")
+_RAM = re.compile(r"\bRAM \d+/\d+MB")
 _LOAD = r"(?:(?P<load>\d+)%)?(?:@\[?(?P<clocks>[\d,\s]+)\]?)?"
 _EMC = re.compile(rf"\bEMC(?:_FREQ)? {_LOAD}")
 _GPU = re.compile(rf"\bGR3D(?:_FREQ)? {_LOAD}")
@@ -27,12 +23,6 @@ _RAIL = re.compile(
 class Line:
     """What a line says; null and empty where it does not."""
 
-    ram_used_bytes: int | None = None
-    ram_total_bytes: int | None = None
-    swap_used_bytes: int | None = None
-    swap_total_bytes: int | None = None
-    cores: tuple[tuple[int, int | None] | None, ...] = ()
-    """Load in percent and clock in Hz; None for a core that is off."""
     emc_percent: int | None = None
     emc_hz: int | None = None
     gpu_percent: int | None = None
@@ -45,19 +35,11 @@ class Line:
 
 def parse(line: str) -> Line | None:
     """What a line of tegrastats says; None for a line of something else."""
-    ram = _RAM.search(line)
-    if ram is None:
+    if _RAM.search(line) is None:
         return None
-    swap = _SWAP.search(line)
-    cpu = _CPU.search(line)
     emc, gpu = _EMC.search(line), _GPU.search(line)
     emc_clocks = _clocks(emc)
     return Line(
-        ram_used_bytes=int(ram[1]) * MIB,
-        ram_total_bytes=int(ram[2]) * MIB,
-        swap_used_bytes=int(swap[1]) * MIB if swap else None,
-        swap_total_bytes=int(swap[2]) * MIB if swap else None,
-        cores=tuple(_core(text) for text in cpu[1].split(",")) if cpu else (),
         emc_percent=_load(emc),
         emc_hz=emc_clocks[0] if emc_clocks else None,
         gpu_percent=_load(gpu),
@@ -65,11 +47,6 @@ def parse(line: str) -> Line | None:
         temperatures_c={m[1]: float(m[2]) for m in _TEMPERATURE.finditer(line) if float(m[2]) > NO_SENSOR_C},
         rails_mw={m[1]: int(m[2]) for m in _RAIL.finditer(line)},
     )
-
-
-def _core(text: str) -> tuple[int, int | None] | None:
-    match = _CORE.fullmatch(text.strip())
-    return (int(match[1]), int(match[2]) * MHZ if match[2] else None) if match else None
 
 
 def _load(match: re.Match[str] | None) -> int | None:

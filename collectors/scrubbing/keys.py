@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tracetui.collectors.machine.masking import names_secret
+from tracetui.collectors.machine.masking import NUMBER, names_secret
 from tracetui.collectors.scrubbing.redactor import (
     COMMAND,
     ENVIRONMENT,
@@ -42,7 +42,6 @@ _KINDS = {
     STALE: "sha256",
 }
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*(?:[-+.]?[\w.]+)?")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 
 
@@ -75,7 +74,7 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         return REDACTED
     if kind == STALE:
         return None
-    if kind == SECRET and _NUMBER.fullmatch(text):
+    if kind == SECRET and NUMBER.fullmatch(text):
         return text
     if kind in EMPTIED:
         redactor.count(kind)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.redactor import HOST, OUTPUT, REDACTED
 from tracetui.parsers.ncu.sniff import decode, header_start
-from tracetui.parsers.ncu.tables import LONGEST_RECORD
+from tracetui.parsers.ncu.tables import GLUED, LONGEST_RECORD
 
 if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 HOST_COLUMN, PROCESS_COLUMN = "Host Name", "Process Name"
 SAID_BY_PROGRAM = "[program output]"
 _TOOL_LINE = re.compile(r"\s*==(?:PROF|WARNING|ERROR)==")
-_GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
 _TELLING = ("ERR_NVGPUCTRPERM", '"Address","Source"', '"#","Source"')
 """What the reader looks for in other lines."""
 
@@ -63,7 +62,7 @@ class _Copy:
     def _other(self, line: str) -> str:
         """A line of the program, behind which a row may stand; or a row of a table saved without quotes."""
         if self._columns and "," in line:
-            glued = _GLUED.search(line)
+            glued = GLUED.search(line)
             if glued is not None and line.count('"', glued.start()) % 2 == 0:
                 self._redactor.count(OUTPUT)
                 return SAID_BY_PROGRAM + self._row(line[glued.start() :])
@@ -108,7 +107,7 @@ def _joined(lines: list[str], line: str, position: int) -> tuple[str, int, bool]
     parts = [line]
     for after in range(position, min(position + LONGEST_RECORD, len(lines))):
         following = lines[after]
-        if _GLUED.match(following) or _TOOL_LINE.match(following):
+        if GLUED.match(following) or _TOOL_LINE.match(following):
             break
         parts.append(following)
         if following.count('"') % 2:

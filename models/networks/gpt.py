@@ -25,7 +25,7 @@ from ..tasks import labelled
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..workload import Parts
+    from ..parts import Parts
 
 EPS = 1e-5
 ROTARY_BASE = 10_000.0

@@ -17,7 +17,7 @@ from ..tasks import labelled
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..workload import Parts
+    from ..parts import Parts
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:

@@ -17,8 +17,8 @@ from ..sizes.counted import counted_cost
 from ..tasks import image_task
 
 if TYPE_CHECKING:
+    from ..parts import Parts
     from ..sizes.flops import Cost
-    from ..workload import Parts
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:

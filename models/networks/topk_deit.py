@@ -24,7 +24,7 @@ from ..tasks import image_task
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..workload import Parts
+    from ..parts import Parts
 
 EPS = 1e-6
 

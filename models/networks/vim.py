@@ -20,7 +20,7 @@ from .selective_scan import REFERENCE, Kernels, choose
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..workload import Parts
+    from ..parts import Parts
 
 EPS = 1e-5
 DROP_PATH = 0.1

@@ -21,7 +21,6 @@ ARGUMENTS = (
 )  # fmt: skip
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 
-NO_KEY = 0
 PREFIX, TAIL = 4, 8
 """How many bytes of a key are compared at its beginning, and at its end with the quote and the colon."""
 CLOSING = len('":')
@@ -66,7 +65,7 @@ class KeyTable:
         raise AssertionError("no perfect hash for the key table")
 
     def classify(self, first4: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """The code of each string by its first four bytes, `NO_KEY` where no key begins so."""
+        """The code of each string by its first four bytes, 0 where no key begins so."""
         slot = (first4 * self._multiplier) >> _SHIFT
         code: NDArray[np.uint8] = self._slots[slot]
         code *= self._prefix[code] == first4

@@ -32,7 +32,7 @@ EVENT_LIMIT = 1_000_000
 """How many complete events XLA's profiler writes at most (`TraceContainer::CapEvents`); the latest are dropped."""
 
 _STREAM = re.compile(r"[Ss]tream\s*#?(\d{1,18})")
-_OPS, _ASYNC_OPS = "XLA Ops", "Async XLA Ops"
+_OPS = "XLA Ops"
 _FIELD = re.compile(r"(\w+):(\S+)")
 _GRAPH = re.compile(r"Cuda ?Graph(Exec)?:\d+$", re.IGNORECASE)
 _FRAMEWORK = re.compile(

@@ -34,7 +34,6 @@ ACTIONS = {
 }
 _CODE = {name: code for code, name in enumerate(schema.MEMORY_ACTIONS)}
 ALLOC, FREE, REQUESTED, OOM, OTHER = (_CODE[name] for name in ("alloc", "free", "free_requested", "oom", "other"))
-_RESERVES = (_CODE["segment_alloc"], _CODE["segment_map"])
 _RELEASES = (_CODE["segment_free"], _CODE["segment_unmap"])
 _NEGATIVE = (FREE, REQUESTED, *_RELEASES)
 IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
@@ -187,7 +186,7 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
 
     for segment in segments:
         base, stream = segment.get("address"), segment.get("stream")
-        blocks = [block for block in _list(segment.get("blocks")) if isinstance(block, dict)]
+        blocks = [block for block in as_list(segment.get("blocks")) if isinstance(block, dict)]
         used = segment.get("allocated_size")
         if type(used) is not int:
             used = sum(_size(block) for block in blocks if block.get("state") == "active_allocated")
@@ -215,7 +214,8 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
     return _frame(filled, device, device_type)
 
 
-def _list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """The value where it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 

@@ -116,9 +116,9 @@ def _are_segments(value: list[Any]) -> bool:
 
 
 def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally: Tally) -> Trace:
-    histories = [h if isinstance(h, list) else [] for h in _list(snapshot.get("device_traces"))]
-    segments = [s for s in _list(snapshot.get("segments")) if isinstance(s, dict)]
-    tally.skipped("segment that is no record", len(_list(snapshot.get("segments"))) - len(segments))
+    histories = [h if isinstance(h, list) else [] for h in memory_events.as_list(snapshot.get("device_traces"))]
+    segments = [s for s in memory_events.as_list(snapshot.get("segments")) if isinstance(s, dict)]
+    tally.skipped("segment that is no record", len(memory_events.as_list(snapshot.get("segments"))) - len(segments))
     entries = sum(isinstance(entry, dict) for history in histories for entry in history)
     cpu = len(histories) - 1 if _from_profile(histories, segments) else None
     if cpu is not None:
@@ -171,10 +171,6 @@ def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally:
 
 
 _SEGMENT = schema.MEMORY_ACTIONS.index("segment")
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _from_profile(histories: list[list[Any]], segments: list[dict[str, Any]]) -> bool:

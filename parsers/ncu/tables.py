@@ -33,9 +33,9 @@ IDENTITY = frozenset(
 )  # fmt: skip
 """Columns that hold no metric."""
 _LOG = re.compile(r"==(PROF|WARNING|ERROR)==\s*(.*)")
-_GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
+GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
+"""How a record begins, also behind something that the program printed without a line's end."""
 _NUMBER = re.compile(r"\s*\d+\s*$")
-_NO_SECTION = ("", "n/a", "N/A")
 
 
 @dataclass
@@ -152,7 +152,7 @@ def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
             continue
         _other(line, log)
         if tables and "," in line:
-            if (glued := _GLUED.search(line)) is not None and line.count('"', glued.start()) % 2 == 0:
+            if (glued := GLUED.search(line)) is not None and line.count('"', glued.start()) % 2 == 0:
                 pending.append(line[glued.start() :])
             elif line[:1].isdigit() or line.startswith(","):  # a table saved anew quotes only where it must
                 pending.append(line)
@@ -170,7 +170,7 @@ def _joined(lines: list[str], line: str, position: int) -> tuple[str, int]:
     parts = [line]
     for after in range(position, min(position + LONGEST_RECORD, len(lines))):
         following = lines[after].rstrip("\r")
-        if _GLUED.match(following) or _LOG.match(following):
+        if GLUED.match(following) or _LOG.match(following):
             break
         parts.append(following)
         if following.count('"') % 2:

@@ -25,13 +25,29 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.nesting import Ints, Nesting
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.reader import Events
+    from tracetui.parsers.nsys.metadata import Metadata
+    from tracetui.parsers.nsys.names import Strings
     from tracetui.parsers.nsys.tables import Shared
     from tracetui.parsers.tally import Tally
     from tracetui.parsers.trace import Source, TraceInfo
 
 STRETCH = 1 << 18
 NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
+
+
+@dataclass(slots=True)
+class Events:
+    """A file's events as columns, not yet sorted or linked, and their context."""
+
+    device: Columns
+    calls: Columns
+    ranges: Columns
+    shared: Shared
+    metadata: Metadata
+    strings: Strings
+    total: int
+    parsed: int
+    partial: bool
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:

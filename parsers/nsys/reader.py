@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.nsys import metadata, names, tables
 from tracetui.parsers.nsys.database import open_database
-from tracetui.parsers.nsys.frames import build_trace
+from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, scan
 from tracetui.parsers.nsys.tables import Shared
@@ -21,28 +20,12 @@ from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.parsers.nsys.compact import Columns
     from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
 
 TOOL = "NVIDIA Nsight Systems"
 OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "ProcessStreams")
-
-
-@dataclass(slots=True)
-class Events:
-    """A file's events as columns, not yet sorted or linked, and their context."""
-
-    device: Columns
-    calls: Columns
-    ranges: Columns
-    shared: Shared
-    metadata: Metadata
-    strings: Strings
-    total: int
-    parsed: int
-    partial: bool
 
 
 def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> Trace:

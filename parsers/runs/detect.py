@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tracetui.parsers.runs.run import Run
+
 PEEK_BYTES = 1 << 18
 MAX_DEPTH = 4
 """How many folders deep traces are looked for; JAX puts them three deep (plugins/profile/<run>/)."""
@@ -183,3 +185,17 @@ def _ranked(path: Path, head: bytes) -> Candidate:
 def _rank_in_name(path: Path) -> int | None:
     match = _RANK_IN_NAME.search(path.name)
     return int(match[1]) if match else None
+
+
+def comparable_files(run: Run) -> list[Path]:
+    """The files of the main trace's kind in every run of the folder that a run was opened from."""
+    kind = run.main.info.kind
+    files = [trace.source.path for trace in run.of_kind(kind)]
+    return [*files, *(path for _, paths in run.others for path in paths if _kind_of(path) == kind)]
+
+
+def _kind_of(path: Path) -> str | None:
+    try:
+        return inspect(path).kind
+    except TraceError:
+        return None

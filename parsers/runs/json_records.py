@@ -1,92 +1,133 @@
-"""Dataclasses from decoded JSON: known keys are taken, unknown ones left, wrong values counted and left at the default.
+"""Structs from JSON by msgspec; where a document is not as it should be, piece by piece.
 
-Fields may be bool, str, int, float, Any, dataclasses, tuples and dicts of these, and each of them or None.
+Unknown keys are ignored. A value of another type is counted and leaves the default, and so does null. A whole number
+may be written `3.0`; numbers that fit no 64-bit integer, infinities and NaN are values of another type.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+import json
+import math
+import re
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+from msgspec import Meta, Raw, Struct
+from msgspec.json import Decoder
+from msgspec.structs import fields
 
 if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
 
-_WRONG = object()
+Whole = Annotated[int, Meta(ge=-(2**63 - 1), le=2**63 - 1)]
+"""A whole number that a column can hold."""
+Number = Annotated[float, Meta(gt=-(2.0**63), lt=2.0**63)]
+"""A number that can be rounded to one."""
+
+WRONG = object()
+"""Stands for a value of another type than it should have."""
+_NUMBERS = (Whole, Number)
+_NULL = Raw(b"null")
+_OBJECT = re.compile(rb"\s*\{")
+_UNREADABLE = (ValueError, RecursionError)
+"""What msgspec raises for a document that it can't read; its own errors are ValueErrors."""
 
 
-@lru_cache(maxsize=64)
-def _hints(cls: type) -> dict[str, Any]:
-    from tracetui.parsers.trace import Note
+def members(text: str) -> dict[str, Raw] | None:
+    """The values of a document that is an object, not yet read; None for another document.
 
-    return get_type_hints(cls, localns={"Note": Note})
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deep.
+    """
+    try:
+        return _unread(text.encode())
+    except _UNREADABLE:  # Python's reader takes NaN (here a text), halves of surrogates, and says what is wrong
+        value = json.loads(text, parse_constant=str, parse_float=_finite)
+        return _unread(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def record(cls: Any, value: dict[Any, Any], tally: Tally, where: str = "") -> Any:
-    """A dataclass from the keys it knows; a value of another type leaves the default.
+def _unread(document: bytes) -> dict[str, Raw] | None:
+    kind = dict[str, Raw] if _OBJECT.match(document) else Raw
+    found = _decoder(kind).decode(document)
+    return found if isinstance(found, dict) else None
+
+
+def _finite(text: str) -> float | str:
+    return number if math.isfinite(number := float(text)) else text
+
+
+@cache
+def _decoder(kind: Any) -> Decoder[Any]:
+    return Decoder(kind)
+
+
+@cache
+def _fields(cls: type[Struct]) -> dict[str, tuple[str, Any]]:
+    """Name and type of each field, by its key."""
+    return {known.encode_name: (known.name, known.type) for known in fields(cls)}
+
+
+def record(cls: Any, values: dict[str, Raw], tally: Tally, where: str = "") -> Any:
+    """A Struct from the keys it knows; a value of another type leaves the default.
 
     Args:
-        cls: the dataclass; every field has a default.
-        value: a decoded JSON object.
+        cls: the Struct; every field has a default.
+        values: the members of a JSON object.
         tally: counts what was left out.
         where: the path to it in the document, for the notes.
     """
-    found = {}
-    hints = _hints(cls)
-    for known in fields(cls):
-        if (given := value.get(known.name)) is None:
-            continue
-        place = f"{where}.{known.name}" if where else known.name
-        converted = _converted(hints[known.name], given, place, tally)
-        if converted is _WRONG:
-            tally.skipped("value of run.json of another type than it should have", 1, f"{place}: {str(given)[:40]}")
-        else:
-            found[known.name] = converted
-    return cls(**found)
+    found = {
+        name: value(kind, raw, tally, f"{where}.{key}" if where else key)
+        for key, (name, kind) in _fields(cls).items()
+        if (raw := values.get(key, _NULL)) != _NULL
+    }
+    return cls(**{name: known for name, known in found.items() if known is not WRONG})
 
 
-def _converted(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    """The value as the type that a field has, or `_WRONG`."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:
-        (kind,) = (argument for argument in arguments if argument is not NoneType)
-        return _converted(kind, value, where, tally)
-    if kind is Any:
-        return value
-    if is_dataclass(kind):
-        return record(kind, value, tally, where) if isinstance(value, dict) else _WRONG
-    if origin is tuple:
-        return _list(arguments[0], value, where, tally)
-    if origin is dict:
-        return _mapping(arguments[1], value, where, tally)
-    if kind is bool or kind is str:
-        return value if isinstance(value, kind) else _WRONG
-    return _number(kind, value)
+def value(kind: Any, raw: Raw, tally: Tally, where: str) -> Any:
+    """A value as the type that its field has, or `WRONG`, which is counted where it is not null."""
+    found = _converted(kind, raw, tally, where)
+    if found is WRONG and raw != _NULL:
+        example = bytes(memoryview(raw)[:40]).decode("utf-8", "replace")
+        tally.skipped("value of run.json of another type than it should have", 1, f"{where}: {example}")
+    return found
 
 
-def _list(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    if not isinstance(value, (list, tuple)):
-        return _WRONG
-    items = [_converted(kind, item, f"{where}[{n}]", tally) for n, item in enumerate(value)]
-    if kind in (int, float) and _WRONG in items:  # a shape without one of its sizes is another shape
-        return _WRONG
-    tally.skipped("entry of a list in run.json of another type than it should have", items.count(_WRONG), where)
-    return tuple(item for item in items if item is not _WRONG)
+def _converted(kind: Any, raw: Raw, tally: Tally, where: str) -> Any:
+    """The value as the type that a field has, or `WRONG`; read in one go where nothing in it is wrong."""
+    try:
+        return _decoder(kind).decode(raw)
+    except _UNREADABLE:
+        pass
+    if get_origin(kind) in (UnionType, Union):
+        kind = get_args(kind)[0]
+    try:
+        if get_origin(kind) is tuple:
+            return _list(get_args(kind)[0], _decoder(list[Raw]).decode(raw), tally, where)
+        if get_origin(kind) is dict:
+            return _mapping(get_args(kind)[1], _decoder(dict[str, Raw]).decode(raw), tally, where)
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            return record(kind, _decoder(dict[str, Raw]).decode(raw), tally, where)
+        if kind == Whole and (number := _decoder(Number).decode(raw)).is_integer():
+            return int(number)
+    except _UNREADABLE:
+        pass
+    return WRONG
 
 
-def _mapping(kind: Any, value: Any, where: str, tally: Tally) -> Any:
-    if not isinstance(value, dict):
-        return _WRONG
-    items = {str(key): _converted(kind, item, f"{where}.{key}", tally) for key, item in value.items()}
-    wrong = sum(item is _WRONG for item in items.values())
+def _list(kind: Any, raws: list[Raw], tally: Tally, where: str) -> Any:
+    items = [_converted(kind, raw, tally, f"{where}[{n}]") for n, raw in enumerate(raws)]
+    wrong = sum(item is WRONG for item in items)
+    if wrong and kind in _NUMBERS:  # a shape without one of its sizes is another shape
+        return WRONG
+    tally.skipped("entry of a list in run.json of another type than it should have", wrong, where)
+    return tuple(item for item in items if item is not WRONG)
+
+
+def _mapping(kind: Any, raws: dict[str, Raw], tally: Tally, where: str) -> Any:
+    items = {key: _converted(kind, raw, tally, f"{where}.{key}") for key, raw in raws.items()}
+    wrong = sum(item is WRONG for item in items.values())
     tally.skipped("value of run.json of another type than it should have", wrong, where)
-    return {key: item for key, item in items.items() if item is not _WRONG}
-
-
-def _number(kind: Any, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1 << 63:  # neither is NaN
-        return _WRONG
-    if kind is float:
-        return float(value)
-    return int(value) if value == int(value) else _WRONG
+    return {key: item for key, item in items.items() if item is not WRONG}

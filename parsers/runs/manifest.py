@@ -1,22 +1,24 @@
 """Reads `run.json`, what `tracetui profile` says of a run: who, on what, in which state, doing what, and how it ended.
 
-The keys are the fields of the dataclasses below; what a file does not say, or says in another type, is null. Sizes are
+The keys are the fields of the structs below; what a file does not say, or says in another type, is null. Sizes are
 bytes, clocks Hz, temperatures °C, powers mW, times ns unless a field says otherwise.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tracetui.parsers.runs.json_records import record
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from tracetui.parsers.runs.json_records import WRONG, Number, Whole, members, record, value
 from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import Note
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tracetui.parsers.trace import Note
 
 SCHEMA = "tracetui.run/1"
 FILE = "run.json"
@@ -25,20 +27,24 @@ LOG = "log.txt"
 STATUSES = ("running", "finished", "failed", "interrupted")
 MAX_BYTES = 64 << 20
 """A manifest with samples of a day stays below."""
+SLOWED = frozenset(
+    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
+)
+"""The reasons among `GpuState.throttle_reasons` that mean slowing down; others mean idling or a clock that was asked
+for."""
 _FAMILY = "tracetui.run/"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True, gc=False):
     """Which run this is."""
 
     run_id: str | None = None
     """Unique to this run."""
     started_utc: str | None = None
     """ISO 8601, with the time zone."""
-    started_unix_ns: int | None = None
+    started_unix_ns: Whole | None = None
     """Wall clock at the start, ns since 1970."""
-    started_monotonic_ns: int | None = None
+    started_monotonic_ns: Whole | None = None
     """The machine's monotonic clock at the same moment, ns."""
     host: str | None = None
     """The machine's name; `tracetui scrub` removes it."""
@@ -60,8 +66,7 @@ class Identity:
     """Of the program that launched the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Software:
+class Software(Struct, frozen=True, gc=False):
     """What ran it; torch and below are as the profiled process itself reported them."""
 
     python: str | None = None
@@ -98,11 +103,10 @@ class Software:
     """`x86_64` or `aarch64`"""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True, gc=False):
     """One GPU: what does not change while the machine is up."""
 
-    index: int | None = None
+    index: Whole | None = None
     name: str | None = None
     integrated: bool | None = None
     """It shares its memory with the CPU."""
@@ -111,21 +115,21 @@ class Device:
     pci_bus: str | None = None
     compute_capability: str | None = None
     """`8.7`"""
-    sm_count: int | None = None
+    sm_count: Whole | None = None
     """SMs that are switched on, as the profiled process saw them."""
-    memory_bytes: int | None = None
+    memory_bytes: Whole | None = None
     """Of an integrated GPU the machine's memory."""
-    max_clock_hz: int | None = None
+    max_clock_hz: Whole | None = None
     """The highest clock of the chip, whatever caps it now."""
-    max_memory_clock_hz: int | None = None
-    default_power_limit_mw: int | None = None
+    max_memory_clock_hz: Whole | None = None
+    default_power_limit_mw: Whole | None = None
     board: str | None = None
     """Of a Jetson: the model in its device tree."""
     module_id: str | None = None
     """Of a Jetson: the module, `p3767-0005`."""
     compatible: tuple[str, ...] = ()
     """Of a Jetson: what its device tree says it is compatible with."""
-    available_clocks_hz: tuple[int, ...] = ()
+    available_clocks_hz: tuple[Whole, ...] = ()
     persistence: bool | None = None
     """The driver stays loaded while nobody uses the GPU."""
     ecc: bool | None = None
@@ -135,34 +139,33 @@ class Device:
     """`Default`, `Exclusive_Process`, …"""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuState:
+class GpuState(Struct, frozen=True, gc=False):
     """One GPU at one moment."""
 
-    index: int | None = None
-    clock_hz: int | None = None
+    index: Whole | None = None
+    clock_hz: Whole | None = None
     """The clock of the SMs."""
-    min_clock_hz: int | None = None
-    max_clock_hz: int | None = None
+    min_clock_hz: Whole | None = None
+    max_clock_hz: Whole | None = None
     """The cap in force: of a Jetson that of the power mode."""
-    applications_clock_hz: int | None = None
-    memory_clock_hz: int | None = None
-    applications_memory_clock_hz: int | None = None
+    applications_clock_hz: Whole | None = None
+    memory_clock_hz: Whole | None = None
+    applications_memory_clock_hz: Whole | None = None
     governor: str | None = None
     """Who chooses the clock: `nvhost_podgov`."""
-    load_percent: float | None = None
+    load_percent: Number | None = None
     """Share of the last sampling period in which anything ran."""
-    memory_load_percent: float | None = None
+    memory_load_percent: Number | None = None
     """Share of that period in which the memory was read or written."""
-    power_mw: int | None = None
-    power_limit_mw: int | None = None
-    temperature_c: float | None = None
+    power_mw: Whole | None = None
+    power_limit_mw: Whole | None = None
+    temperature_c: Number | None = None
     pstate: str | None = None
     """`P0` is the fastest."""
     throttle_reasons: tuple[str, ...] | None = None
     """Why the clock is not higher; empty for no reason, null where it is not known."""
-    memory_used_bytes: int | None = None
-    tpc_pg_mask: int | None = None
+    memory_used_bytes: Whole | None = None
+    tpc_pg_mask: Whole | None = None
     """Of a Jetson: TPCs that are switched off, a bit each."""
     railgate: bool | None = None
     """Of a Jetson: the GPU loses its power while idle."""
@@ -170,87 +173,81 @@ class GpuState:
     """Of a Jetson: the governor may change the clock (`enable_3d_scaling`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryClock:
+class MemoryClock(Struct, frozen=True, gc=False):
     """A Jetson's memory controller (EMC)."""
 
-    rate_hz: int | None = None
-    cap_hz: int | None = None
+    rate_hz: Whole | None = None
+    cap_hz: Whole | None = None
     """What the power mode allows."""
-    min_hz: int | None = None
-    max_hz: int | None = None
-    load_percent: float | None = None
+    min_hz: Whole | None = None
+    max_hz: Whole | None = None
+    load_percent: Number | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CpuState:
+class CpuState(Struct, frozen=True, gc=False):
     """The processor at one moment."""
 
-    online: int | None = None
+    online: Whole | None = None
     """Cores that are switched on."""
     governor: str | None = None
     """Several where cores differ, joined by `,`."""
-    clock_hz: int | None = None
+    clock_hz: Whole | None = None
     """Of the fastest core now."""
-    max_clock_hz: int | None = None
+    max_clock_hz: Whole | None = None
     """The cap in force, of the fastest core."""
-    hardware_max_clock_hz: int | None = None
-    load_1m: float | None = None
+    hardware_max_clock_hz: Whole | None = None
+    load_1m: Number | None = None
     """Processes that run or wait to, averaged over a minute."""
-    load_5m: float | None = None
-    load_15m: float | None = None
+    load_5m: Number | None = None
+    load_15m: Number | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryState:
+class MemoryState(Struct, frozen=True, gc=False):
     """The machine's memory at one moment."""
 
-    total_bytes: int | None = None
-    available_bytes: int | None = None
+    total_bytes: Whole | None = None
+    available_bytes: Whole | None = None
     """What programs can still have without swapping."""
-    swap_total_bytes: int | None = None
-    swap_used_bytes: int | None = None
-    zram_bytes: int | None = None
+    swap_total_bytes: Whole | None = None
+    swap_used_bytes: Whole | None = None
+    zram_bytes: Whole | None = None
     """Of that swap, what is compressed memory and no disk."""
-    pages_swapped_in: int | None = None
+    pages_swapped_in: Whole | None = None
     """Since the machine started (pswpin)."""
-    pages_swapped_out: int | None = None
+    pages_swapped_out: Whole | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rail:
+class Rail(Struct, frozen=True, gc=False):
     """One supply that a sensor (INA3221) measures."""
 
     name: str | None = None
     """As the board labels it: `VDD_IN`."""
-    voltage_mv: int | None = None
-    current_ma: int | None = None
-    power_mw: int | None = None
+    voltage_mv: Whole | None = None
+    current_ma: Whole | None = None
+    power_mw: Whole | None = None
     """The product of both."""
-    max_current_ma: int | None = None
+    max_current_ma: Whole | None = None
     """Above it the hardware slows down."""
-    critical_current_ma: int | None = None
+    critical_current_ma: Whole | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GpuProcess:
+class GpuProcess(Struct, frozen=True, gc=False):
     """Another program on the GPU."""
 
-    pid: int | None = None
+    pid: Whole | None = None
     name: str | None = None
     """The program's file name, without its folder."""
-    gpu_memory_bytes: int | None = None
+    gpu_memory_bytes: Whole | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PowerState:
+class PowerState(Struct, frozen=True, gc=False):
     """Everything about speed and heat at one moment."""
 
-    time_unix_ns: int | None = None
-    monotonic_ns: int | None = None
+    time_unix_ns: Whole | None = None
+    monotonic_ns: Whole | None = None
     sources: tuple[str, ...] = ()
     """What answered: `sysfs`, `nvpmodel`, `nvidia-smi`, `nvml`, `tegrastats`."""
-    mode_id: int | None = None
+    mode_id: Whole | None = None
     """Of a Jetson: the power mode that nvpmodel names. Its name says little: compare the caps."""
     mode_name: str | None = None
     jetson_clocks: bool | None = None
@@ -259,10 +256,10 @@ class PowerState:
     emc: MemoryClock | None = None
     cpu: CpuState | None = None
     memory: MemoryState | None = None
-    temperatures_c: dict[str, float] = field(default_factory=dict)
+    temperatures_c: dict[str, Number] = field(default_factory=dict)
     """By the name of the zone."""
     rails: tuple[Rail, ...] = ()
-    alarms: dict[str, int] = field(default_factory=dict)
+    alarms: dict[str, Whole] = field(default_factory=dict)
     """By name: 1 while an alarm is on, or how often the hardware slowed down (`oc1_event_cnt`)."""
     gpu_processes: tuple[GpuProcess, ...] | None = None
     """Null where it is not known who uses the GPU; in samples always null."""
@@ -270,18 +267,33 @@ class PowerState:
     """What is null only because reading it needs root."""
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
+class Power(Struct, frozen=True, dict=True):
     """The machine before, during and after the run."""
 
     before: PowerState | None = None
-    during: tuple[PowerState, ...] = ()
-    """Samples, oldest first. They are thinned where a run is long, evenly."""
+    samples: Raw = field(default=Raw(b"[]"), name="during")
+
+    @property
+    def during(self) -> tuple[PowerState, ...]:
+        """Samples, oldest first. They are thinned where a run is long, evenly."""
+        return self._read[0]
+
     after: PowerState | None = None
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What of the samples could not be used."""
+        return self._read[1]
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+    @cached_property
+    def _read(self) -> tuple[tuple[PowerState, ...], tuple[Note, ...]]:
+        """The samples, which not everyone looks at, and what of them could not be used."""
+        tally = Tally()
+        states = value(tuple[PowerState, ...], self.samples, tally, "power.during")
+        return () if states is WRONG else states, tally.notes()
+
+
+class Workload(Struct, frozen=True, gc=False):
     """What was run."""
 
     model: str | None = None
@@ -289,7 +301,7 @@ class Workload:
     family: str | None = None
     backend: str | None = None
     """`mamba_ssm`, `reference`, `torch`, `timm` or `user`: a reference says nothing about the device."""
-    parameters: int | None = None
+    parameters: Whole | None = None
     """Counted, not published."""
     dtype: str | None = None
     """`fp32`, `fp16`, `bf16` or `tf32`"""
@@ -303,24 +315,24 @@ class Workload:
     grad_enabled: bool | None = None
     compile: str | None = None
     """The mode of torch.compile; null for none."""
-    threads: int | None = None
+    threads: Whole | None = None
     """torch's threads on the CPU."""
     device: str | None = None
     """`cuda:0` or `cpu`"""
-    seed: int | None = None
+    seed: Whole | None = None
     data: str | None = None
     """`random` or `imagefolder:PATH`"""
-    workers: int | None = None
+    workers: Whole | None = None
     """Processes of the data loader."""
-    requested_batch: int | None = None
+    requested_batch: Whole | None = None
     """What the user asked for."""
-    batch: int | None = None
+    batch: Whole | None = None
     """Samples of a step as the model really saw them."""
-    input_shapes: tuple[tuple[int, ...], ...] = ()
+    input_shapes: tuple[tuple[Whole, ...], ...] = ()
     """Of the tensors that a step was given."""
-    flops_per_step: int | None = None
+    flops_per_step: Whole | None = None
     """Multiply and add are two."""
-    compulsory_bytes_per_step: int | None = None
+    compulsory_bytes_per_step: Whole | None = None
     """What a step must at least move to and from memory."""
     options: dict[str, Any] = field(default_factory=dict)
     """What else the user asked for, by the name of the option."""
@@ -328,61 +340,57 @@ class Workload:
     """Of the variables that change speed, those that were set; never others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
     tool: str | None = None
     """`torch`, `nsys`, `ncu`, `memory` or `all`"""
-    warmup_steps: int | None = None
-    steps: int | None = None
+    warmup_steps: Whole | None = None
+    steps: Whole | None = None
     """Profiled ones."""
-    repeats: int | None = None
-    schedule: dict[str, int] = field(default_factory=dict)
+    repeats: Whole | None = None
+    schedule: dict[str, Whole] = field(default_factory=dict)
     """Of torch.profiler: wait, warmup, active, repeat, skip_first."""
     flags: dict[str, bool] = field(default_factory=dict)
     """What the profiler recorded: record_shapes, with_stack, profile_memory, …"""
-    clean_step_ns: tuple[int, ...] = ()
+    clean_step_ns: tuple[Whole, ...] = ()
     """Each step of the loop before profiling, without a profiler."""
-    profiled_step_ns: tuple[int, ...] = ()
+    profiled_step_ns: tuple[Whole, ...] = ()
     """Each step under the profiler, by the same clock."""
     commands: tuple[tuple[str, ...], ...] = ()
     """What was launched, in order; what looks like a secret is `***`."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputFile:
+class OutputFile(Struct, frozen=True, gc=False):
     """One file of the run."""
 
     name: str | None = None
     """Within the run's folder."""
     kind: str | None = None
     """`chrome`, `nsys`, `ncu`, `memory_snapshot` or `log`"""
-    bytes: int | None = None
+    bytes: Whole | None = None
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True, gc=False):
     """How it ended."""
 
-    exit_code: int | None = None
+    exit_code: Whole | None = None
     """Null where a signal ended it."""
     signal: str | None = None
     """`SIGKILL` and so on."""
     explanation: str | None = None
     """One line on what went wrong; null where nothing did."""
-    ended_unix_ns: int | None = None
-    duration_ns: int | None = None
+    ended_unix_ns: Whole | None = None
+    duration_ns: Whole | None = None
     files: tuple[OutputFile, ...] = ()
-    events_dropped: int | None = None
+    events_dropped: Whole | None = None
     """As the profiler reported them; null where it does not say."""
     skipped: tuple[str, ...] = ()
     """What was asked for and not done, and why, a line each."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunManifest:
+class RunManifest(Struct, frozen=True, gc=False):
     """A whole `run.json`."""
 
     schema: str | None = None
@@ -396,8 +404,15 @@ class RunManifest:
     workload: Workload = field(default_factory=Workload)
     measurement: Measurement = field(default_factory=Measurement)
     outcome: Outcome = field(default_factory=Outcome)
-    notes: tuple[Note, ...] = ()
-    """What of the file could not be used; no key of the file."""
+    noted: tuple[Note, ...] = ()
+    """What of the file could not be used, but for the samples; no key of the file."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What of the file could not be used. Reads the samples."""
+        tally = Tally()
+        tally.take_over((*self.noted, *self.power.notes))
+        return tally.notes()
 
 
 def load(path: Path) -> RunManifest | None:
@@ -412,31 +427,37 @@ def load(path: Path) -> RunManifest | None:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    text = text.removeprefix("\ufeff")
     try:
-        value = json.loads(text.removeprefix("\ufeff"))
+        found = members(text)
     except (ValueError, RecursionError) as error:
         if _FAMILY not in text[:4096]:
             return None
         tally = Tally()
         tally.missing("everything: run.json is damaged", 1, str(error))
-        return RunManifest(notes=tally.notes())
-    return parse(value)
+        return RunManifest(noted=tally.notes())
+    return None if found is None else _manifest(found)
 
 
-def parse(value: Any) -> RunManifest | None:
+def parse(document: Any) -> RunManifest | None:
     """The manifest in a decoded document; a torch trace carries one under its key ``tracetui``. None for none."""
-    if isinstance(value, str):  # Kineto writes what add_metadata_json was given, or the same in quotes
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return None
-    if not isinstance(value, dict) or not str(value.get("schema", "")).startswith(_FAMILY):
+    try:  # Kineto writes what add_metadata_json was given, or the same in quotes
+        found = members(document if isinstance(document, str) else json.dumps(document))
+    except (ValueError, RecursionError):
         return None
+    return None if found is None else _manifest(found)
+
+
+def _manifest(found: dict[str, Raw]) -> RunManifest | None:
+    """The manifest in the members of a document."""
     tally = Tally()
-    if value["schema"] != SCHEMA:
-        tally.missing(f"what a later version added: the file is {str(value['schema'])[:40]}, known is {SCHEMA}")
-    manifest: RunManifest = record(RunManifest, {k: v for k, v in value.items() if k != "notes"}, tally)
+    schema = value(str, found.get("schema", Raw(b"null")), Tally(), "schema")
+    if not isinstance(schema, str) or not schema.startswith(_FAMILY):
+        return None
+    if schema != SCHEMA:
+        tally.missing(f"what a later version added: the file is {schema[:40]}, known is {SCHEMA}")
+    manifest: RunManifest = record(RunManifest, {key: raw for key, raw in found.items() if key != "noted"}, tally)
     if manifest.status is not None and manifest.status not in STATUSES:
         tally.skipped("status that is none", 1, manifest.status)
         manifest = replace(manifest, status=None)
-    return replace(manifest, notes=tally.notes())
+    return replace(manifest, noted=tally.notes())

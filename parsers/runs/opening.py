@@ -12,7 +12,8 @@ from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
-from tracetui.parsers.trace import KINDS, Run, Trace
+from tracetui.parsers.runs.run import Run
+from tracetui.parsers.trace import KINDS, Trace
 
 if TYPE_CHECKING:
     import threading

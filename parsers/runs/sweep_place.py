@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracetui.parsers.trace import Run
+    from tracetui.parsers.runs.run import Run
 
 INDEX = "sweep.json"
 MOST_ABOVE = 3

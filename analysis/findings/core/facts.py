@@ -14,11 +14,11 @@ from tracetui.analysis.selection import Selection, in_steps, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.roles import Phases
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
-    from tracetui.analysis.findings.core.waiting import Loader
+    from tracetui.analysis.findings.core.data_loader import Loader
     from tracetui.analysis.findings.core.whatif import Replay
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
@@ -141,10 +141,10 @@ class Facts:
 
     @cached_property
     def loader(self) -> Loader | None:
-        """`waiting.loader`: the wait for the next batch; None where nothing speaks of it."""
-        from tracetui.analysis.findings.core.waiting import loader
+        """`data_loader.loader`: the wait for the next batch; None where nothing speaks of it."""
+        from tracetui.analysis.findings.core.data_loader import loader
 
-        return loader(self)
+        return loader(self.sel, self.per_step)
 
     @cached_property
     def replay(self) -> Replay | None:

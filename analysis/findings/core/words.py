@@ -1,38 +1,14 @@
-"""Numbers as findings print them: as the rest of the program does, whatever the sizes."""
+"""Words that findings have in common; their numbers are written as everywhere else (`base.quantities`)."""
 
 from __future__ import annotations
 
+from tracetui.analysis.base.quantities import format_bytes as size
+from tracetui.analysis.base.quantities import format_count as count
+from tracetui.analysis.base.quantities import format_ns as ns
+from tracetui.analysis.base.quantities import format_percent as percent
+from tracetui.analysis.base.quantities import format_signed_ns as signed_ns
 
-def ns(value: float) -> str:
-    """A duration given in ns: ``812 ns``, ``16.1 µs``, ``1.23 s``."""
-    size = abs(value)
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if size >= 0.99995 * scale:
-            return f"{number(value / scale)} {unit}"
-    return f"{value:.0f} ns" if size else "0 ns"
-
-
-def signed_ns(value: float) -> str:
-    """A difference of durations in ns with its sign: ``+1.23 ms``, ``-812 ns``."""
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{ns(abs(value))}"
-
-
-def percent(value: float) -> str:
-    """A share: ``41.2 %``, two decimals below 10."""
-    return f"{value:.1f} %" if abs(value) >= 9.995 else f"{value:.2f} %"
-
-
-def size(value: float) -> str:
-    """A size in bytes: ``72.3 MB``."""
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(value) >= 0.99995 * scale:
-            return f"{number(value / scale)} {unit}"
-    return f"{value:.0f} B"
-
-
-def count(value: float) -> str:
-    """A number of things: ``131,998``."""
-    return f"{value:,.0f}"
+__all__ = ["count", "listed", "ns", "number", "percent", "signed_ns", "size", "things"]
 
 
 def number(value: float) -> str:

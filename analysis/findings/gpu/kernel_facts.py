@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.roofline.peaks import SmLimits
+    from tracetui.analysis.gpu.occupancy import SmLimits
 
 MOST = 3
 """How many kernels a rule names."""

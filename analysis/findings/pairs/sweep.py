@@ -9,7 +9,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.sweeps.compare import comparisons, same_work, wrong_batches
-from tracetui.analysis.sweeps.reading import SIZES, shown
+from tracetui.analysis.sweeps.model import SIZES, shown
 from tracetui.analysis.sweeps.scaling import anomalies, flat, flat_until, work_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.core.rule import Limits
     from tracetui.analysis.sweeps.compare import Comparison, Row
-    from tracetui.analysis.sweeps.reading import Point, Sweep
+    from tracetui.analysis.sweeps.model import Point, Sweep
 
 INVALID = "the sweep's batches are wrong (D9): its points say nothing about size"
 

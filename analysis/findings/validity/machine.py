@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.machine_samples import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
-from tracetui.analysis.findings.validity.machine_samples import (
-    busy_clocks,
-    counters_raised,
-    hottest,
-    own_gpus,
-    raised_alarms,
-    slowed_share,
-)
+from tracetui.analysis.gpu.steps import extent
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -30,6 +24,8 @@ MHZ = 1e6
 ORIN_EMC_HZ = 3_199_000_000
 """Of every Orin module at its fastest."""
 PAGE = 4096
+BUSY_PERCENT = 50.0
+"""Load from which a GPU counts as working: its clock while idle says nothing."""
 
 
 @rule(
@@ -329,3 +325,34 @@ def _least(power: Power) -> int | None:
     states = (power.before, *power.during, power.after)
     known = [state.memory.available_bytes for state in states if state and state.memory]
     return min((value for value in known if value is not None), default=None)
+
+
+def busy_clocks(facts: Facts) -> list[float]:
+    """The clock of the busiest GPU in the samples taken during the recording, else in those under load; Hz."""
+    manifest = facts.manifest
+    if manifest is None:
+        return []
+    samples = manifest.power.during
+    window = _recorded(facts)
+    inside = [
+        state for state in samples if window and state.time_unix_ns and window[0] <= state.time_unix_ns <= window[1]
+    ]
+    if len(inside) >= 3:
+        samples = tuple(inside)
+    return [
+        float(gpu.clock_hz)
+        for state in samples
+        if (gpu := _working(own_gpus(manifest, state))) is not None and gpu.clock_hz
+    ]
+
+
+def _working(gpus: tuple[GpuState, ...]) -> GpuState | None:
+    """The GPU with the most load, if that is work."""
+    loaded = [gpu for gpu in gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
+    return max(loaded, key=lambda gpu: gpu.load_percent or 0.0) if loaded else None
+
+
+def _recorded(facts: Facts) -> tuple[int, int] | None:
+    """When the recording was made, Unix ns; null where the file does not tie its clock to that."""
+    zero, when = facts.trace.info.base_time, extent(facts.trace)
+    return (zero + when[0], zero + when[1]) if zero is not None and when is not None else None

@@ -12,8 +12,8 @@ from tracetui.app.tables import units
 from tracetui.app.views.common.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
-    from tracetui.app.tables.columns import Column
     from tracetui.app.tables.units import Per
     from tracetui.app.views.common.page import Page
 
@@ -40,7 +40,7 @@ def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
     return replace(page, frame=frame, columns=columns, unit=units.WORDS[per], saved_as=f"{page.id}_per_{per}")
 
 
-def filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[Column, ...]:
+def filled(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
     """Without the columns that no row fills: what the tool does not record."""
     if not frame.height:
         return columns

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session, Side
     from tracetui.app.session.visit import Visit
-    from tracetui.app.tables.columns import Column
 
 
 class Host(Protocol):
@@ -54,7 +54,7 @@ class Host(Protocol):
 
     # --- what must have happened before the view goes on
 
-    def configure_columns(self, page: str, columns: Sequence[Column]) -> None:
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Takes over which columns of a page the settings show and hide."""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base import quantities
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.keys.commands import key
 from tracetui.app.text import formats
@@ -116,7 +117,7 @@ class IcicleView(PicturedView):
         icicle = self.icicle
         icicle.ascii = self.query_one("#box", Line).ascii = self.session.ascii
         values = _values(frame)
-        icicle.time = lambda node: formats.format_ns(node.value, ascii=self.session.ascii)
+        icicle.time = lambda node: quantities.format_ns(node.value, ascii=self.session.ascii)
         tree = IcicleTree.of(names, frame["depth"].to_list(), values, kept=kept, ascii=self.session.ascii)
         self._led = table.row_number(table.cursor)
         icicle.load(tree, stand_on=self._led)
@@ -137,14 +138,14 @@ class IcicleView(PicturedView):
         node, icicle = box.node, self.icicle
         whole = icicle.source.whole
         what = _what(page.frame)
-        parts = [f"{formats.format_ns(node.value, ascii=ascii)} {what}"]
-        parts.append(f"{formats.format_percent(100 * node.value / whole)} of all" if whole else "")
+        parts = [f"{quantities.format_ns(node.value, ascii=ascii)} {what}"]
+        parts.append(f"{quantities.format_percent(100 * node.value / whole)} of all" if whole else "")
         if icicle.way and icicle.base and node != icicle.way[-1].node:
-            share = formats.format_percent(100 * node.value / icicle.base)
+            share = quantities.format_percent(100 * node.value / icicle.base)
             parts.append(f"{share} of {icicle.way[-1].node.name}")
         inside = sum(child.value for child in icicle.source.inside(box))
         if inside and not box.hidden:
-            parts.append(f"{formats.format_ns(max(node.value - inside, 0), ascii=ascii)} its own")
+            parts.append(f"{quantities.format_ns(max(node.value - inside, 0), ascii=ascii)} its own")
         if box.hidden:
             parts.append(f"too small here: {key('go.in')} zooms in")
         elif node.group and len(node.group) > 1:

@@ -5,38 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.analysis.matching.run_join import Joined, with_counters
+from tracetui.analysis.tables.kernels import MEASURED
 from tracetui.app.session.measured import joined_with, measured_of
-from tracetui.app.tables.columns import Column
-from tracetui.app.text.formats import format_count, format_percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
 
+    from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
 
 _PEAK = "of peak, mean of the launches that ncu measured"
-MEASURED = (
-    Column("measured_sm_percent", "SM", "percent", width=5, priority=2, about=f"multiprocessors, {_PEAK}"),
-    Column("measured_memory_percent", "Mem", "percent", width=5, priority=2, about=f"memory system, {_PEAK}"),
-    Column("measured_dram_percent", "DRAM", "percent", width=5, priority=5, about=f"DRAM, {_PEAK}"),
-    Column("measured_l1_hit_percent", "L1", "percent", width=5, priority=6, about="hits, of L1 sectors; by ncu"),
-    Column("measured_l2_hit_percent", "L2", "percent", width=5, priority=6, about="hits, of L2 sectors; by ncu"),
-    Column("measured_occupancy_percent", "Occ", "percent", width=5, priority=4, about="achieved occupancy, by ncu"),
-    Column("measured_bound", "Bound", width=7, priority=2, about="by ncu's shares of SM and memory system"),
-    Column("measured_theoretical_occupancy_percent", "Max occ", "percent", width=5, priority=8, about="as launched"),
-    Column("measured_occupancy_limiter", "Limiter", width=9, priority=8, about="what allows the fewest blocks per SM"),
-    Column("measured_launches", "By ncu", "count", width=6, priority=8, about="launches that ncu measured"),
-)
 BEFORE = "occupancy_percent"
 TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording"}
 
 
 def beside(
-    session: Session, table: pl.DataFrame, columns: tuple[Column, ...]
-) -> tuple[pl.DataFrame, tuple[Column, ...], list[str]]:
+    session: Session, table: pl.DataFrame, columns: tuple[Field, ...]
+) -> tuple[pl.DataFrame, tuple[Field, ...], list[str]]:
     """A table of kernels with what other tools measured, its columns, and how much of the GPU time they cover.
 
     Where no other tool knows more, the table comes back as it is.
@@ -58,7 +47,7 @@ def beside(
     return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(found)]
 
 
-def _by_counters(column: Column) -> Column:
+def _by_counters(column: Field) -> Field:
     """A column that an estimate or the name fills, where counters tell more."""
     if column.name == BEFORE:
         return replace(column, title="Est occ", priority=8)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.findings.core.finding import Query
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
 
 
 class OpenRuns(Message):
@@ -79,7 +79,7 @@ class NamesChosen(Message):
 class ColumnsChosen(Message):
     """Other columns of a page are shown from now on."""
 
-    def __init__(self, page: str, columns: Sequence[Column]) -> None:
+    def __init__(self, page: str, columns: Sequence[Field]) -> None:
         """Sets up.
 
         Args:

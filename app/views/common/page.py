@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.app.tables.filters import Filter
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Page:
     title: str
     """Its place in the breadcrumb."""
     frame: pl.DataFrame
-    columns: tuple[Column, ...]
+    columns: tuple[Field, ...]
     noun: str
     """What a row is, in the plural."""
     note: str = ""
@@ -45,6 +46,15 @@ class Page:
     """What its totals are of, where not of the whole range: ``per step``."""
     saved_as: str = ""
     """What a file of it is called, where not by its id."""
+
+    @classmethod
+    def of(cls, table: Table, frame: pl.DataFrame, **more: Any) -> Page:
+        """The frame as the page of a declared table; `more` is what only this page has, or has otherwise."""
+        declared = {
+            "id": table.id, "title": table.title, "noun": table.noun, "columns": table.columns, "sort": table.sort,
+            "inside": table.drill, "key": table.key,
+        }  # fmt: skip
+        return cls(frame=frame, **(declared | more))
 
 
 @dataclass

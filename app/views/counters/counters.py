@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
+from tracetui.analysis.base.quantities import format_ns
 from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.kernels import size_text
 from tracetui.analysis.roofline.counters import counts_flops
 from tracetui.analysis.roofline.roofline import roofline
+from tracetui.analysis.tables.counters import (
+    ALL_METRICS,
+    COUNTER_LAUNCHES,
+    COUNTER_METRICS,
+    COUNTERS,
+    FILE,
+    NCU_RULES,
+    ROOFLINE,
+)
 from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
-from tracetui.app.text.formats import format_ns
 from tracetui.app.text.names import tell_apart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.counters.columns import ALL_METRICS, FILE, KERNELS, LAUNCHES, METRICS, RULES
 from tracetui.app.views.counters.files import side_by_side
-from tracetui.app.views.counters.roofline import ROOFLINE_PAGE, roofline_lines, roofline_page
+from tracetui.app.views.counters.roofline import roofline_lines, roofline_page
 from tracetui.app.widgets.detail_pane import DetailPane
 
 if TYPE_CHECKING:
@@ -29,7 +37,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.roofline.roofline import Roofline
-    from tracetui.app.tables.columns import Column
+    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Table
     from tracetui.parsers import Trace
 
 NO_COUNTERS = f"No hardware counters here.\n\n{HOW_TO}"
@@ -73,7 +82,7 @@ class CountersView(TableView):
         above = self.query_one("#roofline", Static)
         found, state = self._roofline, self.state
         lines: list[str] = []
-        if found is not None and state is not None and state.page.id == ROOFLINE_PAGE and state.page.frame.height:
+        if found is not None and state is not None and state.page.id == ROOFLINE.id and state.page.frame.height:
             lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
         above.update("\n".join(lines))
         above.display = bool(lines)
@@ -150,7 +159,7 @@ class CountersView(TableView):
             id="counters",
             title="Counters",
             frame=self._kernels(),
-            columns=self._columns(KERNELS),
+            columns=self._columns(COUNTERS),
             noun="kernels",
             note=f"{note} · means of launches",
             empty="No kernel was profiled.\n\nCheck --kernel-name and --launch-skip of the ncu command.",
@@ -175,8 +184,9 @@ class CountersView(TableView):
             return lambda: self._metrics_page(row)
         return None
 
-    def _columns(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        return columns if len(self._traces) > 1 else tuple(column for column in columns if column is not FILE)
+    def _columns(self, table: Table) -> tuple[Field, ...]:
+        """The file is named where there are several."""
+        return tuple(column for column in table.columns if len(self._traces) > 1 or column is not FILE)
 
     def _launches(self) -> pl.DataFrame:
         """The launches of every file."""
@@ -228,7 +238,7 @@ class CountersView(TableView):
             id="counter_launches",
             title=title,
             frame=launches.with_columns(size_text("grid"), size_text("block"), _advice()),
-            columns=self._columns(LAUNCHES),
+            columns=self._columns(COUNTER_LAUNCHES),
             noun="launches",
             note=note,
             sort=("device_row", False),
@@ -253,13 +263,13 @@ class CountersView(TableView):
             for rule in row["rules"] or []
         ]
         said.sort(key=lambda rule: -(rule["value"] or 0))
-        schema = {column.name: metrics.schema[column.name] for column in METRICS}
+        schema = {column.name: metrics.schema[column.name] for column in COUNTER_METRICS.columns}
         rules = pl.DataFrame(said, schema=schema)
         return Page(
             id="counter_metrics",
             title=f"#{number}",
             frame=pl.concat([rules, metrics.select(list(schema))]),
-            columns=METRICS,
+            columns=COUNTER_METRICS.columns,
             noun="metrics and rules",
             note=f"{metrics.height:,} metrics, {len(said)} rules",
             key="metric",
@@ -276,7 +286,7 @@ class CountersView(TableView):
             id="counter_rules",
             title="Advice of ncu",
             frame=self.session.cached("counter_rules", work),
-            columns=self._columns(RULES),
+            columns=self._columns(NCU_RULES),
             noun="rules",
             note=note,
             empty=(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.tables.field import Field
 from tracetui.app.reports.counter_text import change_text, value_text
-from tracetui.app.tables.columns import Column
 
 if TYPE_CHECKING:
     from tracetui.analysis.counters.compared import Compared
 
 
-def side_by_side(found: Compared, *, ascii: bool = False) -> tuple[pl.DataFrame, tuple[Column, ...]]:
+def side_by_side(found: Compared, *, ascii: bool = False) -> tuple[pl.DataFrame, tuple[Field, ...]]:
     """The comparison as a table: what was profiled, the means of each file, and the same kernel by kernel."""
     names = found.files["label"].to_list()
     rows: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def side_by_side(found: Compared, *, ascii: bool = False) -> tuple[pl.DataFrame,
                 cells.append(change_text(row["changes"][1], row["unit"], ascii=ascii))
             add(of, row["label"], cells)
     columns = [
-        Column(
+        Field(
             "of",
             "Launches of",
             width=12,
@@ -48,7 +48,7 @@ def side_by_side(found: Compared, *, ascii: bool = False) -> tuple[pl.DataFrame,
             flex=True,
             about="all profiled ones; common: of kernels that every file profiled; or one kernel",
         ),
-        Column(
+        Field(
             "label",
             "Metric",
             width=21,
@@ -57,9 +57,9 @@ def side_by_side(found: Compared, *, ascii: bool = False) -> tuple[pl.DataFrame,
         ),
     ]
     for number, (name, path) in enumerate(zip(names, found.files["path"], strict=True)):
-        columns.append(Column(f"file{number}", name, width=14, priority=0, flex=True, about=path))
+        columns.append(Field(f"file{number}", name, width=14, priority=0, flex=True, about=path))
     if len(names) == 2:
         about = "second file less the first; pt: percentage points"
-        columns.append(Column("file2", "Change", width=12, priority=1, about=about))
+        columns.append(Field("file2", "Change", width=12, priority=1, about=about))
     schema = {"row": pl.Int64(), **{column.name: pl.String() for column in columns}}
     return pl.DataFrame(rows, schema=schema), tuple(columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 from textual.widgets import Static
 
+from tracetui.analysis.base.quantities import format_bytes
 from tracetui.analysis.memory.curve import curve
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER
@@ -15,20 +16,18 @@ from tracetui.analysis.memory.peak import ROUNDING, By, Peak, holders, holding, 
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.selection import Scope, Selection, select
-from tracetui.app.text.formats import format_bytes
-from tracetui.app.views.common.page import Page
-from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.memory.columns import (
+from tracetui.analysis.tables.memory import (
     ALLOCATIONS,
     BLOCKS,
     HOLDERS,
     LONG_LIVED,
-    NO_HISTORY,
-    NO_MEMORY,
-    OOMS,
+    OUT_OF_MEMORY,
     SEGMENTS,
     STEPS,
+    named_by,
 )
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.memory.text import Picture, memory_text
 
 if TYPE_CHECKING:
@@ -37,6 +36,21 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 OF: dict[str, By] = {"by stack": "stack", "by operator": "operator", "by module": "module", "by range": "range"}
+
+NO_HISTORY = """\
+No history of allocations, so neither a peak nor what was given back is known.
+
+v goes on to the segments and blocks held at the end. To record the history:
+
+torch.cuda.memory._record_memory_history()"""
+
+NO_MEMORY = (
+    "No memory in this recording.\n\n"
+    "Record it with profile(..., profile_memory=True), or take a snapshot:\n"
+    "torch.cuda.memory._record_memory_history(); ...\n"
+    'torch.cuda.memory._dump_snapshot("snapshot.pickle")\n'
+    "and open that file, or the folder that holds it and the trace."
+)
 
 
 @dataclass(frozen=True)
@@ -110,39 +124,46 @@ class MemoryView(TableView):
             by = OF[kind]
             share = f"% of {format_bytes(most.allocated)}" if most else ""
             note = " · ".join(part for part in (share, base) if part)
-            return Page(
-                id=f"memory_{by}", title=f"Held at the peak, {kind}", frame=cached(key, lambda: holders(sel, by, most)),
-                columns=HOLDERS[by], noun="holders", note=note, sort=("bytes", True), inside="allocations", key="name",
+            return Page.of(
+                named_by(HOLDERS, by),
+                cached(key, lambda: holders(sel, by, most)),
+                id=f"memory_{by}",
+                title=f"{HOLDERS.title}, {kind}",
+                note=note,
                 empty="Nothing is known to be held at the peak." if most else NO_HISTORY,
-            )  # fmt: skip
+            )
         if kind == "long-lived":
             by = _long_by(sel)
             what = "outlive their step" if sel.steps.height else "never given back in the recording"
-            return Page(
-                id="memory_long", title="Long-lived", frame=cached(key, lambda: long_lived(sel, by)),
-                columns=LONG_LIVED[by], noun="long-lived allocations", note=f"{what} · {sel.describe()}",
-                sort=("bytes", True), inside="allocations", key="name",
-                empty=NO_HISTORY if most is None else "Nothing outlives the step that made it." if sel.steps.height
-                else "All that was allocated in the recording was given back in it.",
-            )  # fmt: skip
+            nothing = (
+                "Nothing outlives the step that made it."
+                if sel.steps.height
+                else "All that was allocated in the recording was given back in it."
+            )
+            return Page.of(
+                named_by(LONG_LIVED, by),
+                cached(key, lambda: long_lived(sel, by)),
+                note=f"{what} · {sel.describe()}",
+                empty=NO_HISTORY if most is None else nothing,
+            )
         if kind == "steps":
-            return Page(
-                id="memory_steps", title="Steps", frame=cached(key, lambda: growth(sel)), columns=STEPS, noun="steps",
-                note="allocated at start and end of each step", empty="No steps in this recording.", key="index",
-            )  # fmt: skip
+            return Page.of(
+                STEPS,
+                cached(key, lambda: growth(sel)),
+                note="allocated at start and end of each step",
+                empty="No steps in this recording.",
+            )
         if kind == "segments":
-            return Page(
-                id="memory_segments", title="Segments", frame=cached(key, lambda: segments(sel)), columns=SEGMENTS,
-                noun="segments", note="what the allocator holds at the end", sort=("bytes", True), inside="blocks",
-                empty="The allocator holds no segments at the end.", key="address",
-            )  # fmt: skip
+            return Page.of(
+                SEGMENTS,
+                cached(key, lambda: segments(sel)),
+                note="what the allocator holds at the end",
+                empty="The allocator holds no segments at the end.",
+            )
         frame = cached(key, lambda: ooms(sel))
         window = _window(sel)
         begin = window[0] if window else None
-        return Page(
-            id="memory_oom", title="Out of memory", frame=frame.with_columns((pl.col("time") - begin).alias("at_ns")),
-            columns=OOMS, noun="requests that found no memory", inside="held then", key="row",
-        )  # fmt: skip
+        return Page.of(OUT_OF_MEMORY, frame.with_columns((pl.col("time") - begin).alias("at_ns")))
 
     # --- on the screen
 
@@ -230,8 +251,7 @@ def _window(sel: Selection) -> tuple[int, int] | None:
 
 
 def _empty() -> Page:
-    return Page(id="memory", title="Memory", frame=pl.DataFrame(), columns=HOLDERS["stack"], noun="holders",
-                empty=NO_MEMORY, alone=True)  # fmt: skip
+    return Page.of(HOLDERS, pl.DataFrame(), id="memory", title="Memory", empty=NO_MEMORY, alone=True)
 
 
 def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:
@@ -242,22 +262,21 @@ def _allocation_page(sel: Selection, frame: pl.DataFrame, title: str) -> Page:
         _hex("address"),
     )
     callers = ("operator", "module") if sel.trace.info.kind == "memory_snapshot" else ("stack", "stream")
-    columns = tuple(column for column in ALLOCATIONS if column.name not in callers)
-    return Page(id="memory_allocations", title=title, frame=frame, columns=columns, noun="allocations",
-                note="what is not given back has no lifetime", sort=("bytes", True), key="address")  # fmt: skip
+    columns = tuple(column for column in ALLOCATIONS.columns if column.name not in callers)
+    return Page.of(ALLOCATIONS, frame, title=title, columns=columns, note="what is not given back has no lifetime")
 
 
 def _block_page(sel: Selection, row: Mapping[str, Any]) -> Page:
     frame = blocks(sel, int(row["device"]), int(row["address"])).with_columns(_hex("address"))
-    return Page(id="memory_blocks", title=f"Segment {int(row['address']):#x}", frame=frame, columns=BLOCKS,
-                noun="blocks", note="by address", key="address")  # fmt: skip
+    return Page.of(BLOCKS, frame, title=f"Segment {int(row['address']):#x}", note="by address")
 
 
 def _held_page(sel: Selection, row: Mapping[str, Any]) -> Page:
     moment = Peak(1, row["device"], int(row["row"]), row["time"], int(row["allocated"] or 0), row["reserved"])
     frame = holders(sel, "stack", moment)
-    return Page(id="memory_then", title="Held then", frame=frame, columns=HOLDERS["stack"], noun="holders",
-                note=f"% of {format_bytes(moment.allocated)}", sort=("bytes", True), key="name")  # fmt: skip
+    held = named_by(HOLDERS, "stack")
+    note = f"% of {format_bytes(moment.allocated)}"
+    return Page.of(held, frame, id="memory_then", title="Held then", note=note, inside="")
 
 
 def _hex(column: str) -> pl.Expr:

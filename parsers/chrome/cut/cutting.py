@@ -55,7 +55,6 @@ class Cut:
     """Of the source."""
     kept: int
     choice: Choice
-    source_bytes: int
     target_bytes: int
     notes: tuple[Note, ...]
     """What was skipped, mended or missing in the source."""
@@ -107,8 +106,8 @@ def cut(
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-    sizes = source.stat().st_size, target.stat().st_size
-    return Cut(source, target, events.phase.size, int(choice.kept.sum()), choice, *sizes, tally.notes())
+    size = target.stat().st_size
+    return Cut(source, target, events.phase.size, int(choice.kept.sum()), choice, size, tally.notes())
 
 
 def _refuse_existing(target: Path) -> None:

@@ -1,30 +1,18 @@
-"""What the text report says about a run's recordings by several tools: how well their kernels match."""
+"""What a report says about a run's recordings by several tools: how well their kernels match."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import format_count, format_percent
+from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.rows import Json
-    from tracetui.app.reports.text_table import Page
+    from tracetui.analysis.base.json_values import Json
 
 NAMES_SHOWN = 5
 TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording", "ncu": "ncu"}
-
-
-def join_lines(joins: list[Json], page: Page) -> list[str]:
-    """A paragraph per recording: what it covers, and the names of what did not match."""
-    lines: list[str] = []
-    for found in joins:
-        first, *more = sentences(found)
-        lines += page.paragraph(first)
-        for text in more:
-            lines += page.paragraph(text, indent="  ")
-    return lines
 
 
 def sentences(found: Json) -> list[str]:

@@ -1,21 +1,13 @@
-"""What the samples of a run's machine come to: what slowed it down, its clocks under load, its heat."""
+"""What the samples of a run's machine come to: what slowed it down, its heat."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.gpu.steps import extent
+from tracetui.parsers.runs.manifest import SLOWED
 
 if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
     from tracetui.parsers.runs.manifest import GpuState, Power, PowerState, RunManifest
-
-SLOWED = frozenset(
-    {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
-)
-"""The driver's reasons that mean slowing down; others mean idling or a clock that was asked for."""
-BUSY_PERCENT = 50.0
-"""Load from which a GPU counts as working: its clock while idle says nothing."""
 
 
 def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
@@ -73,34 +65,3 @@ def hottest(power: Power) -> tuple[str, float | None]:
         for name, degrees in zones.items():
             found[name] = max(degrees, found.get(name, degrees))
     return max(found.items(), key=lambda zone: zone[1]) if found else ("", None)
-
-
-def busy_clocks(facts: Facts) -> list[float]:
-    """The clock of the busiest GPU in the samples taken during the recording, else in those under load; Hz."""
-    manifest = facts.manifest
-    if manifest is None:
-        return []
-    samples = manifest.power.during
-    window = _recorded(facts)
-    inside = [
-        state for state in samples if window and state.time_unix_ns and window[0] <= state.time_unix_ns <= window[1]
-    ]
-    if len(inside) >= 3:
-        samples = tuple(inside)
-    return [
-        float(gpu.clock_hz)
-        for state in samples
-        if (gpu := _working(own_gpus(manifest, state))) is not None and gpu.clock_hz
-    ]
-
-
-def _working(gpus: tuple[GpuState, ...]) -> GpuState | None:
-    """The GPU with the most load, if that is work."""
-    loaded = [gpu for gpu in gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
-    return max(loaded, key=lambda gpu: gpu.load_percent or 0.0) if loaded else None
-
-
-def _recorded(facts: Facts) -> tuple[int, int] | None:
-    """When the recording was made, Unix ns; null where the file does not tie its clock to that."""
-    zero, when = facts.trace.info.base_time, extent(facts.trace)
-    return (zero + when[0], zero + when[1]) if zero is not None and when is not None else None

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.app.reports.finding_words import LABEL_WIDTH, STEP, evidence_text, headline, looked, parts, whole_of
-from tracetui.app.reports.text_table import WIDTH
+from tracetui.app.reports.layout import WIDTH
 from tracetui.app.text.formats import cell_width, pad
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracetui.analysis.base.rows import Json
-    from tracetui.app.reports.text_table import Page
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
 
 INDENT = "  "
 CONTINUED = " \\"
@@ -21,32 +21,32 @@ _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*'|["'])+""")
 """A word of a shell command, quotes and all."""
 
 
-def finding_lines(found: Json, page: Page, *, whole: bool = False) -> list[str]:
+def finding_lines(found: Json, layout: Layout, *, whole: bool = False) -> list[str]:
     """The findings of a trace or of a diff; none where the rules were not asked.
 
     Args:
         found: what holds the key `findings` and those beside it.
-        page: the layout; its limit is that of a list.
+        layout: its limit is that of a list.
         whole: also what was set aside and what each rule that abstained would need.
     """
     if found.get("findings") is None:
         return []
     rows = found["findings"]
-    shown = rows[: page.limit]
+    shown = rows[: layout.limit]
     part = f"{len(shown)} of {len(rows)}; " if len(shown) < len(rows) else f"{len(rows)}; " if rows else "none; "
-    lines = page.paragraph(f"Findings ({part}{_looked(found)})")
+    lines = layout.paragraph(f"Findings ({part}{_looked(found)})")
     of = whole_of(found.get("base", STEP))
     for row in shown:
-        lines += ["", *_finding(row, page, of, evidence=whole)] if whole else _finding(row, page, of)
-    return [*lines, *_rest(found, page)] if whole else lines
+        lines += ["", *_finding(row, layout, of, evidence=whole)] if whole else _finding(row, layout, of)
+    return [*lines, *_rest(found, layout)] if whole else lines
 
 
-def finding_markdown(found: Json, page: Page, plain: Callable[[str], str], code: Callable[[str], str]) -> list[str]:
+def finding_markdown(found: Json, layout: Layout, plain: Callable[[str], str], code: Callable[[str], str]) -> list[str]:
     """The same in Markdown."""
     if found.get("findings") is None:
         return []
     lines = [f"### Findings ({_looked(found)})", ""]
-    for row in found["findings"][: page.limit]:
+    for row in found["findings"][: layout.limit]:
         lines.append(f"- **{plain(headline(row))}**")
         for label, text in parts(row, whole_of(found.get("base", STEP))):
             lines.append(f"  - {label or 'and'}: {code(text) if label == 'Run' else plain(text)}")
@@ -60,46 +60,46 @@ def _looked(found: Json) -> str:
     return looked(len(found["findings_checked"]), len(found["findings_abstained"]), aside)
 
 
-def _finding(row: Json, page: Page, of: str, *, evidence: bool = False) -> list[str]:
+def _finding(row: Json, layout: Layout, of: str, *, evidence: bool = False) -> list[str]:
     sign, _, title = headline(row).partition(" ")
-    lines = page.field(sign, title, width=len(INDENT))
-    for label, text in parts(row, of, ascii=page.ascii):
+    lines = layout.field(sign, title, width=len(INDENT))
+    for label, text in parts(row, of, ascii=layout.ascii):
         if label == "Limit" and not evidence:
             continue
         if label == "Run":
-            lines += _command(text, page)
+            lines += _command(text, layout)
         else:
-            lines += page.field(f"{INDENT}{label}", text, width=LABEL_WIDTH + len(INDENT))
+            lines += layout.field(f"{INDENT}{label}", text, width=LABEL_WIDTH + len(INDENT))
     if evidence and row["evidence"]:
-        said = "; ".join(f"{item['label']} {evidence_text(item, ascii=page.ascii)}" for item in row["evidence"])
-        lines += page.field(f"{INDENT}Rests", said, width=LABEL_WIDTH + len(INDENT))
+        said = "; ".join(f"{item['label']} {evidence_text(item, ascii=layout.ascii)}" for item in row["evidence"])
+        lines += layout.field(f"{INDENT}Rests", said, width=LABEL_WIDTH + len(INDENT))
     return lines
 
 
-def _command(command: str, page: Page) -> list[str]:
+def _command(command: str, layout: Layout) -> list[str]:
     """A command that can be copied over its lines, as a shell reads them; broken between its words only."""
     gap = " " * (len(INDENT) + LABEL_WIDTH)
     room = WIDTH - len(gap) - len(CONTINUED)
     lines = [""]
-    for word in _WORD.findall(page.text(command)):
+    for word in _WORD.findall(layout.text(command)):
         if cell_width(word) > room:
-            return page.field(f"{INDENT}Run", command, width=len(gap))
+            return layout.field(f"{INDENT}Run", command, width=len(gap))
         joined = f"{lines[-1]} {word}".lstrip()
         lines = [*lines[:-1], joined] if cell_width(joined) <= room else [*lines, word]
     first = f"{INDENT}{pad('Run', LABEL_WIDTH)}"
     return [(gap if n else first) + line + (CONTINUED if n < len(lines) - 1 else "") for n, line in enumerate(lines)]
 
 
-def _rest(found: Json, page: Page) -> list[str]:
+def _rest(found: Json, layout: Layout) -> list[str]:
     lines: list[str] = []
     away = [(row, f"by {row['by']}") for row in found["findings_suppressed"]]
     away += [(row, f"silenced: {row['reason']}") for row in found["findings_silenced"]]
     if away:
         lines += ["", "Set aside"]
         for row, why in away:
-            lines += page.field(f"{INDENT}{row['id']}", f"{row['title']} ({why})", width=LABEL_WIDTH)
+            lines += layout.field(f"{INDENT}{row['id']}", f"{row['title']} ({why})", width=LABEL_WIDTH)
     if found["findings_abstained"]:
         lines += ["", "Could not judge: what is missing"]
         for row in found["findings_abstained"]:
-            lines += page.field(f"{INDENT}{row['id']}", row["missing"], width=LABEL_WIDTH)
+            lines += layout.field(f"{INDENT}{row['id']}", row["missing"], width=LABEL_WIDTH)
     return lines

@@ -1,83 +1,62 @@
-"""A sweep as text, Markdown and CSV."""
+"""A sweep: its verdict, points and variants."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import format_share, format_signed_us, format_us
+from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
-from tracetui.app.reports.text_diff import signed_time
-from tracetui.app.reports.text_findings import finding_lines, finding_markdown
-from tracetui.app.reports.text_report import finish, title
-from tracetui.app.reports.text_table import GAP, WIDTH, Column, Page
-from tracetui.app.text.formats import cell_width, format_count, format_percent, format_us
+from tracetui.app.reports.csv_report import plain_csv
+from tracetui.app.reports.layout import GAP, WIDTH
+from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Shown, Title, cell, filled, shown
+from tracetui.app.text.formats import cell_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
 
 CHART_ROWS = 14
+OPTIONAL = ("std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops")
+"""Columns of points that are left out where no point fills them."""
 SOURCES = {
     "index": "a sweep of tracetui profile",
     "runs": "launched runs",
     "captures": "captures whose names vary",
     "table": "a table",
 }
-Table = tuple[str, list[Column], list[list[str]]]
-"""Heading, columns and cells."""
 
 
-def sweep_text(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
-    """The whole sweep as plain text of at most 80 columns; `limit` rows per list, null for all."""
-    page = Page(limit, ascii, charts)
-    blocks = [
-        [*title(f"tracetui sweep: {Path(found['path']).name or found['path']}", page)[:-1], *_head(found, page)],
-        page.paragraph(verdict(found)),
-        finding_lines(found, page, whole=False),
-        _chart(found, page) if page.charts else [],
-    ]
-    for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
-        shown = cells[:limit]
-        blocks.append([page.heading(heading, "", len(shown), len(cells)), *page.table(columns, shown)])
-    blocks.append([line for text in accounts(found) for line in page.field("-", text, width=2)])
+def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The whole sweep.
+
+    Args:
+        found: what `analysis.report.sweep.sweep_report` returned.
+        layout: rows per list, pictures, ASCII.
+    """
+    yield Title(f"tracetui sweep: {Path(found['path']).name or found['path']}")
+    yield Sentences((_head(found),))
+    yield Sentences((verdict(found),))
+    yield FindingList(found)
+    yield Block("", chart=Chart("", tuple(_chart(found, layout))))
+    for block in (points_block(found, layout), *comparison_blocks(found, layout)):
+        yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
+    yield Sentences(tuple(accounts(found)), bullets=True)
     if len(found["comparisons"]) > 1:
-        blocks += [page.paragraph(f"{label(one)}: {one['crossover']['verdict']}.") for one in found["comparisons"]]
-    blocks.append(page.paragraph(abstained(found)))
-    blocks.append([line for note in found["notes"] for line in page.paragraph(f"Not used: {note}")])
-    lines: list[str] = []
-    for block in blocks:
-        lines += [*block, ""] if block else []
-    return finish(lines)
-
-
-def sweep_markdown(found: Json, *, limit: int | None = None, ascii: bool = False, charts: bool = True) -> str:
-    """The whole sweep as Markdown; `limit` rows per list, null for all; `ascii` is about the chart."""
-    from tracetui.app.reports.markdown_report import code, plain
-
-    page = Page(limit, ascii, charts)
-    lines = [f"# tracetui sweep: {plain(Path(found['path']).name or found['path'])}", ""]
-    lines += [plain(" ".join(_head(found, page))), "", plain(verdict(found)), ""]
-    lines += finding_markdown(found, page, plain, code)
-    if page.charts and (chart := _chart(found, page)):
-        lines += ["```text", *chart, "```", ""]
-    for heading, columns, cells in (points_table(found, page), *comparison_tables(found, page)):
-        rule = ["--:" if column.right else ":--" for column in columns]
-        rows = [[column.title for column in columns], rule, *([plain(cell) for cell in row] for row in cells[:limit])]
-        lines += [f"### {plain(heading)}", "", *("| " + " | ".join(row) + " |" for row in rows), ""]
-    lines += [f"- {plain(text)}" for text in accounts(found)]
-    lines += [f"- {plain(label(one))}: {plain(one['crossover']['verdict'])}" for one in found["comparisons"]]
-    lines += [f"- not used: {plain(note)}" for note in found["notes"]]
-    return "\n".join(lines).rstrip("\n") + "\n"
+        yield Sentences(tuple(f"{label(one)}: {one['crossover']['verdict']}." for one in found["comparisons"]))
+    yield Sentences((abstained(found),) if abstained(found) else ())
+    yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
 
 
 def sweep_csv(found: Json) -> str:
     """The points, one line each."""
-    from tracetui.analysis.report.sweep import POINT_KEYS
-    from tracetui.app.reports.csv_report import plain_csv
-
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
-    return plain_csv(rows, (*found["axes"], *POINT_KEYS))
+    return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))
 
 
 def verdict(found: Json) -> str:
@@ -124,10 +103,10 @@ def spelled(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else "-" if value is None else str(value)
 
 
-def _head(found: Json, page: Page) -> list[str]:
+def _head(found: Json) -> str:
     runs = sum(row["repeats"] for row in found["points"])
     axes = " x ".join(found["axes"]) or "one point"
-    return page.paragraph(
+    return (
         f"{SOURCES[found['source']].capitalize()}: {len(found['points'])} points over {axes}, {runs} runs; "
         f"a step is {found['base']}{busy_base(found)}."
     )
@@ -141,79 +120,64 @@ def busy_base(found: Json) -> str:
     return ", busy of the profiled steps" if known and found["base"] == CLEAN else ""
 
 
-def points_table(found: Json, page: Page) -> Table:
+def points_block(found: Json, layout: Layout) -> Block:
     """One row per point; columns that no point fills are left out."""
-    optional: list[tuple[str, str, Callable[[float | None], str]]] = [
-        ("std", "std_us", page.time),
-        ("samples/s", "images_per_s", _rate),
-        ("seen", "batch_seen", lambda v: "-" if v is None else f"{v:.3g}"),
-        ("kernels", "kernels", lambda v: format_count(None if v is None else round(v))),
-        ("GPU", "gpu_us", page.time),
-        ("busy", "busy_percent", format_percent),
-        ("FLOPs", "flops", _flops),
-    ]
-    filled = [entry for entry in optional if any(row[entry[1]] is not None for row in found["points"])]
-    if all(row["batch_seen"] in (None, row.get("batch")) for row in found["points"]):
-        filled = [entry for entry in filled if entry[0] != "seen"]
+    rows = [{**row, "gflops": None if row["flops"] is None else row["flops"] / 1e9} for row in found["points"]]
+    optional = filled(SWEEP_POINTS.chosen(OPTIONAL), rows)
+    if all(row["batch_seen"] in (None, row.get("batch")) for row in rows):
+        optional = [one for one in optional if one.name != "seen"]
     many = any(row["repeats"] > 1 for row in found["points"])
-    columns = [
-        *(Column(axis, right=True) for axis in found["axes"]),
-        Column("step"),
-        *(Column(heading) for heading, _, _ in filled),
-        *([Column("runs")] if many else []),
-        Column("", right=False, share=1),
-    ]
+    fields = (SWEEP_POINTS.field("step_ns"), *optional, *([SWEEP_POINTS.field("repeats")] if many else []))
+    columns = [*(Shown(axis) for axis in found["axes"]), *map(shown, fields), Shown("", right=False, share=1)]
     cells = [
         [
             *(spelled(row[axis]) for axis in found["axes"]),
-            page.time(row["step_us"]),
-            *(write(row[key]) for _, key, write in filled),
-            *([str(row["repeats"])] if many else []),
+            *(cell(one, row, ascii=layout.ascii) for one in fields),
             " ".join([*row["findings"], row["problem"] or ""]).strip(),
         ]
-        for row in found["points"]
+        for row in rows
     ]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    return "Points", *_fitting(columns, cells, ("seen", "FLOPs", "std", "busy", "runs", "kernels"))
+    columns, cells = _fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+    return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
 
 
-def comparison_tables(found: Json, page: Page) -> list[Table]:
+def comparison_blocks(found: Json, layout: Layout) -> list[Block]:
     """A table per variant: its speed-up beside the work removed, at each size."""
-    tables: list[Table] = []
+    blocks: list[Block] = []
     if is_invalid(found):
-        return tables
+        return blocks
     for one in found["comparisons"]:
         rows = one["points"]
         optional: list[tuple[str, str, Callable[[float | None], str]]] = [
-            ("less work", "work_removed_percent", format_percent),
-            ("lost", "lost_percent", lambda v: "-" if v is None or v < 0 else format_percent(v)),
+            ("less work%", "work_removed_percent", format_share),
+            ("lost%", "lost_percent", lambda v: "-" if v is None or v < 0 else format_share(v)),
             ("kernels", "kernels_delta", lambda v: "-" if v is None else f"{v:+,.0f}"),
-            ("GPU", "gpu_delta_us", lambda v: signed_time(v, page)),
+            ("GPU", "gpu_delta_us", lambda v: format_signed_us(v, ascii=layout.ascii)),
         ]
         filled = [entry for entry in optional if any(row[entry[1]] is not None for row in rows)]
         columns = [
-            Column(one["x_axis"] or ""), Column(spelled(one["baseline"])), Column(spelled(one["variant"])),
-            Column("speed-up"), *(Column(heading) for heading, _, _ in filled), Column("", right=False),
+            Shown(one["x_axis"] or ""), Shown(spelled(one["baseline"])), Shown(spelled(one["variant"])),
+            Shown("speed-up"), *(Shown(heading) for heading, _, _ in filled), Shown("", right=False),
         ]  # fmt: skip
         cells = [
             [
                 spelled(row["x"]),
-                page.time(row["baseline_us"]),
-                page.time(row["variant_us"]),
+                layout.time(row["baseline_us"]),
+                layout.time(row["variant_us"]),
                 _speedup(row),
                 *(write(row[key]) for _, key, write in filled),
                 {None: "", True: "noise", False: "faster" if row["speedup"] > 1 else "slower"}[row["within_noise"]],
             ]
             for row in rows
         ]
-        tables.append((label(one), *_fitting(columns, cells, ("GPU", "kernels", "lost"))))
-    return tables
+        columns, cells = _fitting(columns, cells, ("GPU", "kernels", "lost%"))
+        blocks.append(Block(label(one), columns=tuple(columns), cells=cells))
+    return blocks
 
 
-def _fitting(
-    columns: list[Column], cells: list[list[str]], spare: Sequence[str]
-) -> tuple[list[Column], list[list[str]]]:
+def _fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
     """Without the first spare columns, as far as the table would be too wide."""
     for name in spare:
         widths = [
@@ -251,31 +215,18 @@ def deviation(x: float, point: Json) -> list[tuple[float, float, float]]:
     return [(x, step - spread, step + spread)] if spread else []
 
 
-def _chart(found: Json, page: Page) -> list[str]:
+def _chart(found: Json, layout: Layout) -> list[str]:
     axis, lines = chart_lines(found)
     if not any(len(line.points) > 1 for line in lines):
         return []
-    drawn = [Line(page.text(line.name), line.points, line.spread) for line in lines]
+    drawn = [Line(layout.text(line.name), line.points, line.spread) for line in lines]
     return line_chart(
-        drawn, WIDTH, CHART_ROWS, x_title=page.text(axis),
+        drawn, WIDTH, CHART_ROWS, x_title=layout.text(axis),
         y_title="step time", x_label=lambda value: f"{value:g}",
-        y_label=lambda value: format_us(value, ascii=page.ascii), ascii=page.ascii,
+        y_label=lambda value: format_us(value, ascii=layout.ascii), ascii=layout.ascii,
     )  # fmt: skip
 
 
 def _speedup(row: Json) -> str:
     error = row["speedup_error"]
     return f"{row['speedup']:.2f}" + (f" ±{2 * error:.2f}" if error is not None else "")
-
-
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
-
-
-def _flops(value: float | None) -> str:
-    if value is None:
-        return "-"
-    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= scale:
-            return f"{value / scale:.2f} {unit}"
-    return f"{value:.0f}"

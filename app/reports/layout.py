@@ -5,30 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.app.text.formats import bar, cell_width, fit, format_us, pad, printable, wrapped
+from tracetui.analysis.base.quantities import format_us
+from tracetui.app.text.formats import bar, cell_width, fit, pad, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tracetui.app.reports.parts import Shown
 
 WIDTH = 80
 GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    title: str
-    right: bool = True
-    """Numbers stand at the right edge."""
-    share: int = 0
-    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
-    keep_end: bool = False
-    """What is too long loses its beginning: a file's name is less than its function's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
+class Layout:
     """How a report is laid out. Everything it returns is safe to print: names go through `printable`."""
 
     limit: int | None = None
@@ -50,7 +40,7 @@ class Page:
         """A bar for a share."""
         return bar((percent or 0) / 100, width, ascii=self.ascii)
 
-    def table(self, columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[str]:
+    def table(self, columns: Sequence[Shown], cells: Sequence[Sequence[str]]) -> list[str]:
         """A title line, then one line a row, two columns indented, never wider than `WIDTH`."""
         rows = [[self.text(cell) for cell in row] for row in ([column.title for column in columns], *cells)]
         widths = _widths(columns, rows)
@@ -76,10 +66,10 @@ class Page:
         """The title of a list: what it holds, the base of its numbers, and how much of it is shown."""
         part = f"{shown} of {whole:,}; --limit 0 for all" if shown < whole else f"{whole:,}" if whole else ""
         inside = "; ".join(text for text in (base, part) if text)
-        return fit(self.text(f"{what} ({inside})" if inside else what), WIDTH, ascii=self.ascii)
+        return f"{what} ({inside})" if inside else what
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+def _widths(columns: Sequence[Shown], rows: Sequence[Sequence[str]]) -> list[int]:
     """Each column's width: its longest cell, but long columns share what the others leave of the line."""
     needs = [max(cell_width(row[n]) for row in rows) for n in range(len(columns))]
     room = WIDTH - len(GAP) * len(columns) - sum(n for n, c in zip(needs, columns, strict=True) if not c.share)

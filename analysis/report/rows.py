@@ -1,27 +1,25 @@
-"""From frames in ns to the report's rows in µs: the one place where units change."""
+"""From frames in ns to the report's rows in µs: the one place where units of whole columns change."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.json_values import key_of, known, us
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import polars as pl
 
-Json = dict[str, Any]
-"""A JSON object of the report."""
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.tables.table import Table
 
 
-def us(ns: float | None) -> float | None:
-    """µs of a time in ns; unknown stays unknown."""
-    return None if ns is None else known(ns / 1000)
-
-
-def known(value: float | None) -> float | None:
-    """The value, or null where it is not a number: JSON has no NaN, and a reader expects null."""
-    return value if value is not None and math.isfinite(value) else None
+def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> list[Json]:
+    """The frame's first rows as JSON objects with the keys that the table declares, in their order."""
+    found = rows(frame, table.data, limit)
+    renamed = {key_of(field.name): field.json_key for field in table.data_fields if field.key}
+    return [{renamed.get(key, key): value for key, value in row.items()} for row in found] if renamed else found
 
 
 def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) -> list[Json]:
@@ -34,13 +32,6 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
     present = [column for column, _ in chosen if column in frame.columns]
     head = frame.select(present) if limit is None else frame.select(present).head(limit)
     return [{key: _value(column, row.get(column)) for column, key in chosen} for row in head.iter_rows(named=True)]
-
-
-def key_of(column: str) -> str:
-    """The report's key for a frame's column."""
-    if column == "ns":
-        return "us"
-    return column.removesuffix("_ns") + "_us" if column.endswith("_ns") else column
 
 
 def _value(column: str, value: Any) -> Any:

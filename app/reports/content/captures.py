@@ -1,18 +1,19 @@
-"""The tables that compare captures, as plain cells: the text and the Markdown report lay them out."""
+"""The tables that compare captures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.text_table import Column
-from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
+from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_share
+from tracetui.app.reports.parts import Block, Sentences, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.base.rows import Json
-    from tracetui.app.reports.text_table import Page
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
 
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
@@ -21,22 +22,9 @@ ACROSS, TOPS_ACROSS = 5, 4
 """Columns of a grid that a line has room for; more make another table."""
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
-EACH = (("host_mean_us", "host"), ("launched_span_mean_us", "GPU proj."), ("launched_mean_us", "GPU work"))
+EACH = (("host_mean_us", "CPU"), ("launched_span_mean_us", "projected"), ("launched_mean_us", "GPU work"))
 """Means of one range: how long it was open, from first start to last end of what it launched, and that work's sum."""
 EACH_BASE = "mean of one range; GPU: of the work launched meanwhile, from first start to last end, and its sum"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table of the comparison."""
-
-    title: str
-    base: str
-    columns: tuple[Column, ...]
-    cells: list[list[str]]
-    shown: int = 0
-    """Captures that it shows of all."""
-    whole: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +43,33 @@ class Grid:
             yield replace(self, columns=self.columns[first : first + width])
 
 
-def tables(found: Sequence[Json], page: Page) -> Iterator[Table]:
-    """The tables that these captures can fill, the overview first."""
+def capture_parts(found: Sequence[Json], layout: Layout) -> Iterator[Part]:
+    """The tables that these captures can fill, the overview first; then what could not be read."""
+    yield from _tables(found, layout)
+    yield Sentences(tuple(f"Not read: {row['problem']}" for row in found if row["problem"] is not None))
+
+
+def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:
     read = [row for row in found if row["problem"] is None]
-    shown = read[: page.limit]
-    yield _overview(found, page)
+    shown = read[: layout.limit]
+    yield _overview(found, layout)
     grid = grid_of(read)
     if grid is not None:
         for role in GRID_ROLES:
             if _is_timed(read, role):
-                yield from (_grid(part, role, page) for part in grid.parts(ACROSS))
+                yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
     elif roles := [role for role in GRID_ROLES if _is_timed(shown, role)]:
-        yield _ranges(shown, len(read), roles[:SHOWN_ROLES], page)
+        yield _ranges(shown, len(read), roles[:SHOWN_ROLES], layout)
     if steps := [row for row in shown if row["in_steps"]]:
-        yield _steps(steps, len(read), page)
+        yield _steps(steps, len(read), layout)
     if any(row["gpu_us"] is not None for row in shown):
-        yield _categories(shown, len(read), page)
+        yield _categories(shown, len(read), layout)
     if grid is not None:
-        yield from (_top_grid(part, page) for part in grid.parts(TOPS_ACROSS))
+        yield from (_top_grid(part, layout) for part in grid.parts(TOPS_ACROSS))
     if any(row["top_kernel"] for row in shown):
-        yield _top(shown, len(read), page)
+        yield _top(shown, len(read), layout)
     if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
-        yield _attention(shown, len(read), page)
+        yield _attention(shown, len(read), layout)
 
 
 def _is_timed(found: Iterable[Json], role: str) -> bool:
@@ -107,77 +100,82 @@ def grid_of(found: Sequence[Json]) -> Grid | None:
     return Grid(down, across, rows, tuple(sorted(columns) if numbers else columns), captures)
 
 
-def _overview(found: Sequence[Json], page: Page) -> Table:
+def _overview(found: Sequence[Json], layout: Layout) -> Block:
     cells = []
-    for row in found[: page.limit]:
+    for row in found[: layout.limit]:
         top = row["top_kernel"]
         cells.append(
             [
                 label(row),
-                page.time(row["average_step_us"]),
-                page.time(row["wall_us"]),
-                page.time(row["gpu_us"]),
-                _tight(row["busy_percent"]),
+                layout.time(row["average_step_us"]),
+                layout.time(row["wall_us"]),
+                layout.time(row["gpu_us"]),
+                format_share(row["busy_percent"]),
                 format_count(row["kernels"]),
                 "not read" if row["problem"] else top["short_name"] if top else UNKNOWN,
             ]
         )
     columns = (
-        Column("capture", right=False, share=3), Column("step"), Column("whole file"), Column("GPU time"),
-        Column("busy"), Column("kernels"), Column("top kernel", right=False, share=2),
+        Shown("capture", right=False, share=3), Shown("step"), Shown("whole file"), Shown("GPU work"),
+        Shown("busy%"), Shown("kernels"), Shown("top kernel", right=False, share=2),
     )  # fmt: skip
-    base = "step: average of those marked; GPU time: summed; busy: share of steps, else of the file"
-    return Table("Captures", base, columns, cells, min(len(found), page.limit or len(found)), len(found))
+    base = "step: average of those marked; GPU work: summed; busy: share of steps, else of the file"
+    return Block("Captures", note=base, columns=tuple(columns), cells=cells, whole=len(found))
 
 
-def _grid(grid: Grid, role: str, page: Page) -> Table:
+def _grid(grid: Grid, role: str, layout: Layout) -> Block:
     cells = []
     for value in grid.rows:
         for key, what in EACH:
             times = [_phase(grid.captures.get((value, other)), role, key) for other in grid.columns]
             if all(time is None for time in times) and key != EACH[0][0]:
                 continue
-            cells.append([_value(grid.down, value), what, *(page.time(time) for time in times)])
+            cells.append([_value(grid.down, value), what, *(layout.time(time) for time in times)])
     columns = (
-        Column(grid.down, right=False, share=1), Column("", right=False),
-        *(Column(_value(grid.across, other)) for other in grid.columns),
+        Shown(grid.down, right=False, share=1), Shown("", right=False),
+        *(Shown(_value(grid.across, other)) for other in grid.columns),
     )  # fmt: skip
-    return Table(role.capitalize(), f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}", columns, cells)
+    return Block(
+        role.capitalize(),
+        note=f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}",
+        columns=tuple(columns),
+        cells=cells,
+    )
 
 
-def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], page: Page) -> Table:
+def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], layout: Layout) -> Block:
     cells = [
-        [label(row), what, *(page.time(_phase(row, role, key)) for role in roles)]
+        [label(row), what, *(layout.time(_phase(row, role, key)) for role in roles)]
         for row in shown
         for key, what in EACH
         if any(_phase(other, role, key) is not None for other in shown for role in roles)
     ]
-    columns = (Column("capture", right=False, share=1), Column("", right=False), *(Column(role) for role in roles))
-    return Table("Ranges", EACH_BASE, columns, cells, len(shown), whole)
+    columns = (Shown("capture", right=False, share=1), Shown("", right=False), *(Shown(role) for role in roles))
+    return Block("Ranges", note=EACH_BASE, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
 
 
-def _steps(shown: Sequence[Json], whole: int, page: Page) -> Table:
+def _steps(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     """Per step, what of a phase lies inside steps: a forward pass outside of one is no part of it."""
     roles = [role for role in STEP_ROLES if any(role in row["phases"] for row in shown)]
     cells = []
     for row in shown:
         steps, total = row["in_steps"]["steps"], row["in_steps"]
-        for key, what in (("host", "host"), ("launched", "GPU")):
+        for key, what in (("host", "CPU"), ("launched", "GPU")):
             if total[f"{key}_us"] is None:
                 continue
             inside = [(row["phases"].get(role) or {}).get("in_steps") or {} for role in roles]
             each = [None if part.get(f"{key}_us") is None else part[f"{key}_us"] / steps for part in inside]
-            cells.append([label(row), what, page.time(total[f"{key}_us"] / steps), *map(page.time, each)])
-            cells.append(["", f"% of {what}", "", *(_tight(part.get(f"{key}_percent")) for part in inside)])
+            cells.append([label(row), what, layout.time(total[f"{key}_us"] / steps), *map(layout.time, each)])
+            cells.append(["", f"% of {what}", "", *(format_share(part.get(f"{key}_percent")) for part in inside)])
     columns = (
-        Column("capture", right=False, share=1), Column("", right=False), Column("step"),
-        *(Column(role) for role in roles),
+        Shown("capture", right=False, share=1), Shown("", right=False), Shown("step"),
+        *(Shown(role) for role in roles),
     )  # fmt: skip
-    base = "per step, what lies inside steps; host: of the step's time, GPU: of the work launched in it"
-    return Table("Steps by phase", base, columns, cells, len(shown), whole)
+    base = "per step, what lies inside steps; CPU: of the step's time, GPU: of the work launched in it"
+    return Block("Steps by phase", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
 
 
-def _categories(shown: Sequence[Json], whole: int, page: Page) -> Table:
+def _categories(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     spent: dict[str, float] = {}
     for row in shown:
         for share in row["categories"]:
@@ -194,72 +192,81 @@ def _categories(shown: Sequence[Json], whole: int, page: Page) -> Table:
             rest = None if not shares else sum(percent for name, percent in percents.items() if name not in names)
             known = [percents.get(name, 0.0 if shares else None) for name in names]
             name = label(row) if what == "all" else ""
-            cells.append([name, what, page.time(total), *map(_tight, known), _tight(rest)])
+            cells.append([name, what, layout.time(total), *map(format_share, known), format_share(rest)])
     columns = (
-        Column("capture", right=False, share=1), Column("", right=False), Column("GPU time"),
-        *(Column(SHORT.get(name, name)) for name in names), Column("rest"),
+        Shown("capture", right=False, share=1), Shown("", right=False), Shown("GPU work"),
+        *(Shown(f"{SHORT.get(name, name)}%") for name in names), Shown("rest%"),
     )  # fmt: skip
     base = "share of the GPU time at its left: of everything, of what was launched during a phase"
-    return Table("GPU time by category", base, columns, cells, len(shown), whole)
+    return Block("GPU time by category", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
 
 
-def _top_grid(grid: Grid, page: Page) -> Table:
+def _top_grid(grid: Grid, layout: Layout) -> Block:
     def cell(row: Json | None) -> str:
         top = row["top_kernel"] if row else None
-        return f"{SHORT.get(top['category'], top['category'])} {page.time(top['total_us'])}" if top else UNKNOWN
+        return f"{SHORT.get(top['category'], top['category'])} {layout.time(top['total_us'])}" if top else UNKNOWN
 
     cells = [
         [_value(grid.down, value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
         for value in grid.rows
     ]
-    columns = (Column(grid.down, right=False, share=1), *(Column(_value(grid.across, other)) for other in grid.columns))
-    return Table("Kind of the top kernel", "with its time", columns, cells)
+    columns = (Shown(grid.down, right=False, share=1), *(Shown(_value(grid.across, other)) for other in grid.columns))
+    return Block("Kind of the top kernel", note="with its time", columns=tuple(columns), cells=cells)
 
 
-def _top(shown: Sequence[Json], whole: int, page: Page) -> Table:
+def _top(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     cells = [
         [
             label(row),
             top["short_name"],
             top["category"],
-            page.time(top["total_us"]),
-            _tight(top["percent"]),
+            layout.time(top["total_us"]),
+            format_share(top["percent"]),
             format_count(top["calls"]),
-            page.time(top["mean_us"]),
+            layout.time(top["mean_us"]),
         ]
         for row in shown
         if (top := row["top_kernel"])
     ]
     columns = (
-        Column("capture", right=False, share=2), Column("top kernel", right=False, share=3),
-        Column("kind", right=False), Column("time"), Column("share"), Column("calls"), Column("mean"),
+        Shown("capture", right=False, share=2), Shown("top kernel", right=False, share=3),
+        Shown("kind", right=False), Shown("time"), Shown("%"), Shown("calls"), Shown("mean"),
     )  # fmt: skip
-    return Table("Top kernel of each", "share of GPU time", columns, cells, len(cells), whole)
+    return Block(
+        "Top kernel of each",
+        note="share of GPU time",
+        columns=tuple(columns),
+        cells=cells,
+        shown=len(cells),
+        whole=whole,
+    )
 
 
-def _attention(shown: Sequence[Json], whole: int, page: Page) -> Table:
+def _attention(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     cells = []
     for row in shown:
         kernels = next((share["us"] for share in row["categories"] if share["category"] == "softmax"), None)
-        for key, what in (("host_total_us", "host"), ("launched_us", "GPU")):
+        for key, what in (("host_total_us", "CPU"), ("launched_us", "GPU")):
             softmax, matmul = (_phase(row, role, key) for role in ("softmax", "matmul"))
             ratio = softmax / matmul if softmax is not None and matmul else None
             cells.append(
                 [
                     label(row),
                     what,
-                    page.time(softmax),
-                    page.time(matmul),
+                    layout.time(softmax),
+                    layout.time(matmul),
                     UNKNOWN if ratio is None else f"{ratio:.3f}",
-                    page.time(kernels) if what == "GPU" else "",
+                    layout.time(kernels) if what == "GPU" else "",
                 ]
             )
     columns = (
-        Column("capture", right=False, share=1), Column("", right=False), Column("softmax"), Column("matmul"),
-        Column("ratio"), Column("softmax kernels"),
+        Shown("capture", right=False, share=1), Shown("", right=False), Shown("softmax"), Shown("matmul"),
+        Shown("ratio"), Shown("softmax kernels"),
     )  # fmt: skip
     base = "ranges, all instances; GPU: what was launched in them; softmax kernels: all of the capture"
-    return Table("Softmax and matrix products", base, columns, cells, len(shown), whole)
+    return Block(
+        "Softmax and matrix products", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole
+    )
 
 
 def _phase(row: Json | None, role: str, key: str) -> float | None:
@@ -276,7 +283,3 @@ def _names(found: Iterable[Json], role: str) -> str:
 
 def _value(axis: str, value: object) -> str:
     return value if isinstance(value, str) else f"{axis}{value:g}"
-
-
-def _tight(percent: float | None) -> str:
-    return format_percent(percent).replace(" ", "")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
-from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, si
-from tracetui.app.reports.counter_blocks import Block
-from tracetui.app.text.formats import UNKNOWN, format_count, format_percent
+from tracetui.analysis.tables.counters import ROOFLINE
+from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
+from tracetui.app.reports.parts import Block, Chart, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.rows import Json
-    from tracetui.app.reports.text_table import Page
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
 
 CHART_ROWS = 18
 """Of a chart in a report."""
@@ -76,40 +77,29 @@ def bound_text(row: Json) -> str:
     return str(row["bound"] or row["roof"] or UNKNOWN)
 
 
-def block(trace: Json, page: Page) -> Block:
-    """The table with its roofs in words."""
+def roofline_block(trace: Json, layout: Layout, width: int) -> Block:
+    """The chart and the table, with its roofs in words."""
     everything, roofs = trace["roofline"], trace["roofline_peaks"]
-    rows = everything[: page.limit]
     covered = roofs["covered_percent"]
     both = len({row["origin"] for row in everything}) > 1
     origin = "" if both else f"from {everything[0]['origin']}" if everything else ""
     base = ", ".join(filter(None, (origin, f"{format_percent(covered)} of kernel time" if covered is not None else "")))
-    after = [*roofs_text(rows, roofs), *notes_text(everything)]
-    if any(row["bound"] == "neither" for row in rows):
+    shown = everything[: layout.limit]
+    after = [*roofs_text(shown, roofs), *notes_text(everything)]
+    if any(row["bound"] == "neither" for row in shown):
         after.append(f"Bound in brackets: the roof above a kernel that attains less than {AT_ROOF_PERCENT:g} % of it.")
-    return Block(
-        "Roofline",
-        base,
-        ("", "of roof", "FLOP/s", "byte/s", "FLOP/B", "time", "bound", *(("from",) if both else ()), "kernel"),
-        [
-            [
-                row["letter"] or "",
-                format_percent(row["attained_percent"]),
-                _rate(row["achieved_flops"]),
-                _rate(row["achieved_bytes"]),
-                f"{row['intensity']:.3g}" if row["intensity"] is not None else UNKNOWN,
-                page.time(row["total_us"]),
-                bound_text(row),
-                *((row["origin"],) if both else ()),
-                row["short_name"] or row["name"],
-            ]
-            for row in rows
-        ],
-        text=3 if both else 2,
-        whole=len(everything),
-        after=tuple(after),
-    )
-
-
-def _rate(value: float | None) -> str:
-    return UNKNOWN if value is None else si(value) if value else "0"
+    rows = [
+        {
+            **row,
+            "gflops": None if row["achieved_flops"] is None else row["achieved_flops"] / 1e9,
+            "gbytes": None if row["achieved_bytes"] is None else row["achieved_bytes"] / 1e9,
+            "bound": bound_text(row),
+        }
+        for row in everything
+    ]
+    fields = ROOFLINE.chosen(name for name in ROOFLINE.reports if both or name != "origin")
+    picture = chart_lines(shown, roofs, width, CHART_ROWS, ascii=layout.ascii)
+    return listed(
+        ROOFLINE, rows, layout, fields=fields, base=base, after=tuple(after),
+        chart=Chart("", tuple(picture)), chart_first=True,
+    )  # fmt: skip

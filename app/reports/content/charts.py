@@ -1,10 +1,11 @@
-"""The charts of a run's report, from its JSON contract: the same rows of text for a terminal and for Markdown."""
+"""The charts of a run's report, from its JSON contract; without rows where there is nothing to draw."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.distribution import Distribution
+from tracetui.analysis.base.quantities import format_bytes, format_us
 from tracetui.analysis.timeline.lanes import Lane
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.charts.gantt import GanttLane, gantt
@@ -13,20 +14,23 @@ from tracetui.app.charts.icicle import icicle
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
+from tracetui.app.reports.parts import Chart
 from tracetui.app.tables.range_tree import spelled
-from tracetui.app.text.formats import fit, format_bytes, format_us, printable
+from tracetui.app.text.formats import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.base.rows import Json
+    from tracetui.analysis.base.json_values import Json
 
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
 TOO_FAR = 4
 """Times the allocated memory that the reserved one may be and still stand in the same chart."""
-Chart = tuple[str, list[str]]
-"""What it shows, and its rows; no rows where there is nothing to draw."""
+
+
+def _chart(title: str, rows: Iterable[str]) -> Chart:
+    return Chart(title, tuple(rows))
 
 
 def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
@@ -42,21 +46,22 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     ]
     steps = marked(steps)[:MOST_STEPS]
     more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
-    return f"Steps (where their time goes{more})", step_bars(steps, width, ascii=ascii) if len(rows) > 1 else []
+    return _chart(f"Steps (where their time goes{more})", step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [])
 
 
 def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
     picture = found["lanes"]
     if not picture["lanes"]:
-        return "", []
+        return _chart("", [])
     lanes = [
         GanttLane(printable(_lane(row), ascii=ascii), [(cell or 0) / 100 for cell in row["cells"]])
         for row in picture["lanes"]
     ]
     time = format_us(picture["us"], ascii=ascii)
     what = f"Step {picture['step']}, {time}" if picture["step"] is not None else f"The whole file, {time}"
-    return f"{what} (how busy each lane is)", gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
+    rows = gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
+    return _chart(f"{what} (how busy each lane is)", rows)
 
 
 def _lane(row: Json) -> str:
@@ -70,7 +75,7 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
     row = rows[0] if rows else {}
     spread = row.get("distribution")
     if spread is None:
-        return "", []
+        return _chart("", [])
     found = Distribution(
         spread["log"],
         tuple(round(1000 * edge) for edge in spread["edges_us"]),
@@ -81,7 +86,7 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
     )
     title = f"The {row['calls']:,} launches of "
     name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
-    return title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii)
+    return _chart(title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii))
 
 
 def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
@@ -91,7 +96,7 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
     tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    return f"The same as boxes, the largest first (share of {what})", _boxes(tree, width)
+    return _chart(f"The same as boxes, the largest first (share of {what})", _boxes(tree, width))
 
 
 def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
@@ -100,7 +105,7 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
     what = "GPU" if any(gpu) else "host"
-    return f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width)
+    return _chart(f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width))
 
 
 def _boxes(tree: IcicleTree, width: int) -> list[str]:
@@ -113,7 +118,7 @@ def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """The allocator's curve."""
     curve = found["curve"]
     if len(curve) < 2:
-        return "", []
+        return _chart("", [])
     allocated = [row["allocated_bytes"] for row in curve]
     reserved = [row["reserved_bytes"] for row in curve]
     known = [value for value in reserved if value is not None]
@@ -128,7 +133,7 @@ def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
         label=format_bytes, times=ends, ascii=ascii,
     )  # fmt: skip
     line = f", {'-' if ascii else '─'} reserved" if with_line else ""
-    return f"Memory over time ({'#' if ascii else '█'} allocated{line})", rows
+    return _chart(f"Memory over time ({'#' if ascii else '█'} allocated{line})", rows)
 
 
 def levels(times: Sequence[float | None], values: Iterable[float | None], columns: int) -> list[float | None]:
@@ -152,15 +157,3 @@ def levels(times: Sequence[float | None], values: Iterable[float | None], column
         else:
             level = last[column]
     return found
-
-
-def indented(chart: Chart) -> list[str]:
-    """A chart in a text report: its title, its rows two columns to the right; nothing where there are no rows."""
-    title, rows = chart
-    return [title, *(f"  {row}".rstrip() for row in rows)] if rows else []
-
-
-def fenced(chart: Chart) -> list[str]:
-    """A chart in Markdown."""
-    title, rows = chart
-    return ["```text", title, *(row.rstrip() for row in rows), "```", ""] if rows else []

@@ -1,0 +1,68 @@
+"""The wait for the next batch: what of it the host waits, and what of that the GPU has nothing to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.steps import step_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.analysis.selection import Selection
+
+LOADING = re.compile(
+    r"(?<![a-z])(data[ _]?(load(er|ing)?|fetch|wait)|(load(ing)?|next|get|fetch)[ _]?(batch|data))(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names that people give to ranges around ``next(loader)``."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """The wait for the next batch, per step."""
+
+    waited_ns: float
+    """What the host waited."""
+    exposed_ns: float
+    """The part of it in which the GPU had nothing to do."""
+    name: str
+    """Of the events that say so."""
+    in_main_process: bool
+    """PyTorch's loader without workers: the batch is made while the step waits."""
+
+
+def loader(sel: Selection, per_step: Callable[[float], float]) -> Loader | None:
+    """The wait for data, from the loader's own events or from ranges with such a name; None without either.
+
+    Args:
+        sel: the steps that are looked at.
+        per_step: a total of the selection as a mean per step.
+    """
+    host = sel.trace.host
+    rows = host.filter(pl.col("kind") == "dataloader")
+    if not rows.height:
+        ranges = host.filter(pl.col("kind") == "annotation")
+        rows = ranges.filter(pl.Series(names.matching(ranges["name"], lambda name: LOADING.search(name) is not None)))
+    slots = step_slots(sel)
+    if not rows.height or not slots.start.size:
+        return None
+    start = rows["start"].to_numpy()
+    waits = intervals.union(start, start + rows["duration"].to_numpy())
+    work = activities(sel)
+    exposed = intervals.subtract(waits, intervals.union(work.start, work.end))
+    known = rows["name"].cast(pl.String)
+    name = str(known.value_counts(sort=True)["name"][0])
+    return Loader(
+        waited_ns=per_step(float(np.sum(intervals.covered(waits, slots.start, slots.end)))),
+        exposed_ns=per_step(float(np.sum(intervals.covered(exposed, slots.start, slots.end)))),
+        name=name,
+        in_main_process="SingleProcess" in name,
+    )

@@ -1,0 +1,242 @@
+"""A sweep: many runs that differ in a few options, as points and their repeats."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from tracetui.analysis.captures.names import Value
+
+SIZES = ("batch", "ctx", "img_size", "depth")
+"""Axes along which a step's work grows."""
+CAPTURE = "capture"
+"""The axis of captures whose names tell nothing else: each is a point of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of a point. Times in ns, per step; null where the source can't tell."""
+
+    axes: dict[str, Value]
+    where: str
+    """The run's folder or file, or the table's line."""
+    step_ns: float | None = None
+    """The median step, as `Sweep.base` says."""
+    kernels: float | None = None
+    gpu_ns: float | None = None
+    """Kernels, copies and fills, summed."""
+    busy_percent: float | None = None
+    flops: float | None = None
+    """Per step; multiply and add are two."""
+    batch: float | None = None
+    """What was asked for."""
+    seen: float | None = None
+    """Samples that a step really took, by run.json; of a table, throughput times latency."""
+    images_per_s: float | None = None
+    problem: str | None = None
+    """Why there are no numbers."""
+    path: Path | None = None
+    """What opens it; null for a table's line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What all repeats of one combination of options have in common."""
+
+    axes: dict[str, Value]
+    samples: tuple[Sample, ...]
+
+    @property
+    def label(self) -> str:
+        """``batch 4, keep 0.1``."""
+        return ", ".join(f"{name} {shown(value)}" for name, value in self.axes.items()) or "all"
+
+    @property
+    def steps_ns(self) -> tuple[float, ...]:
+        """Each repeat's step."""
+        return tuple(sample.step_ns for sample in self.samples if sample.step_ns is not None)
+
+    @property
+    def repeats(self) -> int:
+        """Runs that have a step time."""
+        return len(self.steps_ns)
+
+    @property
+    def step_ns(self) -> float | None:
+        """The median over the repeats."""
+        return statistics.median(self.steps_ns) if self.steps_ns else None
+
+    @property
+    def std_ns(self) -> float | None:
+        """The standard deviation over the repeats; null with fewer than two."""
+        return statistics.stdev(self.steps_ns) if self.repeats > 1 else None
+
+    @property
+    def images_per_s(self) -> float | None:
+        """Samples that really went through a step, per second."""
+        if (given := self._median("images_per_s")) is not None:
+            return given
+        batch = self._median("seen") or self._median("batch")
+        return batch / self.step_ns * 1e9 if batch and self.step_ns else None
+
+    @property
+    def kernels(self) -> float | None:
+        """Per step."""
+        return self._median("kernels")
+
+    @property
+    def gpu_ns(self) -> float | None:
+        """Per step."""
+        return self._median("gpu_ns")
+
+    @property
+    def busy_percent(self) -> float | None:
+        """Of the profiled steps' time."""
+        return self._median("busy_percent")
+
+    @property
+    def flops(self) -> float | None:
+        """Per step."""
+        return self._median("flops")
+
+    @property
+    def batch(self) -> float | None:
+        """What was asked for."""
+        return self._median("batch")
+
+    @property
+    def seen(self) -> float | None:
+        """See `Sample.seen`."""
+        return self._median("seen")
+
+    @property
+    def problem(self) -> str | None:
+        """Why there are no numbers at all."""
+        return next((sample.problem for sample in self.samples if sample.problem), None) if not self.steps_ns else None
+
+    @property
+    def path(self) -> Path | None:
+        """What opens its first run that has a step time."""
+        return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
+
+    def _median(self, name: str) -> float | None:
+        known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]
+        return statistics.median(known) if known else None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points of a sweep; a subject of rules."""
+
+    path: Path
+    source: str
+    """``index`` (what `tracetui profile --sweep` wrote), ``runs`` (other launched runs), ``captures`` or ``table``."""
+    axes: tuple[str, ...]
+    """Those that take more than one value."""
+    points: tuple[Point, ...]
+    """In the order of their axes."""
+    base: str
+    """What a step time is: without a profiler, or under one."""
+    notes: tuple[str, ...] = ()
+    """What could not be used, a line each."""
+    kind: str = "sweep"
+
+    def missing(self, needs: Iterable[str]) -> str:
+        """What of `NEEDS` is not there, in words."""
+        return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
+
+    @property
+    def x_axis(self) -> str | None:
+        """What the numbers are shown against: a size, else another axis of numbers, else the first."""
+        numeric = [name for name in self.axes if all(isinstance(v, int | float) for v in self.values(name))]
+        sizes = [name for name in SIZES if name in numeric]
+        return next(iter((*sizes, *numeric, *self.axes)), None)
+
+    @property
+    def variants(self) -> list[str]:
+        """The axes along which points are compared: no sizes, and of models only two, which may be one's variants."""
+        return [
+            name
+            for name in self.axes
+            if name not in (*SIZES, CAPTURE, "rank") and (name != "model" or len(self.values(name)) == 2)
+        ]
+
+    def values(self, axis: str) -> list[Value]:
+        """An axis' values, in order."""
+        return list(dict.fromkeys(point.axes[axis] for point in self.points if axis in point.axes))
+
+    @property
+    def cv(self) -> float | None:
+        """How much repeats vary, as a share of the step: pooled over all points, since each has but few."""
+        squares, free = 0.0, 0
+        for point in self.points:
+            if point.std_ns is not None and point.step_ns:
+                squares += (point.std_ns / point.step_ns) ** 2 * (point.repeats - 1)
+                free += point.repeats - 1
+        return (squares / free) ** 0.5 if free else None
+
+    def lines(self, axis: str) -> list[tuple[dict[str, Value], list[Point]]]:
+        """Points that differ in this axis only, by it; each with what they have in common."""
+        found: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
+        for point in self.points:
+            if axis in point.axes and point.step_ns:
+                fixed = tuple((name, value) for name, value in point.axes.items() if name != axis)
+                found.setdefault(fixed, []).append(point)
+        return [(dict(fixed), sorted(points, key=lambda p: place(p.axes[axis]))) for fixed, points in found.items()]
+
+
+NEEDS: dict[str, tuple[Callable[[Sweep], bool], str]] = {
+    "steps": (lambda sweep: any(point.step_ns for point in sweep.points), "step times, or latencies"),
+    "sizes": (
+        lambda sweep: any(name in sweep.axes for name in SIZES),
+        "an axis along which the work grows: --sweep batch=1,2,4",
+    ),
+    "repeats": (
+        lambda sweep: sweep.cv is not None,
+        "repeats, to tell noise from a change: tracetui profile … --sweep … --repeats 3",
+    ),
+    "variants": (
+        lambda sweep: bool(sweep.variants),
+        "two variants to compare: --sweep keep=1.0,0.1",
+    ),
+    "batch_seen": (
+        lambda sweep: any(point.seen is not None and point.batch is not None for point in sweep.points),
+        "the batch really seen: run.json, or throughput and latency in the table",
+    ),
+}
+"""What rules on sweeps may need."""
+
+
+def shown(value: Value) -> str:
+    """An axis' value as a person reads it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def place(value: Value) -> tuple[float, str]:
+    """Numbers by size, before texts by letter."""
+    return (float("inf"), value) if isinstance(value, str) else (float(value), "")
+
+
+def sweep_of(
+    path: Path, source: str, samples: Sequence[Sample], base: str, notes: Sequence[str] = (), order: Sequence[str] = ()
+) -> Sweep:
+    """Puts samples together to points: those alike in all axes are repeats of one.
+
+    An axis with one value only is none. `order` names the axes in the order they were given.
+    """
+    names = list(dict.fromkeys([*order, *(name for sample in samples for name in sample.axes)]))
+    varied = [name for name in names if len({sample.axes.get(name) for sample in samples}) > 1]
+    found: dict[tuple[Value | None, ...], list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(tuple(sample.axes.get(name) for name in varied), []).append(sample)
+    points = [
+        Point({name: value for name, value in zip(varied, key, strict=True) if value is not None}, tuple(group))
+        for key, group in found.items()
+    ]
+    points.sort(key=lambda point: [place(point.axes.get(name, "")) for name in varied])
+    return Sweep(path, source, tuple(varied), tuple(points), base, tuple(notes))

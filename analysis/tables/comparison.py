@@ -1,0 +1,128 @@
+"""What changed from run A to run B."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+OPERATORS = Table(
+    "diff_operators",
+    "Operators",
+    "operators",
+    (
+        Field("name", "Name", width=18, priority=0, flex=True, short="short_name", about="aligned by name"),
+        Field(
+            "status", "Status", "status", width=9, priority=0,
+            about="`added`: only in B, `removed`: only in A, `changed`, or the `same`",
+        ),
+        Field(
+            "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True, about="+ takes longer in B"
+        ),
+        Field("delta_percent", "%", "change", width=6, priority=2, about="difference, share of A's time"),
+        Field("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
+        Field("b_ns", "B", "time", priority=1, sums=True, about="GPU time in B"),
+        Field(
+            "a_calls", "A calls", "count", width=7, priority=3, main=True, sums=True, type="real",
+            about="calls in A",
+        ),
+        Field("b_calls", "B calls", "count", width=7, priority=3, sums=True, type="real", about="calls in B"),
+        Field(
+            "noise_ns", "Noise", "time", priority=4, null=True,
+            about="by which steps may differ by chance: two standard errors of the difference per step",
+        ),
+        Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; behind an arrow those in B"),
+    ),
+    data=("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns"),
+    reports=("delta_ns", "a_ns", "b_ns", "calls", "status", "name"),
+    key="name",
+    drill="kernels",
+    section="operators",
+)  # fmt: skip
+KERNELS = replace(
+    OPERATORS,
+    id="diff_kernels",
+    title="Kernels",
+    noun="kernels",
+    fields=(
+        *OPERATORS.fields,
+        Field(
+            "b_name", "Name in B", width=12, priority=9, flex=True, null=True,
+            about="B's name for it, where that is another one",
+        ),
+        Field(
+            "paired_by", "Paired by", width=9, priority=9, null=True,
+            about="`name`; `key`: one function as two tools spell it; `types`: the same template over other element "
+            "types, always changed; none where one run lacks it",
+        ),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+    ),
+    data=("short_name", *OPERATORS.data, "b_name", "paired_by"),
+    drill="",
+    section="kernels",
+)  # fmt: skip
+MODULES = replace(
+    OPERATORS.having("name", tail=True), id="diff_modules", title="Modules", noun="modules", section="modules"
+)
+_LAUNCHED = "work launched by any thread while open, in"
+RANGES = replace(
+    OPERATORS.having("name", about="ranges of one name and domain; all steps are one")
+    .having("a_ns", about=f"{_LAUNCHED} A")
+    .having("b_ns", about=f"{_LAUNCHED} B"),
+    id="diff_ranges",
+    title="Ranges",
+    noun="ranges",
+    section="ranges",
+)
+STEP = Table(
+    "diff_step",
+    "Step",
+    "parts",
+    (
+        Field("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
+        Field("a_ns", "A", "time", priority=1, about="time in the average step of A"),
+        Field("b_ns", "B", "time", priority=1, about="time in the average step of B"),
+        Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="difference per step"),
+        Field(
+            "part", screen=False,
+            about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (less what runs at the same "
+            "time or outside of the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
+            "the step",
+        ),
+    ),
+    data=("part", "a_ns", "b_ns", "delta_ns"),
+    reports=("what", "a_ns", "b_ns", "delta_ns"),
+    key="what",
+    section="split",
+)  # fmt: skip
+CONDITIONS = Table(
+    "diff_conditions",
+    "Conditions",
+    "differences",
+    (
+        Field("field", "What differs", width=16, priority=0, flex=True, about="a setting, a version, a property"),
+        Field("a", "A", width=12, priority=0, flex=True, about="in A"),
+        Field("b", "B", width=12, priority=0, flex=True, about="in B"),
+        Field(
+            "sort", "", width=10, priority=0, about="matters: times depend on it whatever the code; chosen: somebody's"
+        ),
+    ),
+    key="field",
+)  # fmt: skip
+WATERFALL = Table(
+    "diff_waterfall",
+    "Waterfall",
+    "categories",
+    (
+        Field("category", "Category", width=16, priority=0, flex=True, about="category of kernels"),
+        Field("count_effect_ns", "By count", "delta", width=9, priority=0, about="from more or fewer calls"),
+        Field("mean_effect_ns", "By duration", "delta", width=11, priority=0, about="from longer or shorter calls"),
+        Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="both together, per step"),
+    ),
+    data=("category", "count_effect_ns", "mean_effect_ns"),
+    reports=("category", "count_effect_ns", "mean_effect_ns", "delta_ns"),
+    key="category",
+    drill="kernels",
+    section="waterfall",
+)

@@ -1,0 +1,85 @@
+"""Findings, those that were set aside, rules that could not judge, and the evidence of one finding."""
+
+from __future__ import annotations
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+_SEVERITY = Field(
+    "severity", "Severity", "status", width=10, priority=0,
+    about="`invalid` refutes the measurement; `critical`, `warning`; `info` is good to know",
+)  # fmt: skip
+_RULE = Field("id", "Rule", width=4, priority=0, about="rule that found it: `tracetui rules ID` explains it")
+_TITLE = Field(
+    "name", "Finding", width=40, priority=0, flex=True, key="title", about="what was found, with its main number"
+)
+_STAKE = Field(
+    "impact_ns", "At stake", "time", priority=1, main=True, null=True,
+    about="time that it costs, per step; none where it is no matter of time",
+)  # fmt: skip
+
+FINDINGS = Table(
+    "findings",
+    "Findings",
+    "findings",
+    (
+        _SEVERITY,
+        _RULE,
+        _TITLE,
+        _STAKE,
+        Field(
+            "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
+            about="the most by which the step would be shorter without it",
+        ),
+        Field(
+            "evidence", "Evidence", "count", width=8, priority=5, type="list",
+            about="numbers it rests on: `label`, `value`, `unit`, and where its rows are: `tab`, `filter`, `row`",
+        ),
+        Field("formula", screen=False, about="how the numbers lead to it, with the numbers put in"),
+        Field("threshold", screen=False, about="what it was compared with"),
+        Field("advice", screen=False, about="what to try"),
+        Field("next_command", screen=False, about="what to run next"),
+        Field("reference", screen=False, about="where to read more"),
+        Field("remarks", kind="list", screen=False, about="of rules that doubt what it rests on"),
+    ),
+    data=(
+        "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
+        "next_command", "reference", "remarks",
+    ),
+    key="id",
+    drill="evidence",
+)  # fmt: skip
+SET_ASIDE = Table(
+    "findings_aside",
+    "Set aside",
+    "findings that were set aside",
+    (
+        Field("by", "Set aside by", width=12, priority=0, about="validity rule that refutes its base, or silenced"),
+        _SEVERITY,
+        _RULE,
+        _TITLE,
+        _STAKE,
+    ),
+)
+ABSTAINED = Table(
+    "abstained",
+    "Could not judge",
+    "rules that abstained",
+    (
+        Field("id", "Rule", width=4, priority=0, about="rule that could not judge"),
+        Field("title", "Looks for", width=18, priority=1, flex=True, about="what it looks for"),
+        Field("name", "Missing", width=28, priority=0, flex=True, key="missing",
+              about="what is not there, and how to record it"),
+    ),
+    data=("id", "name"),
+)  # fmt: skip
+EVIDENCE = Table(
+    "evidence",
+    "Evidence",
+    "pieces of evidence",
+    (
+        Field("name", "Evidence", width=24, priority=0, flex=True, about="what the finding rests on"),
+        Field("value", "Value", width=12, priority=0, flex=True, about="number, or word"),
+        Field("where", "Enter shows", width=12, priority=1, flex=True, about="tab and rows that prove it"),
+    ),
+)

@@ -1,0 +1,235 @@
+"""Kernels and what they are grouped by; their launches; copies and fills; collectives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+KERNEL_TIME = "% of kernel time in scope"
+SHORT_NAME = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")
+_PEAK = "of peak, mean of the launches that ncu measured"
+
+MEASURED = (
+    Field("measured_sm_percent", "SM", "percent", width=5, priority=2, about=f"multiprocessors, {_PEAK}"),
+    Field("measured_memory_percent", "Mem", "percent", width=5, priority=2, about=f"memory system, {_PEAK}"),
+    Field("measured_dram_percent", "DRAM", "percent", width=5, priority=5, about=f"DRAM, {_PEAK}"),
+    Field("measured_l1_hit_percent", "L1", "percent", width=5, priority=6, about="hits, of L1 sectors; by ncu"),
+    Field("measured_l2_hit_percent", "L2", "percent", width=5, priority=6, about="hits, of L2 sectors; by ncu"),
+    Field("measured_occupancy_percent", "Occ", "percent", width=5, priority=4, about="achieved occupancy, by ncu"),
+    Field("measured_bound", "Bound", width=7, priority=2, about="by ncu's shares of SM and memory system"),
+    Field("measured_theoretical_occupancy_percent", "Max occ", "percent", width=5, priority=8, about="as launched"),
+    Field("measured_occupancy_limiter", "Limiter", width=9, priority=8, about="what allows the fewest blocks per SM"),
+    Field("measured_launches", "By ncu", "count", width=6, priority=8, about="launches that ncu measured"),
+)
+"""What Nsight Compute measured of a kernel, shown beside its times where the run holds that."""
+
+KERNELS = Table(
+    "kernels",
+    "Kernels",
+    "kernels",
+    (
+        Field(
+            "name", "Kernel", width=22, priority=0, flex=True, short="short_name", full="full_name",
+            about="kernel function",
+        ),
+        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations of all calls"),
+        Field(
+            "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
+            about="share of all kernel time",
+        ),
+        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of launches"),
+        Field("mean_ns", "Mean", "time", priority=2, about="mean duration of a call"),
+        Field(
+            "module", "Module", width=10, priority=3, flex=True, null=True,
+            about="nn.Module that launched most of its time",
+        ),
+        Field(
+            "occupancy_percent", "Occup", "percent", width=5, priority=5, null=True,
+            about="achieved occupancy, an estimate",
+        ),
+        Field("tensor_cores", "TC", "flag", width=3, priority=6, about="uses tensor cores, judged by its name"),
+        Field("category", "Category", width=11, priority=6, about="kind of work, judged by its name"),
+        Field(
+            "operator", "Operator", width=14, priority=6, flex=True, null=True,
+            about="operator that launched most of its time",
+        ),
+        Field("median_ns", "Median", "time", priority=7, about="median duration of a call"),
+        Field("min_ns", "Min", "time", priority=9, about="shortest call"),
+        Field("max_ns", "Max", "time", priority=8, about="longest call"),
+        Field("std_ns", "Std", "time", priority=9, about="standard deviation of the calls (sample)"),
+        Field("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, null=True, about="blocks per multiprocessor"),
+        Field(
+            "registers", "Regs", "number", width=4, priority=8, type="whole", null=True,
+            about="registers per thread, the most of all calls",
+        ),
+        Field(
+            "shared_memory", "Smem", "bytes", width=8, priority=9, null=True,
+            about="shared memory per block, the most of all calls",
+        ),
+        Field(
+            "in_steps_ns", "In steps", "time", priority=10, sums=True, null=True,
+            about="the part of the total inside steps",
+        ),
+        Field(
+            "range", "Range", width=14, priority=6, flex=True, null=True,
+            about="innermost range that launched most of its time",
+        ),
+        SHORT_NAME,
+        Field(
+            "tensor_cores_from", screen=False,
+            about="what tells of tensor cores: `counters` where Nsight Compute measured the kernel, else `name`",
+        ),
+        Field("modules", kind="list", screen=False, about="who launched it: `path`, `calls`, `us` of each nn.Module"),
+        Field("operators", kind="list", screen=False, about="who launched it: `name`, `calls`, `us` of each operator"),
+        Field(
+            "p95_ns", "P95", "time", screen=False, null=True,
+            about="the shortest duration that 95 % of the launches don't exceed",
+        ),
+        Field(
+            "distribution", kind="list", screen=False, null=True,
+            about="how many launches take how long: `counts` of bins between `edges_us`, one more than there are bins; "
+            "`log`: whether bins grow by a factor; null where all take the same time",
+        ),
+        Field(
+            "counters", kind="list", screen=False,
+            about="where the run holds Nsight Compute data of the kernel, means over its measured `launches`, by the "
+            "keys of the section counters; else empty",
+        ),
+    ),
+    data=(
+        "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
+        "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
+        "tensor_cores", "tensor_cores_from", "module", "operator", "range", "modules", "operators", "p95_ns",
+        "distribution", "counters",
+    ),
+    reports=("total_ns", "percent", "calls", "mean_ns", "occupancy_percent", "name", "module"),
+    base=KERNEL_TIME,
+    sort=("total_ns", True),
+    key="name",
+    drill="launches",
+)  # fmt: skip
+
+_GROUPED = tuple(field for field in KERNELS.fields if field.name not in ("name", "module", "operator", "range"))
+_TOTALS = 3
+"""Columns of a group's totals, before what the group consists of."""
+KERNEL_GROUPS = Table(
+    "kernel_groups",
+    "Kernels by group",
+    "groups",
+    (
+        Field("group", "Group", width=22, priority=0, flex=True, about="what the kernels have in common"),
+        *_GROUPED[:_TOTALS],
+        Field("kernels", "Kernels", "count", width=7, priority=1, about="how many kernels, by name"),
+        Field(
+            "name", "Top kernel", width=14, priority=2, flex=True, short="short_name", full="full_name",
+            about="kernel with most of its time",
+        ),
+        *_GROUPED[_TOTALS:],
+    ),
+    data=(
+        "group", "kernels", "name", "short_name", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns",
+        "median_ns", "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
+    ),
+    reports=("total_ns", "percent", "calls", "mean_ns", "kernels", "group", "name"),
+    base=KERNEL_TIME,
+    sort=("total_ns", True),
+    key="group",
+    drill="kernels",
+)  # fmt: skip
+
+LAUNCHES = Table(
+    "launches",
+    "Launches",
+    "launches",
+    (
+        Field("at_ns", "At", "time", width=9, priority=0, about="time since the recording began"),
+        Field("duration_ns", "Duration", "time", priority=0, main=True, about="time on the GPU"),
+        Field("step", "Step", "number", width=4, priority=2, about="step that launched it"),
+        Field("stream", "Stream", "number", width=4, priority=4, about="CUDA stream"),
+        Field("grid", "Grid", width=10, priority=2, about="blocks in the grid, x × y × z"),
+        Field("block", "Block", width=8, priority=3, about="threads in a block"),
+        Field("delay_ns", "Delay", "time", priority=3, about="from the end of the launch call to the kernel's start"),
+        Field(
+            "module", "Module", width=14, priority=1, flex=True, tail=True,
+            about="path of the nn.Module call around the launch",
+        ),
+        Field("operator", "Operator", width=14, priority=5, flex=True, about="innermost operator around the launch"),
+        Field("device", "GPU", "number", width=3, priority=6, about="device id"),
+        Field("registers", "Regs", "number", width=4, priority=7, about="registers per thread"),
+        Field("shared_memory", "Smem", "bytes", width=8, priority=8, about="shared memory per block"),
+        Field("occupancy_percent", "Occup", "percent", width=5, priority=7, about="achieved occupancy, an estimate"),
+        Field("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
+        Field("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
+    ),
+    key="row",
+)  # fmt: skip
+
+_OF_KERNEL = (
+    Field("ns", "Total", "time", priority=0, main=True, about="time of this kernel launched from there"),
+    Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of this kernel's time"),
+    Field("calls", "Calls", "count", width=6, priority=1, main=True, about="launches from there"),
+)
+_PATH = Field("path", "Module", width=30, priority=0, flex=True, tail=True, about="path in the tree of nn.Modules")
+KERNEL_MODULES = Table(
+    "kernel_modules", "Modules of a kernel", "modules", (_PATH, *_OF_KERNEL), sort=("ns", True), key="path",
+    drill="kernels",
+)  # fmt: skip
+KERNEL_OPERATORS = replace(
+    KERNEL_MODULES,
+    id="kernel_operators",
+    title="Operators of a kernel",
+    noun="operators",
+    fields=(Field("name", "Operator", width=30, priority=0, flex=True, about="innermost operator"), *_OF_KERNEL),
+    key="name",
+)
+KERNEL_RANGES = replace(
+    KERNEL_MODULES,
+    id="kernel_ranges",
+    title="Ranges of a kernel",
+    noun="ranges",
+    fields=(replace(_PATH, title="Range", about="path in the tree of ranges"), *_OF_KERNEL),
+)
+
+MEMOPS = Table(
+    "memops",
+    "Copies and fills",
+    "kinds of copies and fills",
+    (
+        Field("name", "Operation", width=30, priority=0, flex=True, about="as nsys names it"),
+        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
+        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="how many"),
+        Field("mean_ns", "Mean", "time", priority=2, about="mean duration"),
+        Field("bytes", "Bytes", "bytes", width=9, priority=1, sums=True, null=True, about="bytes moved or filled"),
+        Field(
+            "throughput_gbps", "GB/s", "number", width=6, priority=1, null=True,
+            about="bytes by total time, 10^9 bytes a second",
+        ),
+        Field("kind", screen=False, about="`memcpy` or `memset`"),
+    ),
+    data=("kind", "name", "calls", "total_ns", "mean_ns", "bytes", "throughput_gbps"),
+    reports=("total_ns", "calls", "mean_ns", "bytes", "throughput_gbps", "name"),
+    sort=("total_ns", True),
+    key="name",
+)  # fmt: skip
+
+COMMUNICATION = Table(
+    "communication",
+    "Communication",
+    "collectives",
+    (
+        Field("name", "Collective", flex=True, short="short_name", about="kernel function"),
+        Field("total_ns", "Total", "time", about="sum of the durations of all calls"),
+        Field("calls", "Calls", "count", about="number of launches"),
+        Field("mean_ns", "Mean", "time", about="mean duration of a call"),
+        Field("percent", "%", "percent", null=True, about="share of all kernel time"),
+        SHORT_NAME,
+    ),
+    data=("name", "short_name", "calls", "total_ns", "mean_ns", "percent"),
+    reports=("total_ns", "calls", "mean_ns", "name"),
+    base=KERNEL_TIME,
+    sort=("total_ns", True),
+    key="name",
+    section="communication.kernels",
+)

@@ -1,0 +1,287 @@
+"""What the program calls its work: operators, nn.Modules, ranges, and the functions of the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+GPU_TIME = "% of all GPU time"
+
+OPERATORS = Table(
+    "operators",
+    "Operators",
+    "operators",
+    (
+        Field("name", "Operator", width=20, priority=0, flex=True, about="operator, as the framework calls it"),
+        Field(
+            "device_self_ns", "GPU self", "time", priority=0, main=True, sums=True,
+            about="GPU work that its own calls launched",
+        ),
+        Field(
+            "percent", "%", "percent", width=5, priority=1, bar=True, main=True, null=True,
+            about="own GPU time, share of all GPU time",
+        ),
+        Field("device_total_ns", "GPU total", "time", priority=2, sums=True, about="with the operators it called"),
+        Field(
+            "host_self_ns", "CPU self", "time", priority=1, sums=True,
+            about="host time of its own, without what it called",
+        ),
+        Field("host_total_ns", "CPU total", "time", priority=3, sums=True, about="host time with what it called"),
+        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
+        Field(
+            "kernels", "GPU ops", "count", width=6, priority=4, sums=True,
+            about="kernels, copies and fills it launched itself",
+        ),
+        Field("tensor_core_eligible", "TC ok", "flag", width=5, priority=6, about="could use tensor cores"),
+        Field(
+            "tensor_core_percent", "TC used", "percent", width=7, priority=7, null=True,
+            about="of its GPU time, on tensor cores",
+        ),
+    ),
+    data=(
+        "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
+        "tensor_core_eligible", "tensor_core_percent",
+    ),
+    reports=("device_self_ns", "device_total_ns", "host_self_ns", "host_total_ns", "calls", "name"),
+    base=GPU_TIME,
+    sort=("device_self_ns", True),
+    key="name",
+    drill="kernels",
+)  # fmt: skip
+
+OPERATORS_BY_SHAPE = replace(
+    OPERATORS,
+    id="operator_shapes",
+    title="Operators by input shape",
+    fields=(
+        OPERATORS.fields[0],
+        Field("input_shapes", "Input shapes", width=24, priority=0, flex=True,
+              about="shapes of the tensors it was given"),
+        *(replace(field, priority=field.priority + 2) if field.priority else field for field in OPERATORS.fields[1:]),
+    ),
+    data=(),
+    reports=(),
+)  # fmt: skip
+
+OPERATOR_GROUPS = Table(
+    "operator_groups",
+    "Operators by module",
+    "groups",
+    (
+        Field("group", "Module", width=20, priority=0, flex=True, about="module around the calls"),
+        *OPERATORS.chosen(("device_self_ns", "percent", "host_self_ns", "calls")),
+        Field("operators", "Operators", "count", width=9, priority=2, about="how many operators, by name"),
+        Field("name", "Top operator", width=16, priority=2, flex=True, about="operator with most of its time"),
+        OPERATORS.field("kernels"),
+    ),
+    base=GPU_TIME,
+    sort=("device_self_ns", True),
+    key="group",
+    drill="operators",
+)
+
+MODULES = Table(
+    "modules",
+    "Modules",
+    "modules",
+    (
+        Field("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
+        Field(
+            "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
+            about="GPU work launched inside it",
+        ),
+        Field(
+            "percent", "%", "percent", width=5, priority=0, bar=True, main=True,
+            about="share of all GPU time, both passes",
+        ),
+        Field("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the modules inside it"),
+        Field(
+            "backward_device_ns", "Backward", "time", priority=4, sums=True, null=True,
+            about="GPU work of its backward pass, which is not in the total",
+        ),
+        Field(
+            "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True, about="host time of its calls"
+        ),
+        Field(
+            "host_self_ns", "CPU self", "time", priority=3, sums=True, null=True,
+            about="host time without the modules inside it",
+        ),
+        Field("kernels", "Kernels", "count", width=7, priority=2, sums=True, about="kernels launched inside it"),
+        Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of calls"),
+        Field("class_name", "Class", width=12, priority=6, null=True, about="Python class"),
+        Field("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+        Field("depth", kind="count", screen=False, about="modules around it"),
+    ),
+    data=(
+        "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
+        "device_total_ns", "backward_device_ns", "kernels",
+    ),
+    reports=("device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "calls", "name"),
+    base="instances of a class merged",
+    key="path",
+    drill="kernels",
+)  # fmt: skip
+
+RANGES = Table(
+    "ranges",
+    "Ranges",
+    "ranges",
+    (
+        Field("name", "Range", width=24, priority=0, flex=True, about="record_function or NVTX range"),
+        Field(
+            "host_total_ns", "CPU total", "time", priority=0, main=True, sums=True,
+            about="host time of all instances",
+        ),
+        Field(
+            "device_ns", "GPU work", "time", priority=0, sums=True, null=True,
+            about="GPU time of what was launched inside",
+        ),
+        Field(
+            "device_self_ns", "GPU self", "time", priority=4, sums=True, null=True,
+            about="with this range as the innermost around the launch",
+        ),
+        Field(
+            "gpu_projected_ns", "Projected", "time", priority=2, sums=True, null=True,
+            about="from its first GPU work to the end of its last",
+        ),
+        Field(
+            "gpu_ops", "GPU ops", "count", width=6, priority=3, sums=True, null=True,
+            about="kernels, copies and fills launched inside",
+        ),
+        Field("instances", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of instances"),
+        Field("domain", "Domain", width=8, priority=6, about="NVTX domain; empty for none"),
+        Field(
+            "style", "Style", width=9, priority=8, null=True,
+            about="how it was opened: push/pop nest, start/end may overlap",
+        ),
+        Field(
+            "by_category", kind="list", screen=False, null=True,
+            about="GPU time by category of kernels",
+        ),
+    ),
+    data=(
+        "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
+        "gpu_ops", "by_category",
+    ),
+    reports=("host_total_ns", "device_ns", "gpu_ops", "instances", "name"),
+    base="record_function, NVTX",
+    sort=("host_total_ns", True),
+    key="name",
+)  # fmt: skip
+
+RANGE_TREE = Table(
+    "range_tree",
+    "Ranges as a tree",
+    "ranges",
+    (
+        Field("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range with its domain"),
+        Field(
+            "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
+            about="GPU work launched inside it",
+        ),
+        Field(
+            "device_meanwhile_ns", "Any thread", "time", priority=0, sums=True, null=True,
+            about="GPU work that any thread launched while it was open: its backward pass too, which autograd launches",
+        ),
+        Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
+        Field("device_self_ns", "GPU self", "time", priority=3, sums=True, about="without the ranges inside it"),
+        Field(
+            "gpu_projected_ns", "Projected", "time", priority=5, sums=True, null=True,
+            about="from its first GPU work to the end of its last",
+        ),
+        Field(
+            "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True,
+            about="host time of its instances",
+        ),
+        Field(
+            "host_self_ns", "CPU self", "time", priority=4, sums=True, null=True,
+            about="host time without the ranges inside it",
+        ),
+        Field(
+            "gpu_ops", "GPU ops", "count", width=7, priority=2, sums=True,
+            about="kernels, copies and fills launched inside it; each counts for its innermost range",
+        ),
+        Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of instances"),
+        Field("path", "Path", width=24, priority=9, hidden=True, about="where it stands in the tree"),
+        Field("name", screen=False, about="its name without the domain"),
+        Field("domain", screen=False, about="NVTX domain; empty for none"),
+        Field("depth", kind="count", screen=False, about="ranges around it"),
+    ),
+    data=(
+        "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns",
+        "device_self_ns", "device_total_ns", "device_meanwhile_ns", "gpu_ops",
+    ),
+    reports=("device_total_ns", "device_self_ns", "host_total_ns", "calls", "label"),
+    base="numbered ones merged",
+    key="path",
+    drill="kernels",
+)  # fmt: skip
+
+HOST_FUNCTIONS = Table(
+    "host",
+    "Host functions",
+    "functions",
+    (
+        Field("name", "Function", width=24, priority=0, flex=True, short="short_name", about="what the host called"),
+        Field("kind", "Kind", width=8, priority=2, about="operator, Python function, module or API call"),
+        Field("self_per_step_ns", "Self/step", "time", priority=0, main=True, about="own time per step"),
+        Field(
+            "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
+            about="own time, share of step time",
+        ),
+        Field("self_ns", "Self", "time", priority=3, sums=True, about="own time in scope, without what it called"),
+        Field("total_ns", "Total", "time", priority=1, sums=True, about="with what it called; recursion counted once"),
+        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
+        Field(
+            "waits", "Waits", "flag", width=5, priority=2, about="only waits: for a lock, a file, the GPU; comes last"
+        ),
+    ),
+    data=("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"),
+    reports=("self_per_step_ns", "percent", "total_ns", "calls", "kind", "name"),
+    base="% of step time",
+    sort=("self_ns", True),
+    key="name",
+    section="host_functions",
+)  # fmt: skip
+
+API_CALLS = Table(
+    "api",
+    "API calls",
+    "functions",
+    (
+        Field("name", "Function", width=24, priority=0, flex=True, about="CUDA runtime or driver call"),
+        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations"),
+        Field(
+            "percent", "%", "percent", width=5, priority=1, bar=True, main=True, null=True,
+            about="share of the time in all API calls",
+        ),
+        Field("calls", "Calls", "count", width=6, priority=1, main=True, sums=True, about="number of calls"),
+        Field("mean_ns", "Mean", "time", priority=2, about="mean duration"),
+        Field("median_ns", "Median", "time", priority=3, about="median duration"),
+        Field("max_ns", "Max", "time", priority=4, about="longest call"),
+        Field("min_ns", "Min", "time", priority=5, about="shortest call"),
+        Field("std_ns", "Std", "time", priority=5, about="standard deviation (sample)"),
+    ),
+    data=("name", "calls", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "percent"),
+    reports=("total_ns", "calls", "mean_ns", "max_ns", "name"),
+    base="% of the time in all API calls",
+    sort=("total_ns", True),
+    key="name",
+)  # fmt: skip
+
+API_LAUNCHES = Table(
+    "host_launches",
+    "Launches",
+    "launches",
+    (
+        Field("at_ns", "At", "time", width=9, priority=0, about="time since the recording began"),
+        Field("cpu_ns", "CPU", "time", priority=0, main=True, about="duration of the launching call"),
+        Field("gpu_ns", "GPU", "time", priority=0, about="duration of the work it started"),
+        Field("delay_ns", "Delay", "time", priority=1, about="from the end of the call to the start of the work"),
+        Field("kernel", "Started", width=16, priority=1, flex=True, short="short_name",
+              about="the first activity it started"),
+        Field("api", "Call", width=16, priority=2, flex=True, about="CUDA call"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,44 @@
+"""Every table by its id, and the sections of the report that are one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.tables import comparison, counters, findings, kernels, memory, program, runs
+from tracetui.analysis.tables.table import Table
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MODULES: tuple[ModuleType, ...] = (kernels, program, counters, memory, findings, comparison, runs)
+TABLES: dict[str, Table] = {
+    value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
+}
+"""Every table by its id, in the order of declaration."""
+SECTIONS: dict[str, Table] = {
+    "kernels": kernels.KERNELS,
+    "kernel_groups": kernels.KERNEL_GROUPS,
+    "memops": kernels.MEMOPS,
+    "operators": program.OPERATORS,
+    "modules": program.MODULES,
+    "host_functions": program.HOST_FUNCTIONS,
+    "api": program.API_CALLS,
+    "ranges": program.RANGES,
+    "range_tree": program.RANGE_TREE,
+    "communication": kernels.COMMUNICATION,
+    "counters": counters.COUNTER_LAUNCHES,
+    "roofline": counters.ROOFLINE,
+    "findings": findings.FINDINGS,
+    "ranks": runs.RANKS,
+}
+"""The table whose rows a section of the report lists."""
+COMPARED: dict[str, Table] = {
+    "kernels": comparison.KERNELS,
+    "operators": comparison.OPERATORS,
+    "modules": comparison.MODULES,
+    "ranges": comparison.RANGES,
+    "split": comparison.STEP,
+    "waterfall": comparison.WATERFALL,
+    "findings": findings.FINDINGS,
+}
+"""The table whose rows a section of the diff lists."""

@@ -1,0 +1,169 @@
+"""Several recordings side by side: points of a sweep and its variants, captures of a folder, ranks of a job."""
+
+from __future__ import annotations
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+SWEEP_POINTS = Table(
+    "sweep_points",
+    "Points",
+    "points",
+    (
+        Field("step_ns", "Step", "time", priority=0, main=True, null=True, about="median step over the repeats"),
+        Field(
+            "std_ns", "±", "time", priority=4, null=True,
+            about="standard deviation over the repeats; none with fewer than two",
+        ),
+        Field(
+            "images_per_s", "samples/s", "number", width=9, priority=1, null=True, about="by the batch really seen"
+        ),
+        Field(
+            "seen", "seen", "number", width=6, priority=6, key="batch_seen", null=True,
+            about="samples that a step really took",
+        ),
+        Field(
+            "gpu_ns", "GPU", "time", priority=2, null=True, about="kernels, copies and fills per step, summed"
+        ),
+        Field("kernels", "kernels", "number", width=7, priority=3, null=True, about="kernel launches per step"),
+        Field(
+            "busy_percent", "busy", "percent", width=6, priority=3, null=True,
+            about="share of the profiled steps with GPU work",
+        ),
+        Field("gflops", "GFLOPs", "number", width=7, priority=7, about="per step, as run.json counts them"),
+        Field("repeats", "runs", "count", width=4, priority=5, about="runs of this point that have a step time"),
+        Field("marks", "", width=4, priority=2, about="rules that found something at this point, or why there is none"),
+        Field("flops", kind="number", screen=False, null=True, about="FLOP per step"),
+        Field("problem", screen=False, null=True, about="why there are no numbers"),
+        Field("findings", kind="list", type="words", screen=False, about="ids of the findings about this point"),
+        Field("path", screen=False, null=True, about="what opens its first run"),
+    ),
+    data=(
+        "step_ns", "std_ns", "repeats", "images_per_s", "kernels", "gpu_ns", "busy_percent", "flops", "seen", "problem",
+        "findings", "path",
+    ),
+    key="point",
+    section="points",
+)  # fmt: skip
+SWEEP_VARIANTS = Table(
+    "sweep_variants",
+    "Variants",
+    "comparisons",
+    (
+        Field("label", "Variant", width=14, priority=3, flex=True, about="what is compared with its baseline"),
+        Field("x", "at", width=6, priority=0, about="the size at which both were run"),
+        Field("base_ns", "baseline", "time", priority=2, about="its median step"),
+        Field("variant_ns", "variant", "time", priority=1, main=True, about="its median step"),
+        Field(
+            "speedup", "speed-up", "number", width=8, priority=0, about="time of the baseline / time of the variant"
+        ),
+        Field("work", "less work", "percent", width=9, priority=1, about="FLOPs removed, of the baseline's"),
+        Field("lost", "lost", "percent", width=6, priority=4, about="share of the possible speed-up that is not there"),
+        Field("kernels", "kernels", "number", width=7, priority=4, about="more kernels per step than the baseline"),
+        Field("gpu_ns", "GPU", "delta", width=9, priority=3, about="more GPU time per step than the baseline"),
+        Field("sure", "", width=6, priority=1, about="faster, slower, or within the noise of the repeats"),
+    ),
+    key="label",
+    drill="compare",
+)  # fmt: skip
+SWEEP_FINDINGS = Table(
+    "sweep_findings",
+    "Findings",
+    "findings",
+    (
+        Field("said", "Finding", width=20, priority=0, flex=True, about="what the rules say of the sweep"),
+        Field("try", "Try", width=16, priority=1, flex=True, about="what to do about it"),
+    ),
+    key="said",
+)
+
+ROLES = (("forward", "fwd"), ("backward", "bwd"), ("optimizer", "opt"), ("softmax", "softmax"), ("matmul", "matmul"))
+"""Ranges by what they are about, as the list of captures shows them."""
+CAPTURES = Table(
+    "captures",
+    "Captures",
+    "captures",
+    (
+        Field(
+            "capture", "Capture", width=14, priority=0, flex=True, main=True, about="the file, by what tells it apart"
+        ),
+        Field(
+            "step_ns", "Step", "time", priority=1, about="average step; of ranges called steps where none are marked"
+        ),
+        *(
+            field
+            for rank, (role, short) in enumerate(ROLES, 2)
+            for field in (
+                Field(f"{role}_host_ns", f"{short} CPU", "time", priority=rank, about=f"mean time of a {role} range"),
+                Field(f"{role}_gpu_ns", f"{short} GPU", "time", priority=rank, about="its mean GPU work"),
+            )
+        ),
+        Field("gpu_ns", "GPU work", "time", priority=1, main=True, about="kernels, copies and fills, summed"),
+        Field("busy_percent", "busy", "percent", priority=2, about="share of steps, else of the file, with GPU work"),
+        Field("kernels", "kernels", "count", priority=3, about="kernel launches"),
+        Field("wall_ns", "whole file", "time", priority=7, about="from the first event to the last"),
+        Field("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
+    ),
+    drill="open",
+)  # fmt: skip
+
+RANKS = Table(
+    "ranks",
+    "Ranks",
+    "ranks",
+    (
+        Field("rank", "Rank", "count", about="distributed rank"),
+        Field("step_ns", "Step", "time", null=True, about="average step"),
+        Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
+        Field("compute_ns", "Compute", "time", null=True, about="time with a computing kernel running, per step"),
+        Field("communication_ns", "Communication", "time", null=True, about="time with a collective running, per step"),
+        Field("idle_ns", "Idle", "time", null=True, about="time with nothing running, per step"),
+        Field("behind_percent", "vs. median", "change", null=True, about="own compute against the median rank, in %"),
+        Field("straggler", "Straggler", "flag", about="whether the other ranks wait for it"),
+    ),
+    data=(
+        "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
+    ),
+    reports=("rank", "step_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler"),
+    base="average per step; own compute against the median rank",
+    key="rank",
+)  # fmt: skip
+GPUS = Table(
+    "gpu",
+    "GPU",
+    "GPUs",
+    (
+        Field("device", "GPU", "count", about="device id"),
+        Field("busy_percent", "Busy", "percent", null=True, about="kernels, copies, fills or graphs running"),
+        Field("utilization_percent", "Utilization", "percent", null=True, about="kernels running"),
+        Field(
+            "sm_efficiency_percent", "SM efficiency", "percent", null=True,
+            about="multiprocessors that have blocks to run, over the time",
+        ),
+        Field("occupancy_percent", "Occup", "percent", null=True, about="achieved, an estimate, of kernel time"),
+        Field("tensor_core_percent", "Tensor cores", "percent", null=True, about="of kernel time, by names of kernels"),
+        Field("name", screen=False, null=True, about="product name"),
+    ),
+    data=(
+        "device", "name", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
+        "tensor_core_percent",
+    ),
+    reports=(
+        "device", "busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent",
+        "tensor_core_percent",
+    ),
+    key="device",
+    section="overview.gpu",
+)  # fmt: skip
+CATEGORIES = Table(
+    "categories",
+    "Average step",
+    "categories",
+    (
+        Field("category", "Category", about="what the time is of, as torch-tb-profiler calls it"),
+        Field("ns", "Time", "time", about="average per step"),
+        Field("percent", "%", "percent", null=True, about="share of the step"),
+    ),
+    reports=("category", "ns", "percent"),
+    section="overview.categories",
+)

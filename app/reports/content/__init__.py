@@ -1,0 +1,1 @@
+"""What reports say, section by section, as parts that text and Markdown lay out alike."""

@@ -1,0 +1,182 @@
+"""Hardware counters in the reports: by kernel, and several files side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.quantities import format_count
+from tracetui.analysis.tables.counters import COUNTERS, NCU_RULES, OCCUPANCY
+from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
+from tracetui.app.reports.parts import Block, Shown, listed
+from tracetui.app.text.formats import letter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+
+FILES_PER_TABLE = 5
+"""Columns of numbers that have room in 80 characters."""
+RULES_SHOWN = 5
+BY_KERNEL = (
+    "duration_us", "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent", "l2_hit_percent",
+    "occupancy_percent",
+)  # fmt: skip
+"""What is compared kernel by kernel in a text; the JSON has every metric."""
+
+
+def blocks(trace: Json, layout: Layout) -> Iterator[Block]:
+    """A recording's counters by kernel, what was not collected, and what ncu advises."""
+    kernels = trace.get("counters_by_kernel") or []
+    if not kernels:
+        return
+    gaps = trace.get("counters_missing")
+    launches = sum(row["launches"] for row in kernels)
+    base = f"means of {format_count(launches)} launches; % of peak"
+    after = tuple(gaps_text(gaps["what"], gaps["command"]).split("\n")) if gaps else ()
+    rows = [{**row, "name": row["kernel"]} for row in kernels]
+    yield listed(COUNTERS, rows, layout, base=base, after=after)
+    yield listed(
+        COUNTERS, rows, layout, fields=COUNTERS.chosen(OCCUPANCY), heading="Occupancy",
+        base="what limits it, launch shape",
+    )  # fmt: skip
+    said = [{**rule, "kernel": row["kernel"], "short_name": row["short_name"]} for row in kernels
+            for rule in row["rules"] if rule["gain_us"]]  # fmt: skip
+    said.sort(key=lambda rule: -rule["gain_us"])
+    if said:
+        most = min(layout.limit, RULES_SHOWN) if layout.limit else RULES_SHOWN if layout.limit == 0 else None
+        rules = replace(layout, limit=most)
+        yield listed(NCU_RULES, said, rules)
+
+
+def compared_blocks(found: Json, layout: Layout) -> Iterator[Block]:
+    """Several reports side by side, called A, B, C, … in tables that fit a line.
+
+    Args:
+        found: ``counters_compared`` of the report.
+        layout: how many rows there are room for.
+    """
+    files = found["files"]
+    letters = [letter_of(number).upper() for number in range(len(files))]
+    profiled = [(file["launches"], file["kernels"]) for file in files]
+    rows = [
+        [
+            letters[n],
+            format_count(file["launches"]),
+            format_count(file["kernels"]),
+            layout.time(file["total_us"]),
+            file["label"],
+        ]
+        for n, file in enumerate(files)
+    ]
+    yield _block(
+        "Reports side by side",
+        "what was profiled",
+        ("", "launches", "kernels", "time", "file"),
+        rows,
+        after=(
+            caution_text(profiled, same=found["same_kernels"]),
+            *(f"Not read: {problem}" for problem in found["problems"]),
+        ),
+    )
+    per_table = FILES_PER_TABLE
+    scopes = [("all", "Mean over every profiled launch")]
+    if not found["same_kernels"]:
+        counts = ", ".join(f"{letters[n]}: {file['common_launches']}" for n, file in enumerate(files))
+        scopes.append(("common", f"Mean over kernels that every file profiled ({counts} launches)"))
+    for scope, heading in scopes:
+        metrics = [row for row in found["metrics"] if row["of"] == scope]
+        if not metrics:
+            continue
+        expected = [file["launches" if scope == "all" else "common_launches"] for file in files]
+        for begin in range(0, len(files), per_table):
+            part = range(begin, min(begin + per_table, len(files)))
+            yield _values(heading, metrics, letters, part, expected)
+        if len(files) > 2:
+            for begin in range(1, len(files), per_table):
+                part = range(begin, min(begin + per_table, len(files)))
+                yield _changes(f"Change from {letters[0]}", metrics, letters, part)
+    yield from _kernel_blocks(found, letters, layout, per_table)
+
+
+def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]], **more: Any) -> Block:
+    """A table of numbers whose last column names what they are of."""
+    last = len(titles) - 1
+    columns = tuple(Shown(title, right=n < last, share=int(n == last)) for n, title in enumerate(titles))
+    return Block(heading, base, columns, rows, **more)
+
+
+def _values(heading: str, metrics: list[Json], letters: Sequence[str], part: range, expected: Sequence[int]) -> Block:
+    pair = len(letters) == 2
+    titles = (*(letters[n] for n in part), *(("change",) if pair else ()), "metric")
+    rows = [
+        [
+            *(_value(row, n) for n in part),
+            *((_change(row, 1),) if pair else ()),
+            row["label"] + _coverage(row, part, expected),
+        ]
+        for row in metrics
+    ]
+    return _block(heading, "", titles, rows)
+
+
+def _changes(heading: str, metrics: list[Json], letters: Sequence[str], part: range) -> Block:
+    rows = [[*(_change(row, n) for n in part), row["label"]] for row in metrics]
+    return _block(heading, "pt: percentage points", (*(letters[n] for n in part), "metric"), rows)
+
+
+def _kernel_blocks(found: Json, letters: Sequence[str], layout: Layout, per_table: int) -> Iterator[Block]:
+    kernels = found["kernels"][: layout.limit]
+    for begin in range(0, len(letters), per_table):
+        part = range(begin, min(begin + per_table, len(letters)))
+        yield _block(
+            "Profiled kernels",
+            "launches",
+            (*(letters[n] for n in part), "kernel"),
+            [[*(format_count(row["launches"][n]) for n in part), row["short_name"] or row["name"]] for row in kernels],
+            whole=found["kernel_count"],
+        )
+    names = {row["name"]: row["short_name"] or row["name"] for row in kernels}
+    for metric in BY_KERNEL:
+        metrics = [
+            row
+            for row in found["metrics"]
+            if row["of"] == "kernel" and row["metric"] == metric and row["kernel"] in names
+            and sum(1 for value in row["values"] if value is not None) > 1
+        ]  # fmt: skip
+        for begin in range(0, len(letters), per_table) if metrics else ():
+            part = range(begin, min(begin + per_table, len(letters)))
+            pair = len(letters) == 2
+            yield _block(
+                f"Kernel by kernel: {metrics[0]['label']}",
+                "mean of its launches",
+                (*(letters[n] for n in part), *(("change",) if pair else ()), "kernel"),
+                [
+                    [*(_value(row, n) for n in part), *((_change(row, 1),) if pair else ()), names[row["kernel"]]]
+                    for row in metrics
+                ],
+            )
+
+
+def _value(row: Json, number: int) -> str:
+    value = row["values"][number]
+    if row["unit"] == "us":
+        return value_text(None if value is None else value * 1000, "ns")
+    return value_text(value, row["unit"])
+
+
+def _change(row: Json, number: int) -> str:
+    change = row["changes"][number]
+    if row["unit"] == "us":
+        return change_text(None if change is None else change * 1000, "ns")
+    return change_text(change, row["unit"])
+
+
+def _coverage(row: Json, part: range, expected: Sequence[int]) -> str:
+    """How many launches the values rest on, where some launches lack the metric."""
+    counts = [row["launches"][n] for n in part]
+    if all(count in (0, expected[n]) for n, count in zip(part, counts, strict=True)):
+        return ""
+    return f" (of {', '.join(map(str, counts))} launches)"

@@ -1,0 +1,173 @@
+"""The diff of two runs: how the step changed, where the difference comes from, and what of the work changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.quantities import format_percent, format_signed_us
+from tracetui.analysis.tables.comparison import STEP, WATERFALL
+from tracetui.analysis.tables.registry import COMPARED
+from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
+from tracetui.app.tables.module_tree import merged_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
+"""A change is told by word and sign, never by colour alone."""
+
+
+def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The whole diff.
+
+    Args:
+        found: what `analysis.report.diff_report` returned, with its lists whole.
+        layout: rows per list, ASCII.
+    """
+    yield Title("tracetui diff: what changed from A to B, per step")
+    yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
+    yield Sentences((comparable_words(found["comparable"]),))
+    yield _conditions(found["comparable"])
+    yield Sentences((verdict(found, layout),))
+    yield FindingList(found)
+    yield from _split(found, layout)
+    yield from _waterfall(found["waterfall"], layout)
+    yield from _changes("kernels", found["kernels"], layout)
+    yield from _changes("operators", found["operators"], layout)
+    yield from _changes("modules", merged_changes(found["modules"]), layout)
+    if not found["modules"]:
+        yield from _changes("ranges", found["ranges"], layout)
+
+
+def verdict(found: Json, layout: Layout) -> str:
+    """One sentence: how the step changed, and whether that is more than the steps vary by themselves."""
+    step = found["step"]
+    if step["a_us"] is None or step["b_us"] is None:
+        return "The step times can't be compared: one of them is unknown."
+    if not step["delta_us"]:
+        return f"The step takes as long in B as in A: {layout.time(step['a_us'])}."
+    percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
+    by = ", ".join(text for text in (layout.time(abs(step["delta_us"])), percent) if text)
+    change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
+    times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B"
+    noise = step["median_noise_us"]
+    median = step["median_delta_us"]
+    if noise is None:
+        sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
+    else:
+        by = format_signed_us(median, ascii=layout.ascii)
+        moved = f"The medians differ by {by} ({format_percent(step['median_delta_percent'])})"
+        by_chance = f"±{layout.time(noise)} by which steps vary by themselves"
+        if step["beyond_noise"]:
+            sure = f"{moved}, more than the {by_chance}."
+        else:
+            sure = f"{moved}, within the {by_chance}: no proof of a change."
+    return f"The step {change} ({times}). {sure}"
+
+
+def comparable_words(comparable: Json) -> str:
+    """May the two be compared: one sentence."""
+    rows = comparable["differences"]
+    if comparable["verdict"] == "not_comparable":
+        many = sum(row["matters"] for row in rows)
+        what = "something that times depend" if many == 1 else f"{many} things that times depend"
+        return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
+    if comparable["verdict"] == "explained":
+        chosen = [row["field"] for row in rows if row["intended"]]
+        if len(chosen) == 1:
+            return f"Explained: they differ in {chosen[0]}, which may be what the comparison is about."
+        return f"Explained: they differ in {len(chosen)} things at once (marked *), whose effects can't be told apart."
+    if rows:
+        return "Comparable: they differ in nothing that times are known to depend on."
+    return "Comparable: no difference is known in device, settings or versions."
+
+
+def _conditions(comparable: Json) -> Sentences:
+    """Every difference between the two runs: what matters is marked, and what somebody chose."""
+    said = []
+    for row in comparable["differences"]:
+        mark = "! " if row["matters"] else "* " if row["intended"] else ""
+        said.append(f"{mark}{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}")
+    return Sentences(tuple(said), bullets=True)
+
+
+def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
+    """What was added, removed or changed, the greatest difference first."""
+    if not rows:
+        return
+    changed = [{**row, "calls": calls(row), "status": change(row)} for row in rows if row["status"] != "same"]
+    counts = ", ".join(
+        f"{sum(row['status'] == status for row in rows)} {status}" for status in SIGNS if status != "same"
+    )
+    table = COMPARED[name]
+    heading = f"{table.title}: {counts}"
+    types = any(row.get("paired_by") == "types" for row in changed[: layout.limit])
+    after = ("types: the same kernel over other element types in B",) if types else ()
+    if changed:
+        yield listed(table, changed, layout, heading=heading, after=after)
+    else:
+        yield Sentences((heading,))
+
+
+def change(row: Json) -> str:
+    """What became of a row, by sign and word."""
+    word = "types" if row.get("paired_by") == "types" else row["status"]
+    return f"{SIGNS[row['status']]} {word}"
+
+
+def calls(row: Json) -> str:
+    """Calls per step: ``48``, or ``48→96`` where they changed."""
+    a, b = (f"{row[key]:,.2f}".removesuffix(".00") for key in ("a_calls", "b_calls"))
+    return a if a == b else f"{a}→{b}"
+
+
+SPLIT_WORDS = {
+    "gpu_time": "GPU work, summed",
+    "overlap": "less what overlaps, or runs outside of its step",
+    "host_wait": "GPU waits for the host",
+    "kernel_wait": "GPU starts the next kernel",
+    "other": "GPU waits for something else",
+}
+
+
+def _split(found: Json, layout: Layout) -> Iterator[Part]:
+    """The step's difference as GPU work and waiting, which add up to it."""
+    rows, step = found["split"], found["step"]
+    if not rows or not step["delta_us"]:
+        return
+    parts = [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows if row["a_us"] or row["b_us"]]
+    parts.append({"what": "step", **{key: step[key] for key in ("a_us", "b_us", "delta_us")}})
+    whole = replace(layout, limit=None)
+    yield listed(STEP, parts, whole, heading="Where the difference in step time comes from", whole=0)
+
+
+def _waterfall(rows: list[Json], layout: Layout) -> Iterator[Part]:
+    """The difference of GPU time by category and cause."""
+    keys = ("count_effect_us", "mean_effect_us")
+    moved = [{**row, "delta_us": sum(row[key] for key in keys)} for row in rows if any(row[key] for key in keys)]
+    if not moved:
+        return
+    if len(moved) > 1:
+        sums = {key: sum(row[key] for row in rows) for key in keys}
+        moved.append({"category": "all GPU work", **sums, "delta_us": sum(sums.values())})
+    whole = replace(layout, limit=None)
+    yield listed(WATERFALL, moved, whole, heading="Where the difference in GPU time comes from", whole=0)
+
+
+def _side(side: Json) -> str:
+    rank = "" if side["rank"] is None else f", rank {side['rank']}"
+    return f"{side['name']}{rank}: {side['base']}"
+
+
+def plain_value(value: object) -> str:
+    """A setting as a person reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "not recorded" if value is None else str(value)

@@ -1,0 +1,160 @@
+"""The report of a run: its ranks, its recordings section by section, and how those of several tools match."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.quantities import format_bytes, format_count, format_percent
+from tracetui.analysis.tables.runs import RANKS
+from tracetui.app.reports.content import counters, sections
+from tracetui.app.reports.content.captures import capture_parts
+from tracetui.app.reports.content.joins import sentences as sentences_of_join
+from tracetui.app.reports.parts import Facts, Sentences, Title, listed
+from tracetui.app.text.words import KIND_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+
+SECTIONS = frozenset(sections.SECTIONS)
+ONLY_THERE = {"ncu": ("counters",), "memory_snapshot": ("memory",)}
+"""The sections of a recording without a time line that its run's main recording can't fill."""
+
+
+def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The whole report of a run.
+
+    Args:
+        found: what `analysis.report.report` returned, with its lists whole.
+        layout: rows per list, pictures, ASCII.
+    """
+    run = found["run"]
+    yield Title(f"tracetui report: {Path(run['path']).name or run['path']}")
+    traces = run["traces"]
+    if run["other_runs"]:
+        many = len(run["other_runs"]) + 1
+        yield Sentences((f"One of {many} runs in this folder; the rest is listed below.",))
+    if run["captures"]:
+        yield from capture_parts(run["captures"], layout)
+        traces = [trace for trace in traces if SECTIONS & trace.keys()]
+    elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
+        yield Sentences(("No captures to compare: give a folder with several files of one kind.",))
+    if run.get("ranks"):
+        yield from _ranks(run["ranks"], layout)
+        traces = [_slowest(run)]
+        ranks = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
+        yield Sentences((f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks}).",))
+    shown, others = _by_tool(traces, run["main"])
+    for trace in shown:
+        if len(shown) > 1:
+            yield Title(Path(trace["source"]["path"]).name, level=2)
+        yield Facts(tuple(_head(trace)))
+        yield from sections.parts(trace, layout)
+    if run.get("counters_compared"):
+        yield from counters.compared_blocks(run["counters_compared"], layout)
+    if others:
+        yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
+    for join in run.get("joins", ()):
+        yield Sentences((" ".join(sentences_of_join(join)),))
+    yield from _others(run)
+
+
+def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Json]]:
+    """What is printed: the recordings of the main tool whole, those without a time line for what only they know.
+
+    The others, of the same program as seen by another tool, are only named.
+    """
+    kinds = [trace["source"]["kind"] for trace in traces]
+    if main is None or len(set(kinds)) < 2:
+        return traces, []
+    main_kind = traces[min(main, len(traces) - 1)]["source"]["kind"]
+    shown: list[Json] = []
+    others: list[Json] = []
+    for trace, kind in zip(traces, kinds, strict=True):
+        if kind == main_kind:
+            shown.append(trace)
+        elif kind in ONLY_THERE:
+            kept = (*ONLY_THERE[kind], *(["findings"] if trace.get("findings") else []))
+            shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in kept})
+        else:
+            others.append(trace)
+    return shown, others
+
+
+def _how_to_print(trace: Json) -> str:
+    source = trace["source"]
+    name = f"{Path(source['path']).name} ({KIND_NAMES[source['kind']]})"
+    return f"{name}: --source {source['kind']} prints it."
+
+
+def _ranks(ranks: list[Json], layout: Layout) -> Iterator[Part]:
+    """The table of ranks, and the straggler by name."""
+    after = tuple(
+        f"Rank {row['rank']} is the straggler: its own compute takes {format_percent(row['behind_percent'])} "
+        "longer than the median rank's; the others wait for it inside their communication kernels."
+        for row in ranks
+        if row["straggler"]
+    )
+    yield listed(RANKS, ranks, replace(layout, limit=None), whole=0)
+    yield Sentences(after)
+
+
+def _head(trace: Json) -> Iterator[tuple[str, str]]:
+    source = trace["source"]
+    tool = " ".join(part for part in (source["tool"], source["tool_version"]) if part)
+    events = f"{format_count(source['events_parsed'])} of {format_count(source['events_total'])} events read"
+    yield "File", f"{Path(source['path']).name} ({format_bytes(source['bytes'])}, {tool}, {events})"
+    if source["rank"] is not None:
+        yield "Rank", f"{source['rank']} of {source['world_size'] or 'an unknown number'}"
+    yield "GPU", _devices(trace["device"])
+    yield "Base", trace["base"]
+    if trace["totals_base"] != trace["base"]:
+        yield "Totals", f"of {trace['totals_base']} them: work that no step launched"
+    if source["partial"]:
+        yield "Partial", "loading was stopped before the end of the file"
+
+
+def _devices(devices: list[Json]) -> str:
+    kinds: dict[str, int] = {}
+    for device in devices:
+        facts = [
+            f"compute capability {device['compute_capability']}" if device["compute_capability"] else "",
+            f"{device['sm_count']} SMs" if device["sm_count"] else "",
+            format_bytes(device["memory_bytes"]) if device["memory_bytes"] else "",
+        ]
+        detail = ", ".join(fact for fact in facts if fact)
+        name = device["name"] or "not named in the file"
+        kind = f"{name} ({detail})" if detail else name
+        kinds[kind] = kinds.get(kind, 0) + 1
+    described = (f"{count} × {kind}" if count > 1 else kind for kind, count in kinds.items())
+    return "; ".join(described) or "none described in the file"
+
+
+def _slowest(run: Json) -> Json:
+    """The straggler's trace, else the first."""
+    straggler = next((row["rank"] for row in run["ranks"] if row["straggler"]), None)
+    chosen: Json = next((t for t in run["traces"] if t["source"]["rank"] == straggler), run["traces"][0])
+    return chosen
+
+
+def _other_ranks(run: Json, shown: Json) -> list[int]:
+    return [row["rank"] for row in run["ranks"] if row["rank"] != shown["source"]["rank"]]
+
+
+def _others(run: Json) -> Iterator[Part]:
+    yield Sentences(tuple(f"Not read: {warning}" for warning in run["warnings"]))
+    if not run["other_runs"]:
+        return
+    said = [] if run["captures"] else ["(--section captures reads them all and compares them)"]
+    for other in run["other_runs"]:
+        paths = [Path(path) for path in other["paths"]]
+        path = paths[0] if len(paths) == 1 else paths[0].parent
+        said.append(f"{path} ({len(paths)} files)" if len(paths) > 1 else str(path))
+    heading = f"{len(run['other_runs'])} other runs in this folder; open one by its path"
+    yield Sentences(tuple(said), heading=heading)

@@ -1,0 +1,267 @@
+"""The sections of a recording, each as parts; none where there is nothing to say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base.quantities import format_count, format_percent
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
+from tracetui.analysis.tables.runs import CATEGORIES, GPUS
+from tracetui.app.reports.content import counters as counter_parts
+from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
+from tracetui.app.reports.content.memory import memory_parts
+from tracetui.app.reports.content.roofline import roofline_block
+from tracetui.app.reports.content.trees import modules, range_tree, shown_ranges
+from tracetui.app.reports.layout import WIDTH
+from tracetui.app.reports.parts import Block, FindingList, Sentences, Shown, listed
+from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
+from tracetui.app.tables.range_tree import spelled
+from tracetui.app.text.formats import fit, short_function
+from tracetui.app.text.words import ABSENT, CATEGORY_LABELS, group_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+BAR_WIDTH = 24
+CHART_WIDTH = WIDTH - 2
+EXAMPLE_WIDTH = 60
+
+
+def parts(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The trace's sections in the order of reading: the verdict first, what is missing last."""
+    if trace.get("overview") is not None:
+        yield Sentences((trace["overview"]["waits_for"]["sentence"],))
+    for name, section in SECTIONS.items():
+        if trace.get(name) is not None:
+            yield from section(trace, layout)
+    yield notes(trace, layout)
+    yield unknowns(trace)
+
+
+def overview(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The average step, one step as lanes, GPU metrics and idle time."""
+    found = trace["overview"]
+    yield _average_step(found, layout)
+    if (lanes := lanes_chart(found, CHART_WIDTH, ascii=layout.ascii)).rows:
+        yield Block("", chart=lanes)
+    if found["gpu"]:
+        yield _gpu(found, layout)
+
+
+def findings(trace: Json, layout: Layout) -> Iterator[Part]:
+    """What is wrong and what to do about it; where nothing else was asked for, also what could not be judged."""
+    yield FindingList(trace, whole=not any(name in trace for name in SECTIONS if name != "findings"))
+
+
+def _average_step(found: Json, layout: Layout) -> Block:
+    steps = found["steps"]
+    what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else "The whole file"
+    rows = [
+        {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
+        for name, cost in found["categories"].items()
+    ]
+    block = listed(
+        CATEGORIES, rows, replace(layout, limit=None), heading=f"{what}: {layout.time(found['average_step_us'])}",
+        whole=0,
+    )  # fmt: skip
+    bars = [layout.bar(row["percent"], BAR_WIDTH) for row in rows]
+    after: tuple[str, ...] = ()
+    if not layout.charts and 1 < steps <= 8:
+        each = ", ".join(f"{row['index']}: {layout.time(row['us'])}" for row in found["per_step"])
+        after = (f"Step {each}",)
+    return replace(
+        block,
+        columns=(*block.columns, Shown("", right=False, is_bar=True)),
+        cells=[[*row, bar] for row, bar in zip(block.cells, bars, strict=True)],
+        after=after,
+        chart=steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 else None,
+    )
+
+
+def _gpu(found: Json, layout: Layout) -> Block:
+    # pauses between steps included: these are no shares of the average step
+    whole = "first to last step" if found["steps"] else "the file"
+    after = []
+    idle = found["idle"]
+    if idle["host_wait_percent"] is not None:
+        after.append(
+            f"Idle GPU time: {format_percent(idle['host_wait_percent'])} waiting for the host to launch, "
+            f"{format_percent(idle['kernel_wait_percent'])} between queued kernels, "
+            f"{format_percent(idle['other_percent'])} other."
+        )
+    if found["overlap_percent"] is not None:
+        overlap = format_percent(found["overlap_percent"])
+        after.append(f"Communication overlapped by compute: {overlap} of communication time.")
+    base = f"% of {whole}; occupancy and tensor cores: of kernel time"
+    return listed(GPUS, found["gpu"], replace(layout, limit=None), base=base, whole=0, after=tuple(after))
+
+
+def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The kernels that take most GPU time, or what they are grouped by."""
+    rows = trace["kernels"]
+    if not rows:
+        return
+    if "kernels_by" in trace:
+        by = group_words(trace["kernels_by"])
+        table = KERNEL_GROUPS.having("group", title=by.capitalize())
+        yield listed(table, trace["kernel_groups"], layout, heading=f"Kernels by {by}")
+        return
+    launcher = launched_by(rows[: layout.limit])
+    columns = KERNELS.chosen(launcher if name == "module" else name for name in KERNELS.reports)
+    yield listed(
+        KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
+    )  # fmt: skip
+
+
+def launched_by(kernels: list[Json]) -> str:
+    """What tells most about who launched these kernels: modules, else operators, else ranges."""
+    known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
+    return next(known, "operator")
+
+
+def operators(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The operators that take most GPU time, or host time where there is none."""
+    rows = trace["operators"]
+    if all(row["name"] == NOT_ATTRIBUTED for row in rows):
+        return
+    lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
+    after = (f"{format_percent(lost)} of GPU time is of no operator.",) if lost else ()
+    yield listed(OPERATORS, rows, layout, base="", after=after)
+
+
+def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The host's hot spots, where the host is what the run waits for or all there is."""
+    rows = trace["host_functions"]
+    waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
+    if not rows or waits_for == "gpu":
+        return
+    ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
+    columns = [replace(one, short="", tail=one.flex) for one in HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports)]
+    whole = "step time" if (trace.get("overview") or {}).get("steps", 1) else "the file"
+    named = [{**row, "name": row["short_name"]} for row in ranked]
+    yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}")
+
+
+def most_per_step(rows: list[Json]) -> list[Json]:
+    """Host functions by their own time in steps; those that only wait come last."""
+    return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
+
+
+def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
+    """Annotations: what the author of the program named."""
+    rows = trace["ranges"]
+    if rows:
+        # what is in no range is no instance of one
+        named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
+        shown_rows = shown_ranges(named, layout.limit)
+        block = listed(RANGES, shown_rows, replace(layout, limit=None))
+        yield replace(block, whole=len(rows))
+
+
+def memops(trace: Json, layout: Layout) -> Iterator[Part]:
+    """Copies and fills."""
+    if trace["memops"]:
+        yield listed(MEMOPS, trace["memops"], layout)
+
+
+def api(trace: Json, layout: Layout) -> Iterator[Part]:
+    """CUDA API calls."""
+    if trace["api"]:
+        yield listed(API_CALLS, trace["api"], layout, base="")
+
+
+def launches(trace: Json, layout: Layout) -> Iterator[Part]:
+    """One sentence about how kernels reach the GPU."""
+    found = trace["launches"]
+    if found["count"]:
+        text = (
+            f"Launches: {format_count(found['count'])}, median delay to the kernel's start "
+            f"{layout.time(found['median_delay_us'])}; {format_count(found['short_kernels'])} kernels shorter than "
+            f"their launch call, {format_count(found['runtime_outliers'])} slow calls, "
+            f"{format_count(found['delay_outliers'])} long delays."
+        )
+        yield Sentences((text,))
+
+
+def memory(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The allocator's peaks and who held them."""
+    yield from memory_parts(trace["memory"], layout)
+
+
+def counters(trace: Json, layout: Layout) -> Iterator[Part]:
+    """What Nsight Compute measured, by kernel."""
+    yield from counter_parts.blocks(trace, layout)
+
+
+def roofline(trace: Json, layout: Layout) -> Iterator[Part]:
+    """How near each kernel comes to the GPU's roofs: the chart, then the table."""
+    if trace["roofline"]:
+        yield roofline_block(trace, layout, CHART_WIDTH)
+
+
+def communication(trace: Json, layout: Layout) -> Iterator[Part]:
+    """Collectives: how long they run, how much of that compute hides, and which they are."""
+    found = trace["communication"]
+    if found["kernels"]:
+        text = (
+            f"Communication: {layout.time(found['communication_us'])} per step, {layout.time(found['overlap_us'])} "
+            f"of it while compute kernels run ({format_percent(found['overlap_percent'])})."
+        )
+        yield listed(COMMUNICATION, found["kernels"], layout, heading="Collectives", base="", before=(text,))
+
+
+def notes(trace: Json, layout: Layout) -> Sentences:
+    """What the reader skipped, repaired or missed."""
+    texts = []
+    for kind in ("skipped", "repaired", "missing"):
+        for note in trace["source"][kind]:
+            example = fit(" ".join(note["example"].split()), EXAMPLE_WIDTH, ascii=layout.ascii)
+            example = f" (first: {example})" if example else ""
+            texts.append(f"{kind.capitalize()}: {format_count(note['count'])} × {note['reason']}{example}")
+    return Sentences(tuple(texts))
+
+
+def unknowns(trace: Json) -> Sentences:
+    """What can't be known from this recording, and how to record it."""
+    absent: dict[str, bool] = {
+        "steps": _is(trace, "overview", lambda found: not found["steps"]),
+        "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),
+        "modules": _is(trace, "modules", lambda rows: not any(row["class_name"] for row in rows)),
+        "ranges": _is(trace, "ranges", lambda rows: not rows),
+        "memory": _is(trace, "memory", _no_memory),
+    }
+    said = tuple(words for name, words in ABSENT.get(trace["source"]["kind"], {}).items() if absent[name])
+    return Sentences(said, heading="Not in this recording" if said else "", bullets=True)
+
+
+def _no_memory(found: Json) -> bool:
+    return found["peak_allocated_bytes"] is None and found["segments"] is None
+
+
+def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
+    return trace.get(section) is not None and test(trace[section])
+
+
+SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+    "findings": findings,
+    "overview": overview,
+    "kernels": kernels,
+    "counters": counters,
+    "roofline": roofline,
+    "communication": communication,
+    "host_functions": host_functions,
+    "modules": modules,
+    "operators": operators,
+    "range_tree": range_tree,
+    "ranges": ranges,
+    "memops": memops,
+    "api": api,
+    "launches": launches,
+    "memory": memory,
+}

@@ -1,0 +1,101 @@
+"""A report as GitHub-flavoured Markdown: the same parts, and the same cells, as in text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.content.findings import finding_markdown
+from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Block, Chart, Part, Shown
+
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
+
+
+def markdown(parts: Iterable[Part], layout: Layout) -> str:
+    """The whole report; ends in one line break."""
+    lines: list[str] = []
+    for part in parts:
+        lines += _lines(part, layout)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown takes literally, on one line."""
+    return printable(text).translate(_SPECIAL)
+
+
+def code(text: str) -> str:
+    """A name as a code span inside a table cell: backticks and bars can't end it."""
+    text = printable(text).replace("|", "\\|")
+    longest, run = 0, 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"
+
+
+def _lines(part: Part, layout: Layout) -> list[str]:
+    if isinstance(part, Title):
+        return [f"{'#' * part.level} {plain(part.text)}", ""]
+    if isinstance(part, Facts):
+        return [*(f"- {plain(title)}: {plain(said)}" for title, said in part.rows), ""]
+    if isinstance(part, FindingList):
+        return finding_markdown(part.found, layout, plain, code)
+    if isinstance(part, Sentences):
+        return _sentences(part)
+    return _block(part, layout)
+
+
+def _sentences(part: Sentences) -> list[str]:
+    heading = [f"{plain(part.heading)}:", ""] if part.heading else []
+    if part.bullets or part.heading:
+        return [*heading, *(f"- {plain(said)}" for said in part.texts), ""] if part.texts else []
+    return [line for said in part.texts for line in (plain(said), "")]
+
+
+def _block(block: Block, layout: Layout) -> list[str]:
+    lines = [line for said in block.before for line in (plain(said), "")]
+    picture = _picture(block.chart, layout)
+    if block.cells:
+        heading = layout.heading(block.heading, block.base, rows_shown(block), block.whole)
+        lines += [f"### {plain(heading)}", "", *([plain(block.note), ""] if block.note else [])]
+        lines += picture if block.chart_first else []
+        lines += [*_table(block), ""]
+    for said in block.after:
+        lines += [plain(said), ""]
+    return lines + ([] if block.chart_first and block.cells else picture)
+
+
+def _table(block: Block) -> list[str]:
+    kept = [n for n, column in enumerate(block.columns) if not column.is_bar]
+    columns = [block.columns[n] for n in kept]
+    depths = block.depths or (0,) * len(block.cells)
+    rows = [
+        [_cell(row[n], columns[at], depth if at == len(kept) - 1 else 0) for at, n in enumerate(kept)]
+        for row, depth in zip(block.cells, depths, strict=True)
+    ]
+    rule = ["--:" if column.right else ":--" for column in columns]
+    return [_line([plain(column.title) for column in columns]), _line(rule), *map(_line, rows)]
+
+
+def _cell(text: str, column: Shown, depth: int) -> str:
+    return "· " * depth + (code(text) if column.is_name and text else plain(text))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _picture(chart: Chart | None, layout: Layout) -> list[str]:
+    if chart is None or not chart.rows or not layout.charts:
+        return []
+    return ["```text", chart.title, *(row.rstrip() for row in chart.rows), "```", ""]

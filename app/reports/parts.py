@@ -1,0 +1,161 @@
+"""What a report consists of, before it is laid out as text or as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.tables.columns import cell_text
+from tracetui.app.text.names import told_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Table
+    from tracetui.app.reports.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """What the report is about; below it, in Markdown only, which of several recordings comes next."""
+
+    text: str
+    level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Titled facts: the file, the GPU, the base of the numbers."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """Paragraphs."""
+
+    texts: tuple[str, ...]
+    heading: str = ""
+    """A line above them."""
+    bullets: bool = False
+    """Whether they are items of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingList:
+    """Findings, as a colleague would say them."""
+
+    found: Json
+    """What holds the key `findings` and those beside it."""
+    whole: bool = False
+    """Whether what was set aside and could not be judged is said too, where there is room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture of text."""
+
+    title: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a table in a report."""
+
+    title: str
+    right: bool = True
+    """Numbers stand at the right edge."""
+    share: int = 0
+    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
+    keep_end: bool = False
+    """What is too long loses its beginning: a file's name is less than its function's."""
+    is_name: bool = False
+    """Whether it holds names out of a recording, which Markdown sets as code."""
+    is_bar: bool = False
+    """Whether it only draws what another column says, so that Markdown leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A table with its heading, the sentences around it and its picture."""
+
+    heading: str
+    base: str = ""
+    """What its shares are of, or how its numbers come about."""
+    columns: tuple[Shown, ...] = ()
+    cells: list[list[str]] = field(default_factory=list)
+    whole: int = 0
+    """Rows of the whole list; 0 where that is not worth saying."""
+    depths: tuple[int, ...] = ()
+    """Of a tree: how deep each row stands; its last column is moved to the right by it."""
+    note: str = ""
+    """A sentence right below the heading, where its base is too long for that."""
+    shown: int | None = None
+    """How many of the whole there are, where that is not the number of rows."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    chart: Chart | None = None
+    chart_first: bool = False
+
+
+Part = Title | Facts | Sentences | FindingList | Block
+
+
+def rows_shown(block: Block) -> int:
+    """How much of the whole list the block shows."""
+    return len(block.cells) if block.shown is None else block.shown
+
+
+def listed(
+    table: Table,
+    rows: Sequence[Json],
+    layout: Layout,
+    *,
+    fields: Sequence[Field] | None = None,
+    **more: Any,
+) -> Block:
+    """A declared table with the report's rows, as many as the layout has room for.
+
+    Args:
+        table: the declaration: its title, base and the columns that reports show.
+        rows: all rows of the list, as the JSON contract has them.
+        layout: how many rows there are room for, and whether in ASCII.
+        fields: the columns, where not those of the declaration.
+        more: what of the block is otherwise.
+    """
+    fields = tuple(table.chosen(table.reports) if fields is None else fields)
+    names = told_apart(rows) if any(one.short for one in fields) and all("name" in row for row in rows) else {}
+    cells = [
+        [cell(one, _named(row, names), ascii=layout.ascii) for one in fields] for row in rows[: layout.limit]
+    ]  # fmt: skip
+    block = Block(table.title, table.base, tuple(map(shown, fields)), cells, len(rows))
+    return replace(block, **more) if more else block
+
+
+def _named(row: Json, names: dict[str, str]) -> Json:
+    """With a short name that no other row has."""
+    return {**row, "short_name": names[row["name"]]} if names else row
+
+
+def shown(one: Field) -> Shown:
+    """How a declared column stands in a report."""
+    share = (3 if one.priority == 0 else 2) if one.flex else 0
+    return Shown(one.label, right=one.right, share=share, keep_end=one.tail, is_name=one.flex)
+
+
+def cell(one: Field, row: Json, *, ascii: bool = False) -> str:
+    """The text of a column in a row of the report: the same as on the screen."""
+    value = row[one.json_key]
+    if one.short:
+        value = row.get(one.short) or value
+    if one.kind in ("time", "delta") and value is not None:
+        value = round(value * 1e3, 6)  # whole ns, which a product may miss by the last bit
+    return cell_text(value, one.kind, ascii=ascii)
+
+
+def filled(fields: Iterable[Field], rows: Sequence[Json]) -> list[Field]:
+    """Without the columns that no row fills."""
+    return [one for one in fields if any(row[one.json_key] is not None for row in rows)]

@@ -1,0 +1,77 @@
+"""A report as plain text of at most 80 columns, worth pasting into an issue tracker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.content.findings import finding_lines
+from tracetui.app.reports.layout import WIDTH
+from tracetui.app.reports.parts import Block, Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.text.formats import cell_width, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Chart, Part
+
+
+def text(parts: Iterable[Part], layout: Layout) -> str:
+    """The whole report, a blank line between its parts; ends in one line break."""
+    lines: list[str] = []
+    for part in parts:
+        if laid := _lines(part, layout):
+            lines += [*([""] if lines else []), *laid]
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
+
+
+def _lines(part: Part, layout: Layout) -> list[str]:
+    if isinstance(part, Title):
+        line = fit(layout.text(part.text), WIDTH, ascii=layout.ascii)
+        return [line, "-" * cell_width(line)] if part.level == 1 else []
+    if isinstance(part, Facts):
+        width = max((len(title) for title, _ in part.rows), default=0)
+        return [
+            line for title, said in part.rows for line in layout.field(title, said, width=width + 1 if width < 4 else 8)
+        ]
+    if isinstance(part, FindingList):
+        return finding_lines(part.found, layout, whole=part.whole)
+    if isinstance(part, Sentences):
+        return _sentences(part, layout)
+    return _block(part, layout)
+
+
+def _sentences(part: Sentences, layout: Layout) -> list[str]:
+    lines = [layout.text(part.heading)] if part.heading else []
+    for said in part.texts:
+        if part.bullets:
+            lines += layout.field("-", said, width=2)
+        else:
+            lines += layout.paragraph(said, indent="  " if part.heading else "")
+    return lines
+
+
+def _block(block: Block, layout: Layout) -> list[str]:
+    lines = [line for said in block.before for line in layout.paragraph(said)]
+    picture = _picture(block.chart, layout)
+    if block.cells:
+        lines += [""] if lines else []
+        heading = layout.heading(block.heading, block.base, rows_shown(block), block.whole)
+        lines.append(fit(layout.text(heading), WIDTH, ascii=layout.ascii))
+        lines += layout.paragraph(block.note, indent="  ") if block.note else []
+        lines += picture[1:] if block.chart_first else []
+        depths = block.depths or (0,) * len(block.cells)
+        cells = [[*row[:-1], "  " * depth + row[-1]] for row, depth in zip(block.cells, depths, strict=True)]
+        lines += layout.table(block.columns, cells)
+    for said in block.after:
+        lines += layout.paragraph(said, indent="  " if block.cells else "")
+    if picture and not (block.chart_first and block.cells):
+        lines += [*([""] if lines else []), *picture]
+    return lines
+
+
+def _picture(chart: Chart | None, layout: Layout) -> list[str]:
+    """A chart's title, its rows two columns to the right; nothing where there is nothing to draw."""
+    if chart is None or not chart.rows or not layout.charts:
+        return []
+    return [layout.text(chart.title), *(f"  {row}".rstrip() for row in chart.rows)]

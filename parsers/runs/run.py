@@ -1,0 +1,66 @@
+"""A run: the traces of one profiled run of a program, one per rank and tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracetui.parsers.trace import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.trace import Trace
+
+
+def main_of(traces: Sequence[Trace]) -> Trace:
+    """The first of the traces whose tool sees the most of the program."""
+    return min(traces, key=lambda trace: KINDS.index(trace.info.kind))
+
+
+@dataclass(frozen=True)
+class Run:
+    """The traces of one profiled run, one per rank and tool."""
+
+    path: Path
+    traces: tuple[Trace, ...]
+    warnings: tuple[str, ...] = ()
+    """Files of the folder that could not be read, and what went wrong when the run was made, one line each."""
+    others: tuple[tuple[str, tuple[Path, ...]], ...] = field(default=())
+    """Other runs found in the same folder: (name, files)."""
+    manifest: RunManifest | None = None
+    """What `tracetui profile` says of the run, where it launched it."""
+    place: int = 0
+    """Where it stands among the runs of its folder: that many of `others` come before it."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls this run: the file or folder name without its suffixes."""
+        name = self.path.name or str(self.path)
+        if name.startswith("repeat-"):  # of a point of a sweep, which has many of that name
+            name = f"{self.path.parent.name}/{name}"
+        for suffix in (".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle"):
+            name = name.removesuffix(suffix)
+        return name
+
+    @property
+    def main(self) -> Trace:
+        """The trace whose time line the run is shown by: that of the tool that sees the most of the program."""
+        return main_of(self.traces)
+
+    def of_kind(self, kind: str) -> tuple[Trace, ...]:
+        """The traces of one kind (`TraceInfo.kind`), in order."""
+        return tuple(trace for trace in self.traces if trace.info.kind == kind)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The distributed ranks present, ascending."""
+        return tuple(sorted({t.info.rank for t in self.traces if t.info.rank is not None}))
+
+    def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
+        """Each trace's frames as pandas DataFrames."""
+        return [trace.to_pandas() for trace in self.traces]
