@@ -13,7 +13,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app.keys import commands
 from tracetui.app.keys.commands import find_tab
-from tracetui.app.screen.dialogs import RunPicker, TextScreen
+from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views.common.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
@@ -297,7 +297,7 @@ async def test_help_is_about_the_view():
 
 @pytest.mark.parametrize("tab", [tab for tab, _, _ in commands.TABS])
 def test_help_names_every_key_of_the_tab(tab):
-    from tracetui.app.screen.dialogs import help_text
+    from tracetui.app.screen.dialogs.common import help_text
 
     text = " ".join(help_text(tab, (), ascii=False).plain.split())
     for command in commands.in_tab(tab):

@@ -13,8 +13,8 @@ from sample_runs import FP16, FP32
 from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.screen.start_list import entries, plain, recordings_in, short_path, traces_beside
-from tracetui.app.screen.start_screen import StartScreen
+from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in, short_path, traces_beside
+from tracetui.app.screen.dialogs.start_screen import StartScreen
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings import recent, state
 from tracetui.app.settings.last_position import Left

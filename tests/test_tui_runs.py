@@ -9,8 +9,8 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.screen.dialogs import RunPicker
-from tracetui.app.screen.runs_screen import RunsScreen
+from tracetui.app.screen.dialogs.common import RunPicker
+from tracetui.app.screen.dialogs.runs_screen import RunsScreen
 from tracetui.app.session.open_runs import find_run
 from tracetui.app.text.formats import letter_of
 

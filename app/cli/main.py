@@ -107,7 +107,7 @@ def _start(settings: Settings) -> int:
             settings=settings,
         )
     _warn(settings, unread=True)
-    from tracetui.app.screen.start_list import entries, plain, recordings_in
+    from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in
 
     print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
     return DONE

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tracetui.app.screen.dialogs import Choice
+    from tracetui.app.screen.dialogs.common import Choice
     from tracetui.app.screen.opening import RunLoader, Watcher
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.loading import Loader
@@ -67,7 +67,7 @@ class RunLists:
         """Shows the list of runs."""
         if "a" not in self.session.runs:
             return
-        from tracetui.app.screen.runs_screen import RunsScreen
+        from tracetui.app.screen.dialogs.runs_screen import RunsScreen
 
         self._push_screen(RunsScreen(self, title), self._chosen)
 
@@ -92,8 +92,8 @@ class RunLists:
             self._ask_for_run("b", self.own(f" Compare {name} (A) with …"))
 
     def _ask_for_run(self, side: Side, title: str) -> None:
-        from tracetui.app.screen.dialogs import RunPicker
-        from tracetui.app.screen.start_list import traces_beside
+        from tracetui.app.screen.dialogs.common import RunPicker
+        from tracetui.app.screen.dialogs.start_list import traces_beside
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths:
@@ -129,7 +129,7 @@ class RunLists:
         if not others:
             self._shell.say("There is nothing to compare with: open the folder that holds all captures")
             return
-        from tracetui.app.screen.captures_screen import CapturesScreen
+        from tracetui.app.screen.dialogs.captures_screen import CapturesScreen
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths and not mine.is_of(paths):

@@ -55,7 +55,7 @@ class Starter:
             self._ask("")
 
     def _ask(self, problem: str) -> None:
-        from tracetui.app.screen.start_screen import StartScreen
+        from tracetui.app.screen.dialogs.start_screen import StartScreen
 
         screen = StartScreen(Path.cwd(), self._samples, ascii=self._session.ascii, problem=problem)
         self._push_screen(screen, self._begin_with)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 def _provider() -> type[Provider]:
     # imported here: before the first paint nobody needs it
-    from tracetui.app.screen.palette import EverythingProvider
+    from tracetui.app.screen.dialogs.palette import EverythingProvider
 
     return EverythingProvider
 
@@ -259,7 +259,7 @@ class TracetuiApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Opens the palette, with a cursor that stands still: a blinking one sends bytes while nobody types."""
-        from tracetui.app.screen.palette import still_cursor
+        from tracetui.app.screen.dialogs.palette import still_cursor
 
         super().action_command_palette()
         self.call_after_refresh(lambda: still_cursor(self.screen))
@@ -339,7 +339,7 @@ class TracetuiApp(App[None]):
 
     def action_help(self) -> None:
         """Shows the help of this view."""
-        from tracetui.app.screen.dialogs import help_screen
+        from tracetui.app.screen.dialogs.common import help_screen
 
         columns = self.view.columns_about() if self.view is not None else ()
         self.push_screen(help_screen(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2))
@@ -347,7 +347,7 @@ class TracetuiApp(App[None]):
     def action_notes(self) -> None:
         """Shows what was skipped, repaired or missing."""
         if "a" in self.session.runs:
-            from tracetui.app.screen.dialogs import notes_screen
+            from tracetui.app.screen.dialogs.common import notes_screen
 
             self.push_screen(notes_screen(status.notes_text(self.session, self.shell.own)))
 

@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.screen.dialogs import MOVES
+from tracetui.app.screen.dialogs.common import MOVES
 from tracetui.app.text.formats import fit, fit_apart, pad, printable
 from tracetui.app.text.words import SHORT_KINDS
 
