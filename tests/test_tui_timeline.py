@@ -9,7 +9,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.text.times import parse_time
-from tracetui.app.views.kernels_view import KernelsView
+from tracetui.app.views.kernels import KernelsView
 from tracetui.app.views.timeline import TimelineView
 from tracetui.app.widgets.prompt import PromptInput
 from tracetui.app.widgets.timeline import TimelineWidget

@@ -19,7 +19,7 @@ def view_class(tab: str) -> type[View]:
 
         return OverviewView
     if tab == "kernels":
-        from tracetui.app.views.kernels_view import KernelsView
+        from tracetui.app.views.kernels import KernelsView
 
         return KernelsView
     if tab == "operators":

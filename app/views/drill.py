@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.tables.kernels import KERNEL_MODULES, KERNEL_OPERATORS
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import (
+from tracetui.app.views.kernel_pages import (
     IN_RANGES,
     inside_group,
     inside_kernel,

@@ -21,7 +21,7 @@ from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView,
 from tracetui.app.views.common.launch_picture import PicturedView
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.drill import inside_row, member_page
-from tracetui.app.views.kernels import kernel_page
+from tracetui.app.views.kernel_pages import kernel_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
