@@ -148,9 +148,11 @@ def kind_of_file(path: Path) -> str:
     if _is_own(path):
         return "manifest"
     kind = detect.inspect(path).kind
+    if kind in _EXPORTS:
+        advice = f"scrub what `{_EXPORTS[kind]}` makes of it"
+        raise TraceError(path, "a report that only NVIDIA's tools can write", advice)
     if kind not in _COPIERS:
-        tool = "nsys export --type sqlite" if kind == "nsys_report" else "ncu --csv --page raw --import"
-        raise TraceError(path, "a report that only NVIDIA's tools can write", f"scrub what `{tool}` makes of it")
+        raise TraceError(path, "no file whose names can be taken out", "look through it by hand before it is shared")
     return kind
 
 
@@ -331,3 +333,4 @@ _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "memory_snapshot": _copy_snapshot,
     "manifest": _copy_manifest,
 }
+_EXPORTS = {"nsys_report": "nsys export --type sqlite", "ncu_report": "ncu --csv --page raw --import"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
+from tracetui.parsers.tools import WITHOUT_TIME_LINE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-KINDS = ("chrome", "jax", "nsys", "ncu", "memory_snapshot")
-"""What a trace can come from, the tool that sees the most of the program first."""
-WITHOUT_TIMELINE = frozenset({"ncu", "memory_snapshot"})
-"""The kinds that give durations or allocations only."""
 FRAMES = ("steps", "host", "device", "memory", "counters")
 
 
@@ -58,7 +55,7 @@ class TraceInfo:
     """Where a trace comes from and how it was captured."""
 
     kind: str
-    """One of `KINDS`."""
+    """One of `tools.KINDS`."""
     tool: str
     tool_version: str | None = None
     rank: int | None = None
@@ -119,7 +116,7 @@ class Trace:
     @property
     def has_timeline(self) -> bool:
         """Whether its events have a place in time: Nsight Compute's have durations only."""
-        return self.info.kind not in WITHOUT_TIMELINE
+        return self.info.kind not in WITHOUT_TIME_LINE
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
         """The five frames as pandas DataFrames, by name.

@@ -17,7 +17,7 @@ from tracetui.analysis.findings.core.rule import BASES, Rule, Threshold, rule
 from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, find, limits_of
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.sweeps import model as sweep
-from tracetui.app.keys import commands
+from tracetui.app.keys import tabs
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class
 from tracetui.parsers import Run, open_path
@@ -297,7 +297,7 @@ def test_no_rule_fails_and_what_is_said_is_whole(recording: Callable[[str], Trac
             assert item.value == item.value
             if item.query is not None:
                 tab, _, table = item.query.tab.partition(":")
-                assert tab in commands.TITLES
+                assert tab in tabs.TITLES
                 assert not table or table in view_class(tab).TABLES  # type: ignore[attr-defined]
                 filters.parse(item.query.filter)
     asked = {each.id for each in found.abstained} | set(found.checked)

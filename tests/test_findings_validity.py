@@ -18,7 +18,8 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
-from tracetui.parsers.trace import KINDS, Note
+from tracetui.parsers.tools import KINDS
+from tracetui.parsers.trace import Note
 
 if TYPE_CHECKING:
     from collections.abc import Callable

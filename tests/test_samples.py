@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from tracetui.app.cli.arguments import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
 
 
 def runs_of(name: str) -> list[Path]:
@@ -72,18 +74,25 @@ def test_the_readmes_set_up_is_what_ci_runs() -> None:
     assert "sed -n 2p" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_the_wheel_holds_samples_styles_and_markers(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as it would be published."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
     source.mkdir()
     # a copy, since building leaves traces in its source folder
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for folder in ("analysis", "app", "collectors", "models", "parsers", "samples"):
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source)]
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_the_wheel_holds_all_modules_samples_styles_and_markers(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"tracetui"}
     expected = {
@@ -93,5 +102,22 @@ def test_the_wheel_holds_samples_styles_and_markers(tmp_path: Path) -> None:
         if path.is_file()
     }
     expected |= {f"tracetui/{floor}/py.typed" for floor in ("analysis", "app", "collectors", "models", "parsers")}
-    expected |= {f"tracetui/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "app").rglob("*.tcss")}
+    for folder in FOLDERS:
+        for pattern in ("*.py", "*.tcss", "*.toml"):
+            expected |= {f"tracetui/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / folder).rglob(pattern)}
     assert expected <= held
+
+
+def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
+    place = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    script = [sys.executable, str(place / "bin" / "tracetui"), "report", "--sample", "--section", "overview"]
+    ran = subprocess.run(script, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert "Average of 3 steps" in ran.stdout
+    where = [sys.executable, "-c", "import tracetui.app.cli.main as main; print(main.__file__)"]
+    told = subprocess.run(where, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert told.stdout.startswith(str(place)), "the checkout was run, not the wheel"

@@ -11,7 +11,7 @@ import pytest
 from sample_runs import FP16, FP32, GPT
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.keys.commands import find_tab
 from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError
@@ -43,7 +43,7 @@ async def test_the_overview_answers_the_first_questions():
 
 async def test_digits_and_tab_go_to_tabs():
     async with opened(FP32) as (app, pilot):
-        for number, (tab, title, _) in enumerate(commands.TABS, 1):
+        for number, (tab, title) in enumerate(tabs.TITLES.items(), 1):
             await press(pilot, commands.tab_key(number))
             assert app.tab == tab
             assert f"[{commands.tab_key(number)} {title}]" in lines(app)[1]
@@ -51,18 +51,18 @@ async def test_digits_and_tab_go_to_tabs():
         await press(pilot, "tab")
         assert app.tab == "overview"
         await press(pilot, "shift+tab")
-        assert app.tab == list(commands.TITLES)[-1]
+        assert app.tab == list(tabs.TITLES)[-1]
 
 
 @pytest.mark.parametrize("width", [40, 50, 60, 72, 80, 97, 98, 115, 116, 200])
-@pytest.mark.parametrize("active", commands.TITLES)
+@pytest.mark.parametrize("active", tabs.TITLES)
 def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole(width, active):
     labels = tab_labels(active, width)
-    whole = sum(len(title) + 3 for title in commands.TITLES.values()) + 1
-    assert [tab for tab, _ in labels] == list(commands.TITLES)
+    whole = sum(len(title) + 3 for title in tabs.TITLES.values()) + 1
+    assert [tab for tab, _ in labels] == list(tabs.TITLES)
     assert sum(len(label) + 1 for _, label in labels) - 1 <= width
     for number, (tab, label) in enumerate(labels, 1):
-        title = commands.TITLES[tab]
+        title = tabs.TITLES[tab]
         if tab == active:
             assert label == f"[{commands.tab_key(number)} {title}]"
         else:
@@ -295,7 +295,7 @@ async def test_help_is_about_the_view():
         assert not isinstance(app.screen, TextScreen)
 
 
-@pytest.mark.parametrize("tab", [tab for tab, _, _ in commands.TABS])
+@pytest.mark.parametrize("tab", tabs.NAMES)
 def test_help_names_every_key_of_the_tab(tab):
     from tracetui.app.screen.dialogs.common import help_text
 
@@ -305,7 +305,7 @@ def test_help_names_every_key_of_the_tab(tab):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("tab", [tab for tab, _, _ in commands.TABS])
+@pytest.mark.parametrize("tab", tabs.NAMES)
 def test_the_footer_fits_and_keeps_help_and_quit(tab, width):
     hints = commands.footer(tab, width - 1)
     assert sum(len(key) + len(label) + 3 for key, label in hints) <= width

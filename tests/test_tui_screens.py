@@ -9,13 +9,12 @@ import pytest
 from sample_runs import SWEEP, VIM, VIM_FP16
 from tui_pilot import opened, press, screen_text
 
-from tracetui.app.keys import commands
 from tracetui.app.keys import page as keys
+from tracetui.app.keys.tabs import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ROOT / "tests" / "screens"
 WRITING = bool(os.environ.get("TRACETUI_WRITE_SCREENS"))
-TABS = [tab for tab, _, _ in commands.TABS]
 
 
 def compare(path: Path, text: str) -> None:
@@ -29,7 +28,7 @@ def compare(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", NAMES)
 async def test_tab(tab, size):
     paths = {"diff": (VIM, VIM_FP16), "sweep": (SWEEP,)}.get(tab, (VIM,))
     async with opened(*paths, tab=tab, size=size) as (app, _):

@@ -6,7 +6,7 @@ import pytest
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.screen.dialogs.common import help_text
 from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
@@ -74,7 +74,7 @@ async def test_the_timeline_says_how_much_of_it_is_shown(shared_data):
 
 
 @pytest.mark.parametrize("width", [40, 58, 78])
-@pytest.mark.parametrize("tab", [tab for tab, _, _ in commands.TABS])
+@pytest.mark.parametrize("tab", tabs.NAMES)
 def test_help_goes_on_below_its_own_first_line(tab, width):
     lines = help_text(tab, [("GPU total", "time of all that was launched " * 5)], ascii=False, width=width).plain
     for line in lines.splitlines():

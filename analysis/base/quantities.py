@@ -77,8 +77,10 @@ def format_count(value: float | None) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """A plain number with four significant digits at most: ``11.64``, ``0.020``, ``4,192``."""
-    return UNKNOWN if value is None else _digits(float(value))
+    """A plain number with four significant digits at most: ``11.64``, ``0.020``, ``4,192``; a whole one as it is."""
+    if value is None:
+        return UNKNOWN
+    return format_count(value) if float(value).is_integer() else _digits(float(value))
 
 
 def _digits(value: float) -> str:

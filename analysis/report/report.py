@@ -11,6 +11,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import RANKS
+from tracetui.parsers.tools import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,9 +26,6 @@ SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
 SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
 """What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
-
-COMPARED_UNASKED = ("nsys", "ncu")
-"""Kinds whose files open so fast that a folder of them is compared unasked."""
 
 
 def report(
@@ -195,7 +193,9 @@ def _joins(run: Run) -> list[Json]:
 
 
 def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
-    return bool(run.traces) and (run.main.info.kind in COMPARED_UNASKED if sections is None else "captures" in sections)
+    if not run.traces:
+        return False
+    return BY_KIND[run.main.info.kind].compared_unasked if sections is None else "captures" in sections
 
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:

@@ -91,10 +91,10 @@ def _values(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[V
 
 def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
     """What the parser does not say, since it would be long in coming for every start."""
-    from tracetui.app.keys.commands import TABS
+    from tracetui.app.keys.tabs import NAMES
 
     if name == "tab":
-        return "words", tuple(tab for tab, _, _ in TABS)
+        return "words", NAMES
     if name == "section":
         from tracetui.analysis.report.report import SECTIONS
 

@@ -105,8 +105,8 @@ def problems(settings: Settings) -> list[str]:
             origin = settings.origins.get(line.partition(":")[0], "")
             found.append(f"{origin}: {line}" if origin else line)
     if settings.columns:
-        from tracetui.app.cli.pages import known_columns
         from tracetui.app.screen.preferences import named_columns
+        from tracetui.app.tables.pages import known_columns
 
         pages = known_columns()
         for page, choice in settings.columns.items():
@@ -155,7 +155,7 @@ def _written(value: object) -> str:
 
 
 def _keys(settings: Settings) -> list[dict[str, Any]]:
-    from tracetui.app.keys import commands
+    from tracetui.app.keys import commands, tabs
 
     remapped = commands.use_keys(settings.keys)
     for problem in remapped.problems:
@@ -166,7 +166,7 @@ def _keys(settings: Settings) -> list[dict[str, Any]]:
             "keys": [key for key in command.keys.split(",") if key],
             "shown": command.shown,
             "title": command.title,
-            "tabs": [tab for tab, _, _ in commands.TABS if not command.tabs or tab in command.tabs],
+            "tabs": [tab for tab in tabs.NAMES if not command.tabs or tab in command.tabs],
             "changed": command.id in remapped.changed,
         }
         for command in commands.COMMANDS
@@ -182,7 +182,7 @@ def _keys_text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _columns() -> dict[str, list[dict[str, Any]]]:
-    from tracetui.app.cli.pages import known_columns
+    from tracetui.app.tables.pages import known_columns
 
     return {
         page: [{"name": column.name, "title": column.label, "shown": not column.hidden} for column in columns]

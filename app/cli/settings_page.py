@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tracetui.app.cli.config_command import example
-from tracetui.app.cli.pages import known_columns
 from tracetui.app.settings import schema
+from tracetui.app.tables.pages import known_columns
 
 _HEAD = """# Settings
 

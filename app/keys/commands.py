@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
+from tracetui.app.keys import tabs
 from tracetui.app.keys.command import UNBOUND, Command
+from tracetui.app.keys.tabs import TABLES, TABS
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.text.exit_codes import UsageError
 
@@ -15,45 +17,29 @@ if TYPE_CHECKING:
 
     from tracetui.app.keys.keymap import Remapped
 
-TABS: tuple[tuple[str, str, str], ...] = (
-    ("overview", "Overview", "Over"),
-    ("kernels", "Kernels", "Kern"),
-    ("operators", "Operators", "Ops"),
-    ("host", "Host", "Host"),
-    ("modules", "Modules", "Mod"),
-    ("counters", "Counters", "Ctrs"),
-    ("memory", "Memory", "Mem"),
-    ("findings", "Findings", "Find"),
-    ("diff", "Diff", "Diff"),
-    ("sweep", "Sweep", "Swp"),
-    ("timeline", "Timeline", "Time"),
-)
-"""(id, title, title where there is little room) of each tab, in the order of their keys: 1 to 9, then 0 and T."""
-TAB_KEYS = "1234567890T"
-TITLES = {tab: title for tab, title, _ in TABS}
-
-TABLES = frozenset({"kernels", "operators", "host", "modules", "counters", "memory", "findings", "diff", "sweep"})
-"""Tabs that show tables."""
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
 """Groups of commands that are about the rows in view."""
 
 
 def tab_key(number: int) -> str:
-    """The key of a tab, counted from 1: its digit, 0 for the tenth, then a letter, or the person's own."""
-    tab = TABS[number - 1][0]
+    """The key of a tab, counted from 1: the registry's, or the person's own."""
+    tab = TABS[number - 1].id
     shown = next((c.shown for c in COMMANDS if c.id == f"tab.{tab}"), "")
     return shown.split()[0] if shown else ""
 
 
-def _go(number: int, tab: str, title: str) -> Command:
-    key = TAB_KEYS[number - 1]
-    return Command(f"tab.{tab}", key, key, f"Go to {title}", "Go", f"tab('{tab}')", "app", rank=20 + number)
+def _go(number: int, tab: tabs.Tab) -> Command:
+    return Command(
+        f"tab.{tab.id}", tab.key, tab.key, f"Go to {tab.title}", "Go", f"tab('{tab.id}')", "app", rank=20 + number
+    )
 
 
 _MODULES = frozenset({"modules"})
-_GROUPED = frozenset({"kernels", "operators"})
-_COUNTED = _GROUPED | {"host", "modules", "diff"}
+_GROUPED = tabs.that_can(tabs.GROUP)
+_COUNTED = tabs.that_can(tabs.UNITS)
+_LAUNCHES = tabs.that_can(tabs.LAUNCHES)
+_IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
 _OVERVIEW = frozenset({"overview"})
@@ -61,7 +47,7 @@ _TIMELINE = frozenset({"timeline"})
 _RUNS = frozenset({"runs"})
 
 DEFAULTS: tuple[Command, ...] = (
-    *(_go(number, tab, title) for number, (tab, title, _) in enumerate(TABS, 1)),
+    *(_go(number, tab) for number, tab in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
     Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
@@ -71,9 +57,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the place visited before: tab, depth, filter, run", "Go",
             "come_back", "app", rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
-            frozenset({"kernels", "operators", "modules"}), rank=13),
+            _LAUNCHES, rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
-            frozenset({"kernels", "operators", "modules"})),
+            _LAUNCHES),
     Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", TABLES, palette=False),
     Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", TABLES, palette=False),
     Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", TABLES,
@@ -119,9 +105,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
             rank=13, palette=False),
     Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
-            "picture", "view", frozenset({"kernels", "operators", "modules"}), rank=13),
+            "picture", "view", _LAUNCHES, rank=13),
     Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
-            "launch_mark", "view", frozenset({"kernels", "operators", "modules"}), rank=18),
+            "launch_mark", "view", _LAUNCHES, rank=18),
     Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
             palette=False),
     Command("table.group", "b", "b", "Next grouping: category, module, shape, stream, name", "Table",
@@ -138,7 +124,8 @@ DEFAULTS: tuple[Command, ...] = (
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))
-        for where in ("overview", "timeline")
+        for where in tabs.NAMES
+        if where not in TABLES
     ),
     Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
             footer="pan", rank=12, palette=False),
@@ -202,7 +189,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
-            frozenset({"kernels", "operators", "host", "modules"}), rank=12),
+            _IN_TIMELINE, rank=12),
     Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
     Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
     Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
@@ -321,8 +308,8 @@ def elsewhere(key: str, tab: str, *, blank: bool) -> str:
         return "There are no rows here" if rows and here[0].id != "table.next" and blank else ""
     if not meant:
         return ""
-    tabs = [title for name, title in TITLES.items() if name in meant[0].tabs]
-    where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(tabs[:4])}"
+    titles = [title for name, title in tabs.TITLES.items() if name in meant[0].tabs]
+    where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(titles[:4])}"
     title = meant[0].title
     return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
@@ -333,10 +320,9 @@ def find_tab(name: str) -> str:
     Raises:
         UsageError: there is no such tab, or several.
     """
-    tabs = [tab for tab, _, _ in TABS]
-    if name and name in TAB_KEYS:
-        return tabs[TAB_KEYS.index(name)]
-    found = [tab for tab in tabs if tab.startswith(name.lower())]
+    if name in tabs.BY_KEY:
+        return tabs.BY_KEY[name]
+    found = [tab for tab in tabs.NAMES if tab.startswith(name.lower())]
     if len(found) != 1:
-        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs)}")
+        raise UsageError(f"no tab {name!r}; there are {', '.join(tabs.NAMES)}")
     return found[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.tables.filters import FILTER_HELP
 
 if TYPE_CHECKING:
@@ -30,11 +30,10 @@ def page() -> str:
             where = (
                 "everywhere"
                 if not command.tabs
-                else ", ".join(title for tab, title in commands.TITLES.items() if tab in command.tabs)
-                or "the list of runs"
+                else ", ".join(title for tab, title in tabs.TITLES.items() if tab in command.tabs) or "the list of runs"
             )
             shown = " ".join(f"`{key}`" for key in command.shown.split())
-            where = "tables" if command.tabs == commands.TABLES else where
+            where = "tables" if command.tabs == tabs.TABLES else where
             lines.append(f"| {shown} | {command.title} | {where} | `{command.id}` |")
         lines.append("")
     lines += ["## What `/` understands", "", "| Filter | Keeps |", "|---|---|"]

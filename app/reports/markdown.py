@@ -98,4 +98,4 @@ def _line(cells: Sequence[str]) -> str:
 def _picture(chart: Chart | None, layout: Layout) -> list[str]:
     if chart is None or not chart.rows or not layout.charts:
         return []
-    return ["```text", chart.title, *(row.rstrip() for row in chart.rows), "```", ""]
+    return ["```text", *([chart.title] if chart.title else []), *(row.rstrip() for row in chart.rows), "```", ""]

@@ -111,17 +111,19 @@ def listed(
         more: what of the block is otherwise.
     """
     fields = tuple(table.chosen(table.reports) if fields is None else fields)
-    names = told_apart(rows) if any(one.short for one in fields) and all("name" in row for row in rows) else {}
-    cells = [
-        [cell(one, _named(row, names), ascii=layout.ascii) for one in fields] for row in rows[: layout.limit]
-    ]  # fmt: skip
+    rows = _told_apart(rows, fields)
+    cells = [[cell(one, row, ascii=layout.ascii) for one in fields] for row in rows[: layout.limit]]
     block = Block(table.title, table.base, tuple(map(shown, fields)), cells, len(rows))
     return replace(block, **more) if more else block
 
 
-def _named(row: Json, names: dict[str, str]) -> Json:
-    """With a short name that no other row has."""
-    return {**row, "short_name": names[row["name"]]} if names else row
+def _told_apart(rows: Sequence[Json], fields: Sequence[Field]) -> Sequence[Json]:
+    """The rows with short names that tell apart what has other names."""
+    one = next((one for one in fields if one.short), None)
+    if one is None or not rows:
+        return rows
+    names = told_apart({"name": row[one.json_key], "short_name": row.get(one.short)} for row in rows)
+    return [{**row, one.short: names[row[one.json_key]]} for row in rows]
 
 
 def shown(one: Field) -> Shown:

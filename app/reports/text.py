@@ -59,7 +59,7 @@ def _block(block: Block, layout: Layout) -> list[str]:
         heading = layout.heading(block.heading, block.base, rows_shown(block), block.whole)
         lines.append(fit(layout.text(heading), WIDTH, ascii=layout.ascii))
         lines += layout.paragraph(block.note, indent="  ") if block.note else []
-        lines += picture[1:] if block.chart_first else []
+        lines += picture if block.chart_first else []
         depths = block.depths or (0,) * len(block.cells)
         cells = [[*row[:-1], "  " * depth + row[-1]] for row, depth in zip(block.cells, depths, strict=True)]
         lines += layout.table(block.columns, cells)
@@ -74,4 +74,4 @@ def _picture(chart: Chart | None, layout: Layout) -> list[str]:
     """A chart's title, its rows two columns to the right; nothing where there is nothing to draw."""
     if chart is None or not chart.rows or not layout.charts:
         return []
-    return [layout.text(chart.title), *(f"  {row}".rstrip() for row in chart.rows)]
+    return [*([layout.text(chart.title)] if chart.title else []), *(f"  {row}".rstrip() for row in chart.rows)]

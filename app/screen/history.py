@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.app.session.visit import Visit
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,7 +236,7 @@ class Navigation:
             return
         kind = self._session.next_kind()
         one = "This run has one recording with a time line"
-        words = one if kind is None else f"From {KIND_NAMES[kind]}: {self._session.trace().source.path.name}"
+        words = one if kind is None else f"From {WORDS[kind].label}: {self._session.trace().source.path.name}"
         self._show_recording(words, moved=kind is not None)
 
     def _show_recording(self, words: str, *, moved: bool) -> None:

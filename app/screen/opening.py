@@ -12,7 +12,7 @@ from tracetui.app.session.loading import explain
 from tracetui.app.session.open_runs import chooser, find_run, no_such_run
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.formats import printable
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from tracetui.app.session.open_runs import OpenRun
     from tracetui.app.session.session import Session, Side
     from tracetui.parsers import Run
-
-FIRST_TABS = {"ncu": "counters", "memory_snapshot": "memory"}
-"""The tab to start on, where a recording has nothing to say in the Overview."""
 
 
 class Watcher(Protocol):
@@ -189,7 +186,7 @@ class RunLoader:
             self._settle(run)
             if first:
                 kind = run.main.info.kind
-                self._shell.begin_with("sweep" if _is_sweep(folder) else FIRST_TABS.get(kind, "overview"))
+                self._shell.begin_with("sweep" if _is_sweep(folder) else WORDS[kind].first_tab)
         if cancelled and any(trace.source.partial for trace in run.traces):
             self._shell.say("Stopped: what was read so far is shown")
         self._watcher.was_opened(entry)
@@ -236,7 +233,7 @@ class RunLoader:
             self._shell.say(f"No rank {session.rank} in this run (ranks: {known})")
             session.rank = None
         if session.kind is not None and not run.of_kind(session.kind):
-            self._shell.say(f"Nothing from {KIND_NAMES[session.kind]} in this run")
+            self._shell.say(f"Nothing from {WORDS[session.kind].label} in this run")
             session.kind = None
 
     def _failed(self, letter: str, error: Exception | None, *, cancelled: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings.last_position import Left
 from tracetui.app.text.formats import fit, printable
@@ -84,7 +84,7 @@ class Restorer:
         if known is None or entry.letter != self._runs.loader.wanted.get("a"):
             self._left = known
             return
-        again = [commands.TITLES[self._shell.tab]] if self._shell.tab != self._shell.usual_tab else []
+        again = [tabs.TITLES[self._shell.tab]] if self._shell.tab != self._shell.usual_tab else []
         if self._session.filter and self._session.filter == known.filter:
             again.append(f"/ {printable(known.filter)}")
         if known.sorts:

@@ -9,7 +9,7 @@ from rich.text import Text
 from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
 from tracetui.app.text.formats import fit, fit_all, printable
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
         if len(run.ranks) > 1:
             parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
         if len(session.kinds) > 1:
-            parts.append(f"{KIND_NAMES[session.trace().info.kind]} (S)")
+            parts.append(f"{WORDS[session.trace().info.kind].label} (S)")
         if session.range_words:
             parts.append(f"{session.range_words} ({commands.key('timeline.back')})")
         if session.partial:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App
 
 from tracetui.analysis.scope import Scope
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.screen import status
 from tracetui.app.screen.choosing import RunLists
 from tracetui.app.screen.history import Navigation
@@ -278,7 +278,7 @@ class TracetuiApp(App[None]):
             else:
                 self.screen.focus_previous()
             return
-        names = [name for name, _, _ in commands.TABS]
+        names = tabs.NAMES
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_come_back(self) -> None:
@@ -330,7 +330,7 @@ class TracetuiApp(App[None]):
 
     def action_picture(self) -> None:
         """Writes what the screen shows as an SVG, where there is no table to save in another form."""
-        if "a" in self.session.runs and self.tab not in commands.TABLES:
+        if "a" in self.session.runs and self.tab not in tabs.TABLES:
             from tracetui.app.screen.picture import save_picture
 
             self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.text.paths import is_there
 from tracetui.app.text.times import file_stretch, zero_of
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -18,18 +18,13 @@ if TYPE_CHECKING:
 CHROME = ("chrome", "jax")
 """Kinds of recordings that are Chrome traces."""
 SUFFIXES = (".pt.trace.json", ".trace.json", ".json")
-INSTEAD = {
-    "nsys": "record a shorter stretch: nsys profile --capture-range, or tracetui profile with fewer --steps",
-    "ncu": "measure fewer kernels: ncu --launch-skip, --launch-count",
-    "memory_snapshot": "record fewer steps",
-}
 
 
 def refused(kind: str) -> str:
     """Why a recording of this kind can't be cut and what to do instead, in a line; empty where it can."""
     if kind in CHROME:
         return ""
-    return f"only Chrome traces can be cut, and this is from {KIND_NAMES[kind]}; {INSTEAD[kind]}"
+    return f"only Chrome traces can be cut, and this is from {WORDS[kind].label}; {WORDS[kind].shorter}"
 
 
 def cut_name(source: Path, words: str) -> Path:

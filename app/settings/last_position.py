@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import tabs
 from tracetui.app.settings import state
 from tracetui.app.text.times import LATEST
 
@@ -54,7 +54,7 @@ def load(origin: Path) -> Left | None:
     other = _text(entry.get("other"))
     tab = _text(entry.get("tab"))
     return Left(
-        tab=tab if tab in commands.TITLES else "overview",
+        tab=tab if tab in tabs.TITLES else "overview",
         filter=_text(entry.get("filter")),
         sorts=_sorts(entry.get("sorts")),
         window=_window(entry.get("window")),

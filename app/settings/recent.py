@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.app.settings import state
 from tracetui.app.text.paths import is_there
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Recent:
     @property
     def tools(self) -> str:
         """The tools in words."""
-        return ", ".join(KIND_NAMES[kind] for kind in self.kinds)
+        return ", ".join(WORDS[kind].label for kind in self.kinds)
 
     @property
     def is_there(self) -> bool:
@@ -53,7 +53,7 @@ def recents() -> list[Recent]:
 def remember(path: Path, kinds: Iterable[str], size: int | None, *, now: float | None = None) -> None:
     """Notes that a path was opened; where that can't be written, nothing happens."""
     path = Path(os.path.abspath(path))  # noqa: PTH100  a link stays what the person calls it
-    known = tuple(dict.fromkeys(kind for kind in kinds if kind in KIND_NAMES))
+    known = tuple(dict.fromkeys(kind for kind in kinds if kind in WORDS))
     new = Recent(path, known, size, time.time() if now is None else now)
     entries = [new, *(entry for entry in recents() if entry.path != path)][:KEPT]
     state.write(FILE, {"version": 1, "opened": [_written(entry) for entry in entries]})
@@ -87,5 +87,5 @@ def _read(entry: object) -> Recent | None:
     if not isinstance(opened, (int, float)) or not 0 <= opened < 1e11:
         return None
     named = (kind for kind in kinds if isinstance(kind, str)) if isinstance(kinds, list) else ()
-    known = tuple(kind for kind in named if kind in KIND_NAMES)
+    known = tuple(kind for kind in named if kind in WORDS)
     return Recent(Path(path), known, size if type(size) is int and size >= 0 else None, float(opened))

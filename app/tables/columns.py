@@ -128,4 +128,4 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
         return quantities.format_bytes(value)
     if kind == "count" and float(value).is_integer():
         return quantities.format_count(value)
-    return quantities.format_number(value) if isinstance(value, float) else str(value)
+    return quantities.format_number(value)

@@ -13,7 +13,7 @@ from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.report.findings import finding_row
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
-from tracetui.app.keys import commands
+from tracetui.app.keys import tabs
 from tracetui.app.reports.finding_words import evidence_text, looked
 from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.views.common.messages import ShowEvidence
@@ -281,6 +281,6 @@ def _evidence_page(finding: Json, *, ascii: bool) -> Page:
 def _where(query: Query) -> str:
     """``Kernels: gemm``: the tab, and which of its rows."""
     tab, _, table = query.tab.partition(":")
-    place = commands.TITLES.get(tab, tab) + (f", {table}" if table else "")
+    place = tabs.TITLES.get(tab, tab) + (f", {table}" if table else "")
     rows = ", ".join(part for part in (query.filter and f"/ {query.filter}", query.row) if part)
     return f"{place}: {rows}" if rows else place

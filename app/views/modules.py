@@ -11,6 +11,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
+from tracetui.app.text.tools import WORDS
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.icicle_view import IcicleView
@@ -47,8 +48,8 @@ class ModulesView(CountedView, IcicleView):
         if self.kind == "ranges" and has_ranges:
             return tree_page(self.session, "Ranges as a tree")
         if not has_modules and has_ranges:
-            nvtx = "NVTX ranges" if selection.trace.info.kind == "nsys" else "Ranges"
-            return tree_page(self.session, f"{nvtx} (no nn.Module in this trace)")
+            ranges = WORDS[selection.trace.info.kind].ranges
+            return tree_page(self.session, f"{ranges} (no nn.Module in this trace)")
         frame = self._modules()
         work = selection.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
         total = int(work["duration"].sum())

@@ -17,6 +17,7 @@ from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
+from tracetui.app.text.tools import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.host import ranked
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 
 PARTS = 240
 """Of the step that is shown as lanes: as many as a wide terminal has cells."""
-
-WITHOUT_TIMELINE = {
-    "ncu": (
-        "Nsight Compute measures kernels one at a time:\n"
-        "there is no time line, and no step to sum up.\n\n"
-        "Kernels (2) has their durations, Counters (6) what limits them.\n"
-        "Put a Chrome trace or an nsys export of the same program beside it\n"
-        "and open the folder: they are shown as one run."
-    ),
-    "memory_snapshot": (
-        "A memory snapshot holds allocations, not time spent.\n\n"
-        "Memory (7) shows who holds what.\n"
-        "Put a Chrome trace or an nsys export of the same program beside it\n"
-        "and open the folder: they are shown as one run."
-    ),
-}
-"""What stands in place of the page, by the kind of the recording."""
 
 
 def step_picture(found: Overview, trace: Trace) -> StepPicture | None:
@@ -125,8 +109,8 @@ class OverviewView(View):
         """Shows the upper half, and goes on to the rest."""
         self._data = result
         trace = self.session.trace()
-        if not trace.has_timeline and trace.info.kind in WITHOUT_TIMELINE:
-            self.blank(WITHOUT_TIMELINE[trace.info.kind])
+        if not trace.has_timeline and (words := WORDS[trace.info.kind].no_overview):
+            self.blank(words)
             return
         if not trace.host.height and not trace.device.height:
             self.blank(

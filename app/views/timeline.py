@@ -15,6 +15,7 @@ from tracetui.app.charts.lanes import LEGEND, stretch
 from tracetui.app.keys import commands
 from tracetui.app.text.formats import printable
 from tracetui.app.text.times import parse_time
+from tracetui.app.text.tools import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
 from tracetui.app.views.timeline_text import facts_text, selected_lines
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
-NOTHING = {
-    "ncu": "Nsight Compute replays kernels one at a time: it records how long they take, not when they ran.\n\n"
-    "Put a Chrome trace or an nsys export of the same program into the folder.",
-    "memory_snapshot": "A memory snapshot holds allocations, not what ran.\n\n"
-    "Put a Chrome trace or an nsys export of the same program into the folder.",
-}
-_NO_EVENTS = "No event of this trace has a place in time: N says what was skipped."
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})
 
@@ -97,7 +91,7 @@ class TimelineView(View):
         """Shows the whole recording."""
         self._trace, self._built = result
         if self._built is None:
-            self.blank(NOTHING.get(self._trace.info.kind, _NO_EVENTS))
+            self.blank(WORDS[self._trace.info.kind].no_timeline)
             return
         self.picture.load(self._built)
         if self.session.scope.window is not None:  # marked before this run was out of sight

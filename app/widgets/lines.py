@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.text import formats
 
 if TYPE_CHECKING:
@@ -115,10 +115,10 @@ def tab_labels(active: str, width: int) -> list[tuple[str, str]]:
     labels: list[tuple[str, str]] = []
     for room, gap, pad in TAB_FORMS:
         labels.clear()
-        for number, (tab, title, short) in enumerate(commands.TABS, 1):
+        for number, tab in enumerate(tabs.TABS, 1):
             key = commands.tab_key(number)
-            shown = f"{key}{gap}{title if room is None else short[:room]}".rstrip()
-            labels.append((tab, f"[{key} {title}]" if tab == active else f"{pad}{shown}{pad}"))
+            shown = f"{key}{gap}{tab.title if room is None else tab.short[:room]}".rstrip()
+            labels.append((tab.id, f"[{key} {tab.title}]" if tab.id == active else f"{pad}{shown}{pad}"))
         if sum(len(label) + 1 for _, label in labels) - 1 <= width:
             break
     return labels

@@ -53,6 +53,12 @@ def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
     return None
 
 
+def looks_like_chrome(head: bytes) -> bool:
+    """Whether a file that begins so may be a Chrome trace: JSON, or nothing at all."""
+    text = head.removeprefix(BOM).lstrip()
+    return not text or text.startswith((b"{", b"["))
+
+
 def sniff(events: bytes) -> Layout | None:
     """The layout of a file whose events begin with these bytes; None where no two events can be seen."""
     head = events[:SNIFF_BYTES]

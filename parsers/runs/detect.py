@@ -11,6 +11,7 @@ from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.tools import EXAMPLES, REPORT, TOOLS, Tool, function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,19 +32,9 @@ _UNREADABLE = {
     ".pb": ("a protobuf file", "give the .trace.json.gz beside it, if there is one"),
 }
 """Formats whose content has no magic of its own: what they are, and what to do."""
-_REPORTS = {".nsys-rep": "nsys_report", ".qdrep": "nsys_report", ".ncu-rep": "ncu_report"}
+_REPORTS = {suffix: tool for tool in TOOLS for suffix in tool.reports}
 """Reports that only NVIDIA's own tools read: they are asked to export them."""
-_EXPORTED = {".nsys-rep": ".sqlite", ".qdrep": ".sqlite", ".ncu-rep": ".csv"}
-"""What an export of such a report is called, when it stands beside it."""
 _LFS = b"version https://git-lfs"
-_SQLITE = b"SQLite format 3\x00"
-_PICKLE = re.compile(rb"\x80[\x02-\x05]|\(dp0|\(lp0")
-_SNAPSHOT_KEYS = (b"device_traces", b"segments")
-_TEXT_SUFFIXES = (".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz")
-_DATABASE_SUFFIXES = (".sqlite", ".sqlite.gz", ".sqlite3", ".db")
-_PICKLE_SUFFIXES = (".pickle", ".pickle.gz", ".pkl", ".pkl.gz")
-
-_TRACE_LIKE = re.compile(rb'"traceEvents"|^\s*\[\s*\{[^{}]{0,200}"ph"\s*:', re.MULTILINE)
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
 _STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
 
@@ -54,7 +45,7 @@ class Candidate:
 
     path: Path
     kind: str = "chrome"
-    """What reads it: ``chrome``, ``nsys``, ``ncu``, ``memory_snapshot``, ``nsys_report`` or ``ncu_report``."""
+    """What reads it, as `tools.TOOLS` calls it, or ``nsys_report`` or ``ncu_report``."""
     rank: int | None = None
     world_size: int | None = None
 
@@ -82,16 +73,15 @@ def inspect(path: Path) -> Candidate:
     head = read_all(path, PEEK_BYTES)
     if head.startswith(_LFS):
         raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
-    for suffix, report in _REPORTS.items():
-        if path.name.lower().endswith(suffix) and not head.startswith(_SQLITE):
-            return Candidate(path, report)
+    for suffix, tool in _REPORTS.items():
+        if path.name.lower().endswith(suffix) and _by_magic(head) != "nsys":
+            return Candidate(path, tool.kind + REPORT)
     kind = _kind(head)
     if kind is None:
         raise TraceError(
             path,
             "not a trace that tracetui knows",
-            "give a Chrome trace (torch.profiler, JAX), an Nsight Systems .sqlite, an Nsight Compute .csv, or a CUDA "
-            "memory snapshot",
+            f"give {EXAMPLES}",
         )
     return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
 
@@ -105,18 +95,23 @@ def looks_like_trace(path: Path) -> bool:
         return not name.endswith(".xplane.pb") or not any(path.parent.glob("*.trace.json*"))
     if name.startswith("perfetto_trace.json") and any(path.parent.glob("*.trace.json*")):
         return False  # JAX writes the same events twice
-    if ".trace.json" in name or name.endswith(_DATABASE_SUFFIXES):
-        return ".trace.json" in name or b"StringIds" in _head(path)
-    if name.endswith(_PICKLE_SUFFIXES):
-        return all(key in _head(path) for key in _SNAPSHOT_KEYS[1:])
-    if name.endswith(_TEXT_SUFFIXES):
-        return not _is_log_of_a_run(path) and _kind(_head(path)) == "ncu"
-    if not name.endswith((".json", ".json.gz", ".gz")):
+    if ".trace.json" in name:
+        return True
+    tools = _named_like(name)
+    if not tools or _is_log_of_a_run(path):
         return False
     try:
-        return bool(_TRACE_LIKE.search(read_all(path, PEEK_BYTES)))
+        head = read_all(path, PEEK_BYTES)
     except TraceError:
-        return True
+        return any(tool.doubtful for tool in tools)
+    return any(re.search(t.found_by, head) if t.found_by else _kind(head) == t.kind for t in tools)
+
+
+def _named_like(name: str) -> list[Tool]:
+    """The tools whose files have names that end like this one, by the longest such ending: a ``.csv.gz`` is no JSON."""
+    fits = [(len(suffix), tool) for tool in TOOLS for suffix in tool.suffixes if name.endswith(suffix)]
+    longest = max((length for length, _ in fits), default=0)
+    return [tool for length, tool in fits if length == longest]
 
 
 def _is_log_of_a_run(path: Path) -> bool:
@@ -124,16 +119,9 @@ def _is_log_of_a_run(path: Path) -> bool:
     return path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()
 
 
-def _head(path: Path) -> bytes:
-    try:
-        return read_all(path, PEEK_BYTES)
-    except TraceError:
-        return b""
-
-
 def _has_export(path: Path) -> bool:
     """Whether what NVIDIA's tool exports from this report stands beside it already."""
-    exported = path.with_suffix(_EXPORTED[path.suffix.lower()])
+    exported = path.with_suffix(_REPORTS[path.suffix.lower()].exported)
     return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
 
@@ -156,16 +144,14 @@ def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
 
 def _kind(head: bytes) -> str | None:
     """What reads a file that begins so; None for nothing known."""
-    from tracetui.parsers.ncu.sniff import looks_like_ncu
+    if (kind := _by_magic(head)) is not None:
+        return kind
+    # the narrowest format first: a program's output that holds ncu's table may begin with a bracket, as JSON does
+    return next((tool.kind for tool in reversed(TOOLS) if tool.sniff and function(tool.sniff)(head)), None)
 
-    if head.startswith(_SQLITE):
-        return "nsys"
-    if _PICKLE.match(head):
-        return "memory_snapshot"
-    text = head.removeprefix(layout.BOM).lstrip()
-    if looks_like_ncu(head):  # before a bracket decides: a program's output may begin with one
-        return "ncu"
-    return "chrome" if not text or text.startswith((b"{", b"[")) else None
+
+def _by_magic(head: bytes) -> str | None:
+    return next((tool.kind for tool in TOOLS if tool.magic and re.match(tool.magic, head)), None)
 
 
 def _ranked(path: Path, head: bytes) -> Candidate:

@@ -12,6 +12,8 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from tracetui.parsers.tools import WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 
 LEAST_SHARED = 0.5
 """Share of the kernels of the file with fewer of them that two files of one run have in common."""
-TOOLS = {"nsys_report": "nsys", "ncu_report": "ncu", "jax": "chrome"}
-"""Kinds of files that one tool writes besides the one it is called by."""
-WITHOUT_TIME_LINE = frozenset({"ncu", "memory_snapshot"})
-"""Tools whose files tell no run's times: runs of nothing else come last."""
 _SUFFIXES = re.compile(r"(\.(\d{13,19}|pt|trace|json|gz|sqlite3?|db|csv|txt|log|pickle|pkl|nsys-rep|ncu-rep|qdrep))+$")
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAYS_NOTHING = frozenset(
@@ -57,10 +55,10 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
     another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
     nearest, then to the newest.
     """
-    units = _worlds([c for c in candidates if _tool(c) != "memory_snapshot"], candidates)
+    units = _worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates)
     if len({tool for unit in units for tool in unit.tools}) > 1:
         units = _joined(units, kernels_of)
-    for snapshot in _worlds([c for c in candidates if _tool(c) == "memory_snapshot"], candidates):
+    for snapshot in _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates):
         home = _home(snapshot, units)
         if home is None:
             units.append(snapshot)
@@ -72,7 +70,7 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
 
 
 def _tool(candidate: Candidate) -> str:
-    return TOOLS.get(candidate.kind, candidate.kind)
+    return tool_of(candidate.kind)
 
 
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
@@ -144,16 +142,16 @@ def _bare(key: str) -> str:
 
 def _home(snapshot: _Unit, units: list[_Unit]) -> _Unit | None:
     """The run that a memory snapshot belongs to: the only one of its folder, else the one with the nearest name."""
-    recorded = [unit for unit in units if unit.tools != {"memory_snapshot"}]
+    recorded = [unit for unit in units if not unit.tools <= WITHOUT_KERNELS]
     folder = snapshot.first.path.parent
     beside = [unit for unit in recorded if any(c.path.parent == folder for c in unit.candidates)] or recorded
     if len(beside) == 1:
-        return None if "memory_snapshot" in beside[0].tools else beside[0]
+        return None if snapshot.tools & beside[0].tools else beside[0]
     words = _words(snapshot.first)
     named = [
         (max(_likeness(snapshot.first, c) for c in unit.candidates), -unit.place, unit)
         for unit in beside
-        if "memory_snapshot" not in unit.tools and any(words & _words(c) for c in unit.candidates)
+        if not snapshot.tools & unit.tools and any(words & _words(c) for c in unit.candidates)
     ]
     return max(named, key=lambda entry: entry[:2])[2] if named else None
 

@@ -13,11 +13,13 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
 from tracetui.parsers.runs.run import Run
-from tracetui.parsers.trace import KINDS, Trace
+from tracetui.parsers.tools import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
+
+    from tracetui.parsers.trace import Trace
 
 __all__ = ["Progress", "open_path"]
 
@@ -132,26 +134,12 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:
     # a reader's tables take as long to import as a cached trace takes to open
-    path = candidate.path
-    if candidate.kind == "nsys":
-        from tracetui.parsers.nsys.reader import read_nsys
-
-        return read_nsys(path, watch)
-    if candidate.kind == "ncu":
-        from tracetui.parsers.ncu.reader import read_ncu
-
-        return read_ncu(path, watch)
-    if candidate.kind == "memory_snapshot":
-        from tracetui.parsers.memory.snapshot import read_memory_snapshot
-
-        return read_memory_snapshot(path, watch)
-    if candidate.kind in ("nsys_report", "ncu_report"):
+    if candidate.kind.endswith(REPORT):
         from tracetui.parsers.runs.nvidia_reports import read_report
 
-        return read_report(path, candidate.kind, watch)
-    from tracetui.parsers.chrome.reader import read_chrome
-
-    return read_chrome(path, watch)
+        return read_report(candidate.path, candidate.kind, watch)
+    read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
+    return read(candidate.path, watch)
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
@@ -217,7 +205,7 @@ def _path_of(files: list[Candidate]) -> Path:
 
 def _main_of(files: list[Candidate]) -> Candidate:
     """The file of the tool that sees the most of the program, the first of several."""
-    return min(files, key=lambda candidate: KINDS.index(candidate.kind.removesuffix("_report")))
+    return min(files, key=lambda candidate: KINDS.index(tool_of(candidate.kind)))
 
 
 def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
@@ -233,7 +221,7 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
             continue
         try:
             candidate = inspect(path)
-            if candidate.kind.endswith("_report"):
+            if candidate.kind.endswith(REPORT):
                 _check_tool(candidate)
             found.append(candidate)
         except TraceError as problem:
@@ -247,7 +235,7 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
         raise TraceError(
             folder,
             "no trace in this folder",
-            "give a folder with Chrome traces (.json, .json.gz), Nsight exports (.sqlite, .csv) or memory snapshots",
+            f"give a folder with {EXAMPLES}",
         )
     problems.extend(bad)
     return found
@@ -255,14 +243,16 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
 
 def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozenset[str]:
     """The keys of a file's kernels; none where it can't be read, which opening it will say."""
-    from tracetui.parsers.runs import kernel_peek
-
     if watch.cancelled:
         return frozenset()
-    if candidate.kind == "nsys":
-        return kernel_peek.nsys_kernel_keys(candidate.path, watch)
+    known = BY_KIND.get(candidate.kind)
+    if known is not None and known.kernel_names:
+        quick: Callable[[Path, Watch], frozenset[str]] = function(known.kernel_names)
+        return quick(candidate.path, watch)
+    from tracetui.parsers.runs.kernel_peek import trace_kernel_keys
+
     try:
-        return kernel_peek.trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
+        return trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
     except TraceError:
         return frozenset()
 

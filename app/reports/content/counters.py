@@ -105,7 +105,9 @@ def compared_blocks(found: Json, layout: Layout) -> Iterator[Block]:
 def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]], **more: Any) -> Block:
     """A table of numbers whose last column names what they are of."""
     last = len(titles) - 1
-    columns = tuple(Shown(title, right=n < last, share=int(n == last)) for n, title in enumerate(titles))
+    columns = tuple(
+        Shown(title, right=n < last, share=int(n == last), is_name=n == last) for n, title in enumerate(titles)
+    )
     return Block(heading, base, columns, rows, **more)
 
 

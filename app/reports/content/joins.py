@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.quantities import format_count, format_percent
+from tracetui.app.text.tools import WORDS
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
 NAMES_SHOWN = 5
-TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording", "ncu": "ncu"}
 
 
 def sentences(found: Json) -> list[str]:
@@ -30,7 +30,7 @@ def _coverage(found: Json) -> str:
             f"Counters of {name}: {format_count(found['matched'])} of {launches} found their kernel; these kernels "
             f"take {share} of the kernel time."
         )
-    return f"{TOOLS.get(found['kind'], found['kind'])} {name}: {share} of the kernel time is of kernels that match."
+    return f"{WORDS[found['kind']].recording} {name}: {share} of the kernel time is of kernels that match."
 
 
 def _missing(found: Json) -> list[str]:

@@ -12,7 +12,7 @@ from tracetui.app.reports.content import counters, sections
 from tracetui.app.reports.content.captures import capture_parts
 from tracetui.app.reports.content.joins import sentences as sentences_of_join
 from tracetui.app.reports.parts import Facts, Sentences, Title, listed
-from tracetui.app.text.words import KIND_NAMES
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 SECTIONS = frozenset(sections.SECTIONS)
-ONLY_THERE = {"ncu": ("counters",), "memory_snapshot": ("memory",)}
-"""The sections of a recording without a time line that its run's main recording can't fill."""
 
 
 def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
@@ -79,8 +77,8 @@ def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Jso
     for trace, kind in zip(traces, kinds, strict=True):
         if kind == main_kind:
             shown.append(trace)
-        elif kind in ONLY_THERE:
-            kept = (*ONLY_THERE[kind], *(["findings"] if trace.get("findings") else []))
+        elif own := WORDS[kind].own_sections:
+            kept = (*own, *(["findings"] if trace.get("findings") else []))
             shown.append({key: value for key, value in trace.items() if key not in SECTIONS or key in kept})
         else:
             others.append(trace)
@@ -89,7 +87,7 @@ def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Jso
 
 def _how_to_print(trace: Json) -> str:
     source = trace["source"]
-    name = f"{Path(source['path']).name} ({KIND_NAMES[source['kind']]})"
+    name = f"{Path(source['path']).name} ({WORDS[source['kind']].label})"
     return f"{name}: --source {source['kind']} prints it."
 
 

@@ -19,7 +19,8 @@ from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
 from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
 from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.formats import fit, short_function
-from tracetui.app.text.words import ABSENT, CATEGORY_LABELS, group_words
+from tracetui.app.text.tools import WORDS
+from tracetui.app.text.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -236,7 +237,7 @@ def unknowns(trace: Json) -> Sentences:
         "ranges": _is(trace, "ranges", lambda rows: not rows),
         "memory": _is(trace, "memory", _no_memory),
     }
-    said = tuple(words for name, words in ABSENT.get(trace["source"]["kind"], {}).items() if absent[name])
+    said = tuple(words for name, words in WORDS[trace["source"]["kind"]].absent.items() if absent[name])
     return Sentences(said, heading="Not in this recording" if said else "", bullets=True)
 
 

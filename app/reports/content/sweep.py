@@ -221,7 +221,7 @@ def _chart(found: Json, layout: Layout) -> list[str]:
         return []
     drawn = [Line(layout.text(line.name), line.points, line.spread) for line in lines]
     return line_chart(
-        drawn, WIDTH, CHART_ROWS, x_title=layout.text(axis),
+        drawn, WIDTH - 2, CHART_ROWS, x_title=layout.text(axis),
         y_title="step time", x_label=lambda value: f"{value:g}",
         y_label=lambda value: format_us(value, ascii=layout.ascii), ascii=layout.ascii,
     )  # fmt: skip

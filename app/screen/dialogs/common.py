@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.quantities import format_bytes
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.text.formats import fit, pad, printable, to_ascii, wrapped
 from tracetui.app.text.paths import is_folder, is_there, typed
 
@@ -94,12 +94,12 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         text.append(f"{group}\n", "bold")
         digits = [command.shown for command in groups[group] if command.shown.isdigit()]
         if digits:
-            names = ", ".join(commands.TITLES.values())
+            names = ", ".join(tabs.TITLES.values())
             entry(f"{digits[0]} to {digits[-1]}", names)
         for command in groups[group]:
             if not command.shown.isdigit():
                 entry(command.shown, command.title)
-    if tab in commands.TABLES:
+    if tab in tabs.TABLES:
         from tracetui.app.tables.filters import FILTER_HELP  # brings Polars, which the list at the start does without
 
         text.append("What / understands\n", "bold")
@@ -114,7 +114,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
 
 def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int) -> TextScreen:
     """The help page of a tab (`help_text`), to read."""
-    return TextScreen(f" Help: {commands.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
+    return TextScreen(f" Help: {tabs.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
 
 
 def notes_screen(text: Text) -> TextScreen:

@@ -9,7 +9,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import Input
 
-from tracetui.app.keys import commands
+from tracetui.app.keys import commands, tabs
 from tracetui.app.text.formats import printable
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
 
 def _home(command: Command) -> str:
     """The first tab that a command works in."""
-    return next(tab for tab, _, _ in commands.TABS if tab in command.tabs)
+    return next(tab for tab in tabs.NAMES if tab in command.tabs)
 
 
 def still_cursor(palette: Screen[object]) -> None:
@@ -130,7 +130,7 @@ class EverythingProvider(Provider):
             if score > 0:
                 yield Hit(score, matcher.highlight(label), partial(self._do, command), text=label)
         for command in self._elsewhere():
-            title = self._own(f"{command.title}  (in {commands.TITLES[_home(command)]})")
+            title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
             score = matcher.match(title) / 2  # what works here goes first
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(parts.shell.show_tab, _home(command)), text=title)

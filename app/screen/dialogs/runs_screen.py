@@ -15,7 +15,7 @@ from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import MOVES
 from tracetui.app.text.formats import fit, fit_apart, pad, printable
-from tracetui.app.text.words import SHORT_KINDS
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -215,7 +215,7 @@ def run_facts(entry: OpenRun) -> dict[str, str]:
     steps = run.main.steps.height
     ranks = f"{len(run.ranks)}x " if len(run.ranks) > 1 else ""
     return {
-        "Tool": ", ".join(SHORT_KINDS[kind] for kind in kinds),
+        "Tool": ", ".join(WORDS[kind].short for kind in kinds),
         "GPU": ranks + ", ".join(gpu.removeprefix("NVIDIA ") for gpu in gpus),
         "Steps": str(steps) if steps else "-",
         "Size": format_bytes(sum(trace.source.bytes for trace in run.traces)),

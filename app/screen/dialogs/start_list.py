@@ -12,7 +12,7 @@ from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.settings.recent import age, recents
 from tracetui.app.text.formats import printable
 from tracetui.app.text.paths import is_file, is_folder
-from tracetui.app.text.words import SHORT_KINDS
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def entries(
     if lately:
         found.append(Entry("Opened lately"))
     for recent in lately:
-        tools = ", ".join(SHORT_KINDS[kind] for kind in recent.kinds)
+        tools = ", ".join(WORDS[kind].short for kind in recent.kinds)
         size = "" if recent.bytes is None else format_bytes(recent.bytes)
         label, when = short_path(recent.path, folder), age(recent.opened, now)
         found.append(Entry(label, recent.path, tools, size, when, missing=not recent.is_there))

@@ -9,6 +9,7 @@ from tracetui.analysis.base.quantities import format_count, format_percent
 from tracetui.analysis.matching.run_join import Joined, with_counters
 from tracetui.analysis.tables.kernels import MEASURED
 from tracetui.app.session.measured import joined_with, measured_of
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _PEAK = "of peak, mean of the launches that ncu measured"
 BEFORE = "occupancy_percent"
-TOOLS = {"chrome": "Chrome trace", "jax": "JAX trace", "nsys": "nsys recording"}
 
 
 def beside(
@@ -60,8 +60,7 @@ def _by_counters(column: Field) -> Field:
 
 def _matches(found: Sequence[Joined]) -> list[str]:
     return [
-        f"{TOOLS.get(pair.other.info.kind, pair.other.info.kind)}: "
-        f"{format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
+        f"{WORDS[pair.other.info.kind].recording}: {format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
         for pair in found
         if pair.other.info.kind != "ncu"
     ]

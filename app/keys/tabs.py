@@ -1,0 +1,64 @@
+"""The tabs, one record each: title, key, what can be done in it, where its view is. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TABLE = "table"
+"""It shows tables: rows that can be opened, sorted, filtered, copied and saved."""
+GROUP = "group"
+"""Its rows can be grouped."""
+UNITS = "units"
+"""Its totals can be per step or per call."""
+LAUNCHES = "launches"
+"""Behind a row are kernel launches, also as a histogram, and the modules and operators that launched them."""
+TIMELINE = "timeline"
+"""An event of its rows can be shown in the timeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of the screen."""
+
+    id: str
+    title: str
+    short: str
+    """Its title where there is little room."""
+    key: str
+    view: str
+    """``module:class`` below `tracetui.app.views`; imported on the first visit, since views bring Polars with them."""
+    can: frozenset[str] = frozenset()
+    """What can be done in it, which brings the keys for that: `TABLE`, `GROUP`, …"""
+
+
+def _rows(*abilities: str) -> frozenset[str]:
+    return frozenset((TABLE, *abilities))
+
+
+TABS = (
+    Tab("overview", "Overview", "Over", "1", "overview:OverviewView"),
+    Tab("kernels", "Kernels", "Kern", "2", "kernels:KernelsView", _rows(GROUP, UNITS, LAUNCHES, TIMELINE)),
+    Tab("operators", "Operators", "Ops", "3", "operators:OperatorsView", _rows(GROUP, UNITS, LAUNCHES, TIMELINE)),
+    Tab("host", "Host", "Host", "4", "host:HostView", _rows(UNITS, TIMELINE)),
+    Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
+    Tab("counters", "Counters", "Ctrs", "6", "counters.counters:CountersView", _rows()),
+    Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),
+    Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows()),
+    Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
+    Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
+    Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
+)
+"""In the order in which they stand on the screen."""
+NAMES = tuple(tab.id for tab in TABS)
+BY_NAME = {tab.id: tab for tab in TABS}
+BY_KEY = {tab.key: tab.id for tab in TABS}
+TITLES = {tab.id: tab.title for tab in TABS}
+
+
+def that_can(*abilities: str) -> frozenset[str]:
+    """The tabs in which all of this can be done."""
+    return frozenset(tab.id for tab in TABS if tab.can.issuperset(abilities))
+
+
+TABLES = that_can(TABLE)
+"""Tabs that show tables."""

@@ -1,0 +1,156 @@
+"""What people read about each kind of recording, one record per kind; how files are read is in `parsers/tools.py`.
+
+Pure data, so that the command line and the first paint need no Polars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ToolWords:
+    """The words for one kind of recording, and where a person begins to look at one."""
+
+    label: str
+    """What it is."""
+    short: str
+    """The same in a word."""
+    recording: str
+    """How one of several recordings of a run is called, before its name or what matches."""
+    ranges: str = "Ranges"
+    """What its ranges are called in a title."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """What it may lack and how to record that: by ``steps``, ``device``, ``modules``, ``ranges``, ``memory``."""
+    advice: Mapping[str, str] = field(default_factory=dict)
+    """How to record what an empty table has not: by ``kernels``, ``operators``, ``host``, ``api``, ``ranges``,
+    ``modules``."""
+    first_tab: str = "overview"
+    """The tab that is shown first of a run whose main recording this is."""
+    own_sections: tuple[str, ...] = ()
+    """The sections of the report that only it can fill, where a run's main recording is another tool's."""
+    no_overview: str = ""
+    """What the Overview says of a recording without a time line."""
+    no_timeline: str = "No event of this trace has a place in time: N says what was skipped."
+    """What the Timeline says where no event has a place in time."""
+    shorter: str = "record a shorter stretch"
+    """How to have less of it, where it can't be cut."""
+
+
+TABLES = ("kernels", "operators", "host", "api", "ranges", "modules")
+"""Tables that say what is missing where they are empty."""
+_BOTH_SIDES = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+_NSYS = "nsys profile --trace=cuda,nvtx,osrt python train.py"
+_BESIDE = "Put a Chrome trace or an nsys export of the same program into the folder."
+_AS_ONE_RUN = (
+    "Put a Chrome trace or an nsys export of the same program beside it\n"
+    "and open the folder: they are shown as one run."
+)
+
+WORDS: dict[str, ToolWords] = {
+    "chrome": ToolWords(
+        label="Chrome trace",
+        short="Chrome",
+        recording="Chrome trace",
+        absent={
+            "steps": "steps: the profiler's step() was not called, so the whole file counts as one step",
+            "device": "GPU work: the trace holds host events only",
+            "modules": "module names: record with with_stack=True (torch.profiler)",
+            "memory": "memory use: record with profile_memory=True",
+        },
+        advice={
+            "kernels": "Either nothing ran on a GPU, or GPU activity was not recorded: use\n"
+            f"{_BOTH_SIDES}.\nHost time is in the Host tab (4).",
+            "operators": "The profiler did not record the CPU side: use\n"
+            f"{_BOTH_SIDES}.\nGPU kernels are in the Kernels tab (2).",
+            "host": "The profiler did not record the CPU side: use\n"
+            f"{_BOTH_SIDES[:-1]}, with_stack=True)\nto see Python functions and modules too.",
+            "api": f"The GPU side was not recorded: use\n{_BOTH_SIDES}.",
+            "ranges": 'Mark parts of the program with\ntorch.profiler.record_function("name").',
+            "modules": "Record with profile(..., with_stack=True):\nKineto then writes the module calls.\n"
+            "Operators are in the Operators tab (3).",
+        },
+    ),
+    "jax": ToolWords(
+        label="JAX trace",
+        short="JAX",
+        recording="JAX trace",
+        absent={
+            "steps": "steps: wrap each iteration in jax.profiler.StepTraceAnnotation; the whole file counts as one "
+            "step",
+            "device": "GPU work: the trace holds host events only",
+        },
+        advice={
+            "kernels": "Either XLA ran on the host only, or jaxlib could not trace the GPU.\n"
+            "Host time is in the Host tab (4).",
+            "operators": "XLA's operations stand on its kernels: none ran.",
+            "host": "jax.profiler.trace(folder) records them with host_tracer_level 2, its default.",
+            "api": "jaxlib could not trace the GPU, or nothing ran on it.",
+            "ranges": 'Mark parts of the program with\njax.profiler.TraceAnnotation("name").',
+            "modules": "Compiled programs carry the names of jax.named_scope and of Flax modules\n"
+            "with the kernels they run: there are none.",
+        },
+    ),
+    "nsys": ToolWords(
+        label="Nsight Systems",
+        short="nsys",
+        recording="nsys recording",
+        ranges="NVTX ranges",
+        absent={
+            "steps": "steps: no NVTX range around each iteration (torch.cuda.nvtx.range_push('step 3')), so the whole "
+            "file counts as one step",
+            "ranges": "NVTX ranges: the program pushed none, or nsys ran without --trace=nvtx",
+            "device": "GPU work: nsys ran without --trace=cuda, or nothing ran on a GPU",
+        },
+        advice={
+            "kernels": f"Either nothing ran on a GPU, or CUDA was not traced: record with\n{_NSYS}.\n"
+            "Host time is in the Host tab (4).",
+            "operators": "Nsight Systems does not know operators. PyTorch can write them as NVTX ranges:\n"
+            "with torch.autograd.profiler.emit_nvtx(): ...\nRanges are in the Modules tab (5), GPU kernels in the "
+            "Kernels tab (2).",
+            "host": f"Neither CUDA nor the operating system's calls were traced: record with\n{_NSYS}.",
+            "api": f"CUDA was not traced: record with\n{_NSYS}.",
+            "ranges": 'Mark parts of the program with\ntorch.cuda.nvtx.range_push("name") ... range_pop(),\n'
+            f"and record with\n{_NSYS}.",
+            "modules": "Nsight Systems does not know them, and no NVTX ranges stand for them: use\n"
+            'torch.cuda.nvtx.range_push("name") ... range_pop(),\n'
+            f"and record with\n{_NSYS}.",
+        },
+        shorter="record a shorter stretch: nsys profile --capture-range, or tracetui profile with fewer --steps",
+    ),
+    "ncu": ToolWords(
+        label="Nsight Compute",
+        short="ncu",
+        recording="ncu",
+        advice=dict.fromkeys(TABLES, f"Nsight Compute records kernels, not what launched them.\n{_BESIDE}"),
+        first_tab="counters",
+        own_sections=("counters",),
+        no_overview="Nsight Compute measures kernels one at a time:\n"
+        "there is no time line, and no step to sum up.\n\n"
+        "Kernels (2) has their durations, Counters (6) what limits them.\n"
+        f"{_AS_ONE_RUN}",
+        no_timeline="Nsight Compute replays kernels one at a time: it records how long they take, not when they ran."
+        f"\n\n{_BESIDE}",
+        shorter="measure fewer kernels: ncu --launch-skip, --launch-count",
+    ),
+    "memory_snapshot": ToolWords(
+        label="memory snapshot",
+        short="memory",
+        recording="memory snapshot",
+        advice=dict.fromkeys(
+            TABLES, f"A memory snapshot records allocations only: they are in the Memory tab (7).\n{_BESIDE}"
+        ),
+        first_tab="memory",
+        own_sections=("memory",),
+        no_overview=f"A memory snapshot holds allocations, not time spent.\n\nMemory (7) shows who holds what.\n"
+        f"{_AS_ONE_RUN}",
+        no_timeline=f"A memory snapshot holds allocations, not what ran.\n\n{_BESIDE}",
+        shorter="record fewer steps",
+    ),
+}
+"""By `TraceInfo.kind`, in the order of `parsers.tools.TOOLS`."""
+KINDS = tuple(WORDS)

@@ -1,0 +1,125 @@
+"""The kinds of recordings, one record each: how a file of the kind is recognised, what reads it, what it can tell.
+
+Data only: functions are named, and imported by whoever calls them. What people read about a kind is in
+`app/text/tools.py`, which has one record per kind too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+REPORT = "_report"
+"""What the kind of a file ends in that only the tool which wrote it can read, as ``nsys_report``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A kind of recording and the tool that writes it."""
+
+    kind: str
+    """Its name wherever one is written: `TraceInfo.kind`, ``--source``, the reports."""
+    reader: str
+    """``module:function`` that makes a `Trace` of a path and a `Watch`."""
+    example: str = ""
+    """A file of this kind, for the advice to somebody who gave another one."""
+    has_time_line: bool = True
+    """Whether events have a place in time: else they are durations or allocations only."""
+    has_kernels: bool = True
+    """Whether kernels tell which run a file belongs to; a file without them goes to the run that it lies beside."""
+    compared_unasked: bool = False
+    """Whether files open so fast that a folder of them is compared unasked."""
+    same_files_as: str = ""
+    """The kind whose files these are, where only reading one tells the two apart."""
+    magic: bytes = b""
+    """A regular expression for the first bytes, where they alone tell."""
+    sniff: str = ""
+    """``module:function`` that says of the first bytes whether they are of this kind, where there is no magic."""
+    suffixes: tuple[str, ...] = ()
+    """How names of files end that are looked into when a folder is searched."""
+    found_by: bytes = b""
+    """A regular expression that such a file's beginning must hold to be opened; without one, magic and sniff decide."""
+    doubtful: bool = False
+    """Whether a file of such a name in a folder is opened although its beginning can't be read."""
+    reports: tuple[str, ...] = ()
+    """How names of reports end that only the tool itself can read, and exports (`runs/nvidia_reports.py`)."""
+    exported: str = ""
+    """The suffix of such an export, where it lies beside the report."""
+    kernel_names: str = ""
+    """``module:function`` that finds the keys of a file's kernels sooner than the reader does."""
+
+
+TOOLS = (
+    Tool(
+        "chrome",
+        "tracetui.parsers.chrome.reader:read_chrome",
+        "a Chrome trace (torch.profiler, JAX)",
+        sniff="tracetui.parsers.chrome.layout:looks_like_chrome",
+        suffixes=(".json", ".json.gz", ".gz"),
+        found_by=rb'(?m)"traceEvents"|^\s*\[\s*\{[^{}]{0,200}"ph"\s*:',
+        doubtful=True,
+    ),
+    Tool("jax", "tracetui.parsers.chrome.reader:read_chrome", same_files_as="chrome"),
+    Tool(
+        "nsys",
+        "tracetui.parsers.nsys.reader:read_nsys",
+        "an Nsight Systems .sqlite",
+        compared_unasked=True,
+        magic=rb"SQLite format 3\x00",
+        suffixes=(".sqlite", ".sqlite.gz", ".sqlite3", ".db"),
+        found_by=rb"StringIds",
+        reports=(".nsys-rep", ".qdrep"),
+        exported=".sqlite",
+        kernel_names="tracetui.parsers.runs.kernel_peek:nsys_kernel_keys",
+    ),
+    Tool(
+        "ncu",
+        "tracetui.parsers.ncu.reader:read_ncu",
+        "an Nsight Compute .csv",
+        has_time_line=False,
+        compared_unasked=True,
+        sniff="tracetui.parsers.ncu.sniff:looks_like_ncu",
+        suffixes=(".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz"),
+        reports=(".ncu-rep",),
+        exported=".csv",
+    ),
+    Tool(
+        "memory_snapshot",
+        "tracetui.parsers.memory.snapshot:read_memory_snapshot",
+        "a CUDA memory snapshot",
+        has_time_line=False,
+        has_kernels=False,
+        magic=rb"\x80[\x02-\x05]|\(dp0|\(lp0",
+        suffixes=(".pickle", ".pickle.gz", ".pkl", ".pkl.gz"),
+        found_by=rb"segments",
+    ),
+)
+"""The tool that sees the most of the program first: of a run's recordings, its time line is shown.
+
+A file is held against them the other way round: the format of a tool that sees less is the narrower one, and almost any
+JSON might be Chrome's.
+"""
+KINDS = tuple(tool.kind for tool in TOOLS)
+BY_KIND = {tool.kind: tool for tool in TOOLS}
+WITHOUT_TIME_LINE = frozenset(tool.kind for tool in TOOLS if not tool.has_time_line)
+WITHOUT_KERNELS = frozenset(tool.kind for tool in TOOLS if not tool.has_kernels)
+_EXAMPLES = [tool.example for tool in TOOLS if tool.example]
+EXAMPLES = f"{', '.join(_EXAMPLES[:-1])}, or {_EXAMPLES[-1]}"
+"""What can be opened, as the advice to somebody who gave something else."""
+
+
+def tool_of(file_kind: str) -> str:
+    """The kind of file that this one is, whether it is a tool's own report or an export, before it is read.
+
+    Args:
+        file_kind: a kind, or that of a report (``nsys_report``).
+    """
+    kind = file_kind.removesuffix(REPORT)
+    return (BY_KIND[kind].same_files_as if kind in BY_KIND else "") or kind
+
+
+def function(name: str) -> Any:
+    """What a ``module:function`` of a record names; imported only now, since readers bring much with them."""
+    module, _, member = name.partition(":")
+    return getattr(importlib.import_module(module), member)
