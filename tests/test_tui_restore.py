@@ -343,7 +343,9 @@ async def test_a_run_opens_where_it_was_left(trace):
         assert "As you left it" not in lines(app)[-1]
 
 
-async def test_the_command_line_goes_before_what_was_left(trace):
+async def test_the_command_line_goes_before_what_was_left(trace, monkeypatch):
+    # looking at it does not become the place, however slow the machine is
+    monkeypatch.setattr("tracetui.app.screen.restoring.SAVED_AFTER_SECONDS", 3600)
     await leave(trace, "4", filter="aten")
     async with opened(trace, tab="modules") as (app, _):
         assert (app.tab, app.session.filter) == ("modules", "aten")
