@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 if sys.version_info >= (3, 11):
@@ -35,6 +37,16 @@ def test_no_layer_imports_from_above() -> None:
     assert "0 broken" in out
     assert f"{len(contracts)} kept" in out
     assert not any("exclude_type_checking_imports" in contract for contract in contracts)
+
+
+@pytest.mark.parametrize("folder", FOLDERS[:-1])
+def test_no_module_imports_itself_through_others(folder: str) -> None:
+    """Imports that only type checkers see count as all others do."""
+    graph = grimp.build_graph(f"tracetui.{folder}", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imports) > 5
+    # raises CycleError, which names the modules of one circle
+    TopologicalSorter(imports).prepare()
 
 
 def test_every_folder_with_code_is_a_package() -> None:

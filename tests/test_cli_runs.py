@@ -97,7 +97,7 @@ def test_tab_filter_and_run_go_together(
         return DONE
 
     monkeypatch.setattr(cli, "_has_terminal", lambda: True)
-    monkeypatch.setattr("tracetui.app.screen.tui.run_tui", run_tui)
+    monkeypatch.setattr("tracetui.app.screen.run.run_tui", run_tui)
     words = ["open", str(folder), str(folder), str(folder), "--tab", "kern", "--filter", "gemm", "--run", "b"]
     assert cli.main(words) == DONE, capsys.readouterr().err
     assert [asked[name] for name in ("tab", "filter", "run")] == ["kern", "gemm", "b"]

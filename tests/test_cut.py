@@ -15,7 +15,6 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.timeline.timeline import timeline
-from tracetui.app.cli import cut_command
 from tracetui.app.cli.cut_command import between, file_stretch, of_steps, zero_of
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
@@ -399,7 +398,7 @@ async def test_quitting_leaves_nothing_half_written(tmp_path, monkeypatch):
         (tmp_path / "half").unlink()
         raise Cancelled
 
-    monkeypatch.setattr(cut_command, "save_range", slow)
+    monkeypatch.setattr("tracetui.app.session.cut.save_range", slow)
     async with opened(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")) as (app, pilot):
         await press(pilot, "T", "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket")
         app.action_save_range()
@@ -407,5 +406,5 @@ async def test_quitting_leaves_nothing_half_written(tmp_path, monkeypatch):
         app.action_save_range()
         await pilot.pause()
         assert "A range is being written already" in screen_text(app)
-        app.stop_writing()
+        app.ranges.stop()
         assert not list(tmp_path.iterdir())

@@ -184,8 +184,8 @@ async def test_columns_of_a_file_and_of_the_screen(tmp_path, monkeypatch) -> Non
         shown = [column.name for column in app.view.table.shown]
         assert {"max_ns", "std_ns"} <= set(shown)
         assert "calls" not in shown
-        assert "columns.kernels has no bogus; there are name, total_ns" in " ".join(app.setting_problems)
-        app.keeps_state = True
+        assert "columns.kernels has no bogus; there are name, total_ns" in " ".join(app.preferences.problems)
+        app.preferences.keeps_state = True
         await press(pilot, "c", "end", "space", "escape")
         chosen = app.session.hidden["kernels"], app.session.pinned["kernels"]
         await press(pilot, "n")
@@ -201,7 +201,7 @@ async def test_columns_that_were_only_looked_at_are_not_kept(tmp_path, monkeypat
     monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
     async with opened(FP32, tab="kernels", cache=False) as (app, pilot):
-        app.keeps_state = True
+        app.preferences.keeps_state = True
         await press(pilot, "c", "escape")
         assert not resolve({}, [], {}).chosen_columns
         await press(pilot, "c", "end", "space", "escape")
@@ -215,7 +215,7 @@ async def test_low_bandwidth_can_be_switched_while_one_looks() -> None:
         await press(pilot, "ctrl+p")
         await write(pilot, "low bandwidth")
         await press(pilot, "enter")
-        assert app.low_bandwidth
+        assert app.preferences.low_bandwidth
         assert app.theme == "ansi"
         assert app.view.table.jump
         assert "Low bandwidth on" in screen_text(app)

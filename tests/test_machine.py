@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from machine_trees import (
 
 from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import recording as machine
+from tracetui.collectors.machine import sampler as sampler_module
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version, version_numbers
@@ -40,7 +42,7 @@ from tracetui.collectors.machine.sampler import Lines, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def state(root: Path, board: Board) -> dict[str, Any]:
@@ -380,31 +382,43 @@ def test_tools_off_path_are_found_and_asked(tmp_path: Path) -> None:
     assert version_numbers("2025.3.2") > version_numbers("2024.10") > version_numbers(None)
 
 
+PATIENCE_S = 60
+"""The longest wait for what is to happen; only a fault takes so long."""
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.01)
+
+
 def test_a_command_never_raises() -> None:
     assert run_command(["/no/such/program"], 1.0).code is None
     assert run_command([sys.executable, "-c", "import time; time.sleep(9)"], 0.2).code is None
-    assert run_command([sys.executable, "-c", "print('a'); raise SystemExit(3)"], 9.0) == Ran(3, "a\n")
+    assert run_command([sys.executable, "-c", "print('a'); raise SystemExit(3)"], PATIENCE_S) == Ran(3, "a\n")
 
 
 def test_a_sampler_samples_survives_errors_and_stops() -> None:
     calls: list[int] = []
+    ten = threading.Event()
 
     def take() -> int:
         calls.append(1)
+        if len(calls) == 10:
+            ten.set()
         if len(calls) % 3 == 0:
             raise OSError("sensor")
         return len(calls)
 
     with Sampler(take, interval_s=0.005) as sampler:
-        deadline = time.monotonic() + 5
-        while len(calls) < 10 and time.monotonic() < deadline:
-            time.sleep(0.005)
-    taken = len(calls)
+        assert ten.wait(PATIENCE_S)
+    assert sampler._thread is not None
+    sampler._thread.join(PATIENCE_S)
+    assert not sampler._thread.is_alive(), "nothing is taken any more"
     samples = sampler.stop()
     assert sampler.failures >= 3
-    assert samples == [n for n in range(1, taken + 1) if n % 3]
-    time.sleep(0.03)
-    assert len(calls) == taken
+    assert samples == [n for n in range(1, len(calls) + 1) if n % 3]
 
 
 def test_a_long_run_keeps_evenly_spread_samples() -> None:
@@ -417,17 +431,28 @@ def test_a_long_run_keeps_evenly_spread_samples() -> None:
     assert sampler.latest == 999
 
 
-def test_a_sample_that_takes_long_is_taken_seldom() -> None:
-    began: list[float] = []
+@pytest.mark.parametrize(("took", "pause"), [(0.5, 10.0), (0.25, 5.0), (0.0, 0.5), (0.015625, 0.484375)])
+def test_a_sample_that_takes_long_is_taken_seldom(monkeypatch: pytest.MonkeyPatch, took: float, pause: float) -> None:
+    now = [0.0]
+    waits: list[float | None] = []
 
-    def slow() -> int:
-        began.append(time.monotonic())
-        time.sleep(0.02)
+    class Stop(threading.Event):
+        def is_set(self) -> bool:
+            return len(waits) == 3
+
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return False
+
+    def take() -> int:
+        now[0] += took
         return 1
 
-    with Sampler(slow, interval_s=0.001):
-        time.sleep(0.7)
-    assert 1 <= len(began) <= 3
+    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    sampler: Sampler[int] = Sampler(take, interval_s=0.5)
+    sampler._stopping = Stop()
+    sampler._watch()
+    assert waits == [pause] * 3, "watching takes a twentieth of the time at most"
 
 
 def test_watching_a_jetson_merges_tegrastats(tmp_path: Path) -> None:
@@ -436,14 +461,12 @@ def test_watching_a_jetson_merges_tegrastats(tmp_path: Path) -> None:
         "11-20-2026 10:10:10 RAM 2448/7620MB (lfb 3x4MB) SWAP 0/3810MB (cached 0MB) CPU [1%@1510,off] "
         "EMC_FREQ 12%@2133 GR3D_FREQ 99%@[918] VDD_IN 4889mW/4889mW"
     )
-    write(tree, {"usr/bin/tegrastats": f"#!/bin/sh\necho '{line}'\nexec sleep 60"})
+    write(tree, {"usr/bin/tegrastats": f"#!/bin/sh\nwhile echo '{line}'; do sleep 0.2; done"})
     (tree / "usr/bin/tegrastats").chmod(0o755)
     watch = machine.watch(0.02, root=tree, runner=tools)
     watch.start()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and not any("tegrastats" in sample["sources"] for sample in watch.samples):
-        time.sleep(0.02)
-    sample = watch.stop()[-1]
+    wait_for(lambda: any("tegrastats" in sample["sources"] for sample in watch.samples))
+    sample = next(sample for sample in watch.stop() if "tegrastats" in sample["sources"])
     assert (sample["emc"]["rate_hz"], sample["emc"]["load_percent"]) == (2133 * MHZ, 12.0)
     assert sample["emc"]["cap_hz"] == 3199 * MHZ
     assert sample["gpus"][0]["load_percent"] == 45.7, "what sysfs says stays"
@@ -488,17 +511,15 @@ def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path, monkeypatch: py
 
 def test_lines_of_a_program_end_with_it() -> None:
     # not told to flush: only a terminal makes it write at once
-    lines = Lines([sys.executable, "-c", "import time; print('one'); print('two'); time.sleep(60)"])
-    deadline = time.monotonic() + 10
-    while len(lines.last(60)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert lines.last(60) == ["one", "two"]
+    lines = Lines([sys.executable, "-c", "import time; print('one'); print('two'); time.sleep(600)"])
+    wait_for(lambda: len(lines.last(600)) == 2)
+    assert lines.last(600) == ["one", "two"]
     assert lines.last(0) == []
     process = lines._process
     assert process is not None
     lines.close()
     assert process.poll() is not None
-    assert lines.last(60) == ["one", "two"]
+    assert lines.last(600) == ["one", "two"]
     Lines(["/no/such/program"]).close()
 
 
@@ -507,17 +528,21 @@ def test_the_program_that_prints_ends_with_a_killed_parent(tmp_path: Path) -> No
     script = (
         "import os, pathlib, signal, sys, time\n"
         "from tracetui.collectors.machine.sampler import Lines\n"
-        "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(60)'])\n"
-        "while not lines.last(9): time.sleep(0.01)\n"
+        "lines = Lines([sys.executable, '-c', 'import time; print(1); time.sleep(600)'])\n"
+        "while not lines.last(600): time.sleep(0.01)\n"
         "pathlib.Path(sys.argv[1]).write_text(str(lines._process.pid))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(note)], check=False, timeout=30)
+    subprocess.run([sys.executable, "-c", script, str(note)], check=False, timeout=PATIENCE_S)
     stat = Path("/proc") / note.read_text() / "stat"
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.02)
-    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    def has_ended() -> bool:
+        try:
+            return stat.read_text().rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    wait_for(has_ended)
 
 
 def test_a_state_is_what_the_manifest_understands(tmp_path: Path) -> None:

@@ -443,10 +443,10 @@ def test_refused_in_one_line(tmp_path, monkeypatch, name):
     data, says = HOSTILE[name]
     path = tmp_path / "hostile.pickle"
     path.write_bytes(data)
-    begin = time.perf_counter()
+    begin = time.process_time()  # what runs beside this takes no part in it
     with pytest.raises(TraceError) as caught:
         read(path)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -493,9 +493,9 @@ def test_many_entries_with_stacks_of_their_own_are_read_in_seconds(tmp_path):
     ]  # fmt: skip
     path = write(tmp_path / "large.pickle", {"segments": [], "device_traces": [entries]})
     assert path.stat().st_size > 10_000_000
-    begin = time.perf_counter()
+    begin = time.process_time()
     trace = read(path)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     assert trace.memory["stack"].n_unique() == 50
 
 

@@ -206,7 +206,7 @@ async def test_ascii_and_the_end_state_alone(tmp_path):
 
 async def test_a_snapshot_beside_a_trace():
     async with opened(recorded(VIM), tab="memory") as (app, pilot):
-        app.open_run("a", (recorded(VIM), recorded(GPT)))
+        app.runs.open_run("a", (recorded(VIM), recorded(GPT)))
         await settle(pilot)
         seen = {}
         for _ in range(7):

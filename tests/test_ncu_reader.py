@@ -405,9 +405,9 @@ def test_two_thousand_launches_of_five_hundred_metrics_in_seconds(read: Callable
     values = [f"{number * 1.25:,.2f}" for number in range(500)]
     names = {f"sm__metric_{number}.sum": "Kbyte" for number in range(499)} | {"gpu__time_duration.sum": "us"}
     table = ncu_file.wide_table(names, [(SAXPY, values)] * 2000)
-    began = time.perf_counter()
+    began = time.process_time()  # what runs beside this takes no part in it
     trace = read(table)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert trace.counters.height == 1_000_000
     assert trace.device["duration"].to_list() == [623_750] * 2000
 

@@ -15,9 +15,8 @@ from sample_runs import recorded, report_of
 from tracetui.analysis.report.report import diff_report, report
 from tracetui.analysis.selection import select
 from tracetui.app.reports.csv_report import diff_csv, report_csv
-from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
-from tracetui.app.reports.parts import Shown
 from tracetui.app.tables.module_tree import merged_tree
 from tracetui.app.text.formats import cell_width
 from tracetui.parsers import open_path

@@ -13,7 +13,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app.keys import commands, tabs
 from tracetui.app.keys.commands import find_tab
-from tracetui.app.screen.dialogs import RunPicker, TextScreen
+from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views.common.saving import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
@@ -297,7 +297,7 @@ async def test_help_is_about_the_view():
 
 @pytest.mark.parametrize("tab", tabs.NAMES)
 def test_help_names_every_key_of_the_tab(tab):
-    from tracetui.app.screen.dialogs import help_text
+    from tracetui.app.screen.dialogs.common import help_text
 
     text = " ".join(help_text(tab, (), ascii=False).plain.split())
     for command in commands.in_tab(tab):
@@ -408,7 +408,7 @@ async def test_a_second_run_that_cannot_be_read_is_explained(tmp_path):
     async with opened(FP32, bad) as (app, _):
         assert f"{bad}:nota" in "".join(screen_text(app).split())  # a long path breaks anywhere
         assert "There is no second run" in screen_text(app)
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
 
 
 async def test_a_trace_without_modules_or_steps_says_so():
@@ -506,7 +506,7 @@ async def test_quitting_has_the_code_of_success():
     async with opened(FP32) as (app, pilot):
         await pilot.press("q")
         await pilot.pause()
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
         assert not app.is_running
 
 
@@ -571,7 +571,7 @@ async def test_tables_beside_the_first_one():
 async def test_a_second_run_leaves_the_place_in_the_first_alone():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "down", "down", "enter")
-        app.open_run("b", (FP16,))
+        app.runs.open_run("b", (FP16,))
         await settle(pilot)
         assert "A: Kernels › sm80" in lines(app)[2]
         await press(pilot, "escape")

@@ -103,11 +103,11 @@ async def test_esc_on_the_overview_comes_back_too():
 @pytest.mark.parametrize("path", [FP32, GPT], ids=lambda path: path.name)
 async def test_every_query_leads_to_rows(path):
     async with opened(path, tab="findings", size=(120, 40)) as (app, pilot):
-        found = session_findings(app.session, app.log_error)
+        found = session_findings(app.session, app.shell.log_error)
         queries = {item.query for each in found.found for item in each.evidence if item.query is not None}
         assert len(queries) > 3
         for query in sorted(queries, key=str):
-            app.show_rows(query)
+            app.navigation.show_rows(query)
             await settle(pilot)
             where = (query, lines(app)[-1])
             assert app.tab == query.tab.partition(":")[0], where
@@ -115,7 +115,7 @@ async def test_every_query_leads_to_rows(path):
             assert not lines(app)[-1].startswith(" filter:"), where
             if app.tab not in ("overview", "memory"):
                 assert app.view.table.height_of_view, where
-            assert app.come_back(), where
+            assert app.navigation.come_back(), where
             await settle(pilot)
 
 
@@ -286,8 +286,8 @@ async def test_a_rule_that_fails_is_said_to_and_the_others_hold(monkeypatch):
         await press(pilot, "v", "v")
         await to_row(app, pilot, "id", "S2")
         assert "a bug in tracetui: ZeroDivisionError: by zero" in screen_text(app)
-        assert "ZeroDivisionError" in app.errors[0]
-        app._errors.clear()
+        assert "ZeroDivisionError" in app.shell.errors[0]
+        app.shell.errors.clear()
 
 
 async def test_the_users_file_beside_the_recording_is_heard(tmp_path):

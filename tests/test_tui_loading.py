@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sample_runs import FP32, recorded
-from tui_pilot import opened, press, screen_text, settle
+from tui_pilot import PATIENCE_SECONDS, opened, press, screen_text, settle
 
 import tracetui.parsers
 from tracetui.app.screen.tui import TracetuiApp
@@ -70,7 +70,7 @@ def partial_run():
 
 
 async def until(pilot, words: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while words not in screen_text(pilot.app):
         assert time.monotonic() < deadline, screen_text(pilot.app)
         await pilot.pause(0.02)
@@ -91,7 +91,7 @@ async def test_shell_and_progress_are_there_while_reading(slow):
         await settle(pilot)
         assert reader.cancelled
         assert "stopped before anything was read" in screen_text(app)
-        assert app.exit_code == 1
+        assert app.runs.exit_code == 1
 
 
 async def test_esc_keeps_what_was_read_and_marks_it(slow):
@@ -110,22 +110,25 @@ async def test_esc_keeps_what_was_read_and_marks_it(slow):
 
 
 async def test_quitting_does_not_wait_for_the_reader(slow, monkeypatch):
-    begun = threading.Event()
+    begun, returns = threading.Event(), threading.Event()
 
     def deaf(*paths, progress, cancel, cache):
         begun.set()
-        time.sleep(3)  # a reader in the midst of a long call, which asks nobody
+        returns.wait(PATIENCE_SECONDS)  # a reader in the midst of a long call, which asks nobody
 
     monkeypatch.setattr(tracetui.parsers, "open_path", deaf)
     app = TracetuiApp([Path("big.json")])
-    async with app.run_test() as pilot:
-        while not begun.is_set():
-            await pilot.pause(0.01)
-        began = time.monotonic()
-        await pilot.press("q")
-    assert time.monotonic() - began < 1.5
-    while jobs.busy():
-        time.sleep(0.05)
+    try:
+        async with app.run_test() as pilot:
+            while not begun.is_set():
+                await pilot.pause(0.01)
+            await pilot.press("q")
+        assert app._exit
+        assert jobs.busy(), "the reader is still in its call, and the program has ended"
+    finally:
+        returns.set()
+    jobs.wait("", PATIENCE_SECONDS)
+    assert not jobs.busy()
 
 
 async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
@@ -139,7 +142,7 @@ async def test_a_failed_open_is_one_line_and_exit_code_1(tmp_path):
             await press(pilot, key)
         await pilot.press("q")
         await pilot.pause()
-        assert app.exit_code == 1
+        assert app.runs.exit_code == 1
 
 
 async def test_a_missing_file_is_named():
@@ -185,7 +188,7 @@ async def test_scope_restricts_every_tab():
 async def test_esc_gives_up_the_second_run(slow):
     async with opened(FP32, tab="kernels") as (app, pilot):
         reader = slow()
-        app.open_run("b", (Path("second.json"),))
+        app.runs.open_run("b", (Path("second.json"),))
         await until(pilot, "b: reading 25 %")
         await pilot.press("escape")
         await settle(pilot)
@@ -194,4 +197,4 @@ async def test_esc_gives_up_the_second_run(slow):
         assert "1/20" in screen_text(app)
         await press(pilot, "9")
         assert "There is no second run" in screen_text(app)
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0

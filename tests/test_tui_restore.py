@@ -13,8 +13,8 @@ from sample_runs import FP16, FP32
 from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.screen.start_list import entries, plain, recordings_in, short_path, traces_beside
-from tracetui.app.screen.start_screen import StartScreen
+from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in, short_path, traces_beside
+from tracetui.app.screen.dialogs.start_screen import StartScreen
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings import recent, state
 from tracetui.app.settings.last_position import Left
@@ -200,7 +200,7 @@ async def test_without_a_path_the_screen_asks_which(tmp_path, monkeypatch, trace
         await settle(pilot)
         assert not isinstance(app.screen, StartScreen)
         assert trace.name.partition(".")[0] in lines(app)[0]
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
 
 
 async def test_a_path_is_typed_there(tmp_path, monkeypatch, trace):
@@ -259,7 +259,7 @@ async def test_a_run_that_could_not_be_opened_leaves_nothing_to_the_next(tmp_pat
         await press(pilot, "enter")
         await settle(pilot)
         assert "a" in app.session.runs
-        assert (app.tab, app.session.filter, app.session.sorts, app._run_left) == ("overview", "", {}, "")
+        assert (app.tab, app.session.filter, app.session.sorts, app.runs.run_left) == ("overview", "", {}, "")
 
 
 def test_what_a_run_was_compared_with_is_found_from_everywhere(tmp_path, monkeypatch, trace):
@@ -280,7 +280,7 @@ async def test_what_cannot_be_opened_leads_back_to_the_list(tmp_path, monkeypatc
         assert isinstance(app.screen, StartScreen)
         assert "bad.trace.json:notatrace" in "".join(screen_text(app).split())  # wherever a long path breaks the line
         await press(pilot, "escape")
-        assert app.exit_code == 0
+        assert app.runs.exit_code == 0
         assert not app.is_running or app._exit
 
 

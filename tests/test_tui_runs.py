@@ -9,8 +9,8 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.screen.dialogs import RunPicker
-from tracetui.app.screen.runs_screen import RunsScreen
+from tracetui.app.screen.dialogs.common import RunPicker
+from tracetui.app.screen.dialogs.runs_screen import RunsScreen
 from tracetui.app.session.open_runs import find_run
 from tracetui.app.text.formats import letter_of
 
@@ -110,7 +110,7 @@ async def test_the_list_chooses_what_is_in_view_and_what_it_is_compared_with(fol
         await press(pilot, "escape")
         assert "A(a) a_half   B(c) c_again" in lines(app)[0]
         # taking B into view exchanges the two
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         assert "A(c) c_again   B(a) a_half" in lines(app)[0]
 
@@ -118,11 +118,11 @@ async def test_the_list_chooses_what_is_in_view_and_what_it_is_compared_with(fol
 async def test_the_run_in_view_becomes_b_of_one_that_is_still_read(folder):
     first, second, third = below(folder)
     async with opened(first, tab="kernels") as (app, pilot):
-        app.open_run("a", (third,))
-        app.open_run("b", (first,))
+        app.runs.open_run("a", (third,))
+        app.runs.open_run("b", (first,))
         await settle(pilot)
         assert "A(b) c_again   B(a) a_half" in lines(app)[0]
-        app.open_run("b", (third,))
+        app.runs.open_run("b", (third,))
         await settle(pilot)
         assert "in view" in lines(app)[-1]
         assert second not in [entry.origin for entry in app.session.open.values()]
@@ -131,14 +131,14 @@ async def test_the_run_in_view_becomes_b_of_one_that_is_still_read(folder):
 async def test_analyses_are_kept_for_each_run(folder):
     async with opened(*below(folder), tab="kernels") as (app, pilot):
         first = app.session.selection()
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         other = app.session.selection()
         assert other is not first
-        app.look_at("a")
+        app.runs.look_at("a")
         await settle(pilot)
         assert app.session.selection() is first
-        app.look_at("c")
+        app.runs.look_at("c")
         assert app.session.selection() is other
 
 
@@ -158,7 +158,7 @@ async def test_a_result_that_comes_late_is_not_shown_for_another_run(folder):
         view.root = slow
         view.reload()
         del view.root
-        app.look_at("c")
+        app.runs.look_at("c")
         await pilot.pause(0.1)
         wait.set()
         await settle(pilot)
@@ -179,7 +179,7 @@ async def test_a_run_is_closed_and_its_letter_given_again(folder):
         await press(pilot, "escape")
         assert "There is no second run" in screen_text(app)
         assert lines(app)[0].startswith(" tracetui  (a) a_half")
-        app.open_run("b", (below(folder)[1],))
+        app.runs.open_run("b", (below(folder)[1],))
         await settle(pilot)
         assert list(app.session.open) == ["a", "b", "c"]
         assert "B(b) b_full" in lines(app)[0]
@@ -206,7 +206,7 @@ async def test_another_path_is_opened_from_the_list(folder, monkeypatch):
         # a path that is open is not read again, however it is written
         number = app.session.open["b"].number
         monkeypatch.chdir(folder)
-        app.open_run("a", (Path(third.name),))
+        app.runs.open_run("a", (Path(third.name),))
         await settle(pilot)
         assert app.session.open["b"].number == number
         assert len(app.session.open) == 2
@@ -231,7 +231,7 @@ async def test_the_first_of_several_paths_that_cannot_be_read_leaves_the_others(
         assert "Overview" not in lines(app)[2]
         await press(pilot, "A")
         assert "not a trace" in lines(app)[2]
-        assert app.exit_code == 1
+        assert app.runs.exit_code == 1
 
 
 async def test_a_folder_of_runs_lists_them_with_letters(folder):
@@ -271,8 +271,8 @@ async def test_of_several_paths_the_one_named_is_in_view(folder):
 
 async def test_a_run_that_is_not_there_ends_the_program_with_what_is(folder):
     async with opened(folder, run="nothing") as (app, _):
-        assert "no such run; there are a a_half" in app.usage
-        assert "c c_again" in app.usage
+        assert "no such run; there are a a_half" in app.runs.usage
+        assert "c c_again" in app.runs.usage
 
 
 # --- the way back
@@ -287,7 +287,7 @@ async def test_ctrl_o_goes_back_through_tabs_pages_filters_and_runs(folder):
         await press(pilot, "slash")
         await write(pilot, "aten::mm")
         await press(pilot, "enter", "1")
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         assert "A(c)" in lines(app)[0]
         await press(pilot, "ctrl+o")
@@ -334,7 +334,7 @@ async def test_the_timeline_of_another_run_is_where_it_was(folder):
     async with opened(*below(folder), tab="timeline") as (app, pilot):
         await press(pilot, "z", "s", "s")
         before = app.view.place()
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         assert app.view.place() != before
         await press(pilot, "ctrl+o")
@@ -349,15 +349,15 @@ async def test_old_places_keep_no_large_tables(monkeypatch):
         for _ in range(3):  # 144 launches each
             await press(pilot, "2", "enter", "3", "2", "escape", "down")
         await press(pilot, "3")
-        kept = [visit.inside[1][-1].page.frame.height for visit in app._visits if visit.inside is not None]
+        kept = [visit.inside[1][-1].page.frame.height for visit in app.navigation.visits if visit.inside is not None]
         assert sum(rows for rows in kept if rows == 144) <= 300
-        assert len(app._visits) > len(kept)
+        assert len(app.navigation.visits) > len(kept)
 
 
 async def test_what_was_not_looked_at_for_long_is_read_again(folder, monkeypatch):
     monkeypatch.setattr("tracetui.app.session.session.KEPT", 0)
     async with opened(*below(folder), tab="kernels") as (app, pilot):
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         # a is neither in view nor compared
         assert [letter for letter, entry in app.session.open.items() if entry.run is None] == ["a"]
@@ -371,9 +371,9 @@ async def test_what_was_not_looked_at_for_long_is_read_again(folder, monkeypatch
 
 async def test_places_of_a_closed_run_are_gone(folder):
     async with opened(*below(folder), tab="kernels") as (app, pilot):
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
-        app.close_run("a")
+        app.runs.close("a")
         await press(pilot, "ctrl+o")
         assert "no earlier place" in lines(app)[-1]
 
@@ -383,11 +383,11 @@ async def test_a_marked_range_stays_with_its_run(folder):
         await press(pilot, "left_square_bracket", "j", "right_square_bracket")
         window, words = app.session.scope.window, app.session.range_words
         assert window is not None
-        app.look_at("c")
+        app.runs.look_at("c")
         await settle(pilot)
         assert app.session.scope.window is None
         assert "range" not in lines(app)[0]
-        app.look_at("a")
+        app.runs.look_at("a")
         await settle(pilot)
         assert app.session.scope.window == window
         assert words in lines(app)[0]

@@ -87,7 +87,7 @@ async def test_copies_are_not_grouped_and_a_kernel_is_found_by_name():
         assert "Only the kernels can be grouped: v goes back to them" in footer(app)
         await press(pilot, "v", "b")
         name = app.view.table.current["name"]
-        app.go_to("kernels", name)
+        app.navigation.go_to("kernels", name)
         await settle(pilot)
         assert title(app).startswith(" Kernels  steps")
         assert app.view.table.current["name"] == name
@@ -282,7 +282,7 @@ async def test_a_finding_leads_to_the_numbers_it_speaks_of():
     async with opened(FP32, tab="kernels") as (app, pilot):
         await press(pilot, "u", "b")
         assert "by category, per step" in title(app)
-        app.show_rows(Query("kernels", filter=">1ms"))
+        app.navigation.show_rows(Query("kernels", filter=">1ms"))
         await settle(pilot)
         assert title(app).startswith(" Kernels  steps")
         table = kernels(app.session.selection())

@@ -8,7 +8,7 @@ from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
 from tracetui.app.keys import commands, tabs
-from tracetui.app.screen.dialogs import help_text
+from tracetui.app.screen.dialogs.common import help_text
 from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
 

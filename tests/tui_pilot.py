@@ -67,4 +67,4 @@ async def opened(
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         yield app, pilot
-        assert not app.errors, app.errors[0]
+        assert not app.shell.errors, app.shell.errors[0]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracetui.app.charts.icicle import Node
-from tracetui.app.tables.range_tree import without_number
 from tracetui.app.text.formats import printable
+from tracetui.app.text.names import without_number
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

@@ -105,7 +105,7 @@ def problems(settings: Settings) -> list[str]:
             origin = settings.origins.get(line.partition(":")[0], "")
             found.append(f"{origin}: {line}" if origin else line)
     if settings.columns:
-        from tracetui.app.settings.preferences import named_columns
+        from tracetui.app.screen.preferences import named_columns
         from tracetui.app.tables.pages import known_columns
 
         pages = known_columns()

@@ -1,32 +1,20 @@
-"""`tracetui cut`, and the same from the screen: a stretch of a Chrome trace as a smaller one."""
+"""`tracetui cut`: a stretch of a Chrome trace as a smaller one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.quantities import format_bytes
+from tracetui.app.session.cut import CHROME, cut_name, free_name, refused
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.formats import printable
-from tracetui.app.text.paths import is_there
 from tracetui.app.text.times import file_stretch, parse_time, zero_of
-from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.chrome.cut.cutting import Cut
-    from tracetui.parsers.progress import Watch
-
-CHROME = ("chrome", "jax")
-"""Kinds of recordings that are Chrome traces."""
-SUFFIXES = (".pt.trace.json", ".trace.json", ".json")
-
-
-def refused(kind: str) -> str:
-    """Why a recording of this kind can't be cut and what to do instead, in a line; empty where it can."""
-    if kind in CHROME:
-        return ""
-    return f"only Chrome traces can be cut, and this is from {WORDS[kind].label}; {WORDS[kind].shorter}"
 
 
 def chrome_trace(run: Run) -> Trace:
@@ -43,23 +31,6 @@ def chrome_trace(run: Run) -> Trace:
             f"{run.path} holds {len(found)} Chrome traces: give the file of one, such as {found[0].source.path}"
         )
     raise UsageError(f"{run.path}: {refused(run.main.info.kind)}")
-
-
-def cut_name(source: Path, words: str) -> Path:
-    """What the part of a trace is called, in the working directory."""
-    name = source.name.removesuffix(".gz")
-    stem = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
-    return Path(f"{stem}.cut-{words}.trace.json.gz")
-
-
-def free_name(path: Path) -> Path:
-    """The path, or the first numbered one beside it that is not there."""
-    stem, _, rest = path.name.partition(".trace.json")
-    number, free = 1, path
-    while is_there(free):
-        number += 1
-        free = path.with_name(f"{stem}-{number}.trace.json{rest}")
-    return free
 
 
 def of_steps(trace: Trace, first: int, last: int) -> tuple[tuple[int, int], list[int]]:
@@ -158,19 +129,3 @@ def cut_lines(found: Cut, words: str, *, ascii: bool) -> list[str]:
     for note in found.notes:
         lines.append(f"  {note.kind}: {note.count:,} x {printable(note.reason, ascii=ascii)}")
     return lines
-
-
-def said(found: Cut) -> str:
-    """The same in one line, for the screen."""
-    size = format_bytes(found.target_bytes)
-    return f"wrote {found.target}: {size}, {found.kept:,} of {found.events:,} events"
-
-
-def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
-    """Writes the range that is in force on the screen, beside no file that is there."""
-    from tracetui.parsers.chrome.cut.cutting import cut
-
-    zero = zero_of(trace)
-    source = trace.source.path
-    target = free_name(cut_name(source, file_stretch(window[0] - zero, window[1] - zero)))
-    return cut(source, target, window, watch=watch)

@@ -93,7 +93,7 @@ def _start(settings: Settings) -> int:
     """Without a command: what there is to open."""
     samples = [_sample(next(iter(SAMPLES)))]
     if _has_terminal():
-        from tracetui.app.screen.tui import run_tui
+        from tracetui.app.screen.run import run_tui
 
         return run_tui(
             (),
@@ -107,7 +107,7 @@ def _start(settings: Settings) -> int:
             settings=settings,
         )
     _warn(settings, unread=True)
-    from tracetui.app.screen.start_list import entries, plain, recordings_in
+    from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in
 
     print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not _is_utf8()))
     return DONE
@@ -121,7 +121,7 @@ def _open(arguments: argparse.Namespace) -> int:
 
         _warn(arguments.settings, unread=False)
         return print_open(paths, _request(arguments))
-    from tracetui.app.screen.tui import run_tui
+    from tracetui.app.screen.run import run_tui
 
     return run_tui(
         paths,

@@ -9,8 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.quantities import UNKNOWN
-from tracetui.app.reports.layout import Layout
-from tracetui.app.reports.parts import Shown
+from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.formats import fit
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
 from tracetui.app.keys import tabs
+from tracetui.app.keys.command import UNBOUND, Command
 from tracetui.app.keys.tabs import TABLES, TABS
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.text.exit_codes import UsageError
@@ -17,36 +17,9 @@ if TYPE_CHECKING:
 
     from tracetui.app.keys.keymap import Remapped
 
-UNBOUND = "no key"
-"""Stands for the keys of a command that has none: no terminal sends it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One thing a person can do with a key."""
-
-    id: str
-    """Stable name, as ``sort.next``."""
-    keys: str
-    """Textual key names, separated by commas; empty where only the palette offers it."""
-    shown: str
-    """The keys as a person reads them."""
-    title: str
-    """What it does, in the help page and the palette."""
-    group: str
-    """Heading in the help page."""
-    action: str
-    """Textual action."""
-    where: str
-    """What binds it: the app, a kind of view, or a widget: ``table``, ``tree``, ``lanes``."""
-    tabs: frozenset[str] = frozenset()
-    """Tabs it works in; empty for all."""
-    footer: str = ""
-    """Its short label in the footer; none, and it is not shown there."""
-    rank: int = 50
-    """Place in the footer; what does not fit is left out from the end."""
-    palette: bool = True
-    """Whether the palette offers it."""
+TABLE_PARTS = ("view", "counted", "table", "tree")
+NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
+"""Groups of commands that are about the rows in view."""
 
 
 def tab_key(number: int) -> str:
@@ -318,6 +291,27 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
         droppable = [hint for hint in hints if hint[0] < 60 or hint[0] == 62]
         hints.remove(max(droppable, key=lambda hint: hint[0] if hint[0] != 62 else 46))
     return [(key, label) for _, key, label in hints]
+
+
+def elsewhere(key: str, tab: str, *, blank: bool) -> str:
+    """Why a key does nothing in a tab; empty where it does something, or nothing anywhere.
+
+    Args:
+        key: Textual's name of it.
+        tab: the tab in view.
+        blank: whether the tab says why it has nothing to show.
+    """
+    meant = [command for command in COMMANDS if key in command.keys.split(",") and command.where != "runs"]
+    here = [command for command in meant if not command.tabs or tab in command.tabs]
+    if here:
+        rows = all(command.where in TABLE_PARTS and command.group in NEED_ROWS for command in here)
+        return "There are no rows here" if rows and here[0].id != "table.next" and blank else ""
+    if not meant:
+        return ""
+    titles = [title for name, title in tabs.TITLES.items() if name in meant[0].tabs]
+    where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(titles[:4])}"
+    title = meant[0].title
+    return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
 
 def find_tab(name: str) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
-from tracetui.app.keys.commands import UNBOUND
+from tracetui.app.keys.command import UNBOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tracetui.app.keys.commands import Command
+    from tracetui.app.keys.command import Command
 
 NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tracetui.app.keys import commands, tabs
-from tracetui.app.screen.dialogs import FILTER_HELP
+from tracetui.app.tables.filters import FILTER_HELP
+
+if TYPE_CHECKING:
+    from tracetui.app.keys.command import Command
 
 
 def page() -> str:
@@ -16,7 +21,7 @@ def page() -> str:
         "Keys can be changed ([settings](settings.md)); what has none is in the palette (`ctrl+p`).",
         "",
     ]
-    groups: dict[str, list[commands.Command]] = {}
+    groups: dict[str, list[Command]] = {}
     for command in commands.DEFAULTS:
         groups.setdefault(command.group, []).append(command)
     for group, members in groups.items():

@@ -11,10 +11,25 @@ from tracetui.app.text.formats import bar, cell_width, fit, pad, printable, wrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.reports.parts import Shown
-
 WIDTH = 80
 GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a table in a report."""
+
+    title: str
+    right: bool = True
+    """Numbers stand at the right edge."""
+    share: int = 0
+    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
+    keep_end: bool = False
+    """What is too long loses its beginning: a file's name is less than its function's."""
+    is_name: bool = False
+    """Whether it holds names out of a recording, which Markdown sets as code."""
+    is_bar: bool = False
+    """Whether it only draws what another column says, so that Markdown leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)

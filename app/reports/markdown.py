@@ -11,8 +11,8 @@ from tracetui.app.text.formats import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Block, Chart, Part, Shown
+    from tracetui.app.reports.layout import Layout, Shown
+    from tracetui.app.reports.parts import Block, Chart, Part
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
 

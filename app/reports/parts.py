@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.app.reports.layout import Shown
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.names import told_apart
 
@@ -59,23 +60,6 @@ class Chart:
 
     title: str
     rows: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A column of a table in a report."""
-
-    title: str
-    right: bool = True
-    """Numbers stand at the right edge."""
-    share: int = 0
-    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
-    keep_end: bool = False
-    """What is too long loses its beginning: a file's name is less than its function's."""
-    is_name: bool = False
-    """Whether it holds names out of a recording, which Markdown sets as code."""
-    is_bar: bool = False
-    """Whether it only draws what another column says, so that Markdown leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)

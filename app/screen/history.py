@@ -1,20 +1,27 @@
-"""The way back: Ctrl+O through the places one has been to, Esc from rows to the finding that led to them."""
+"""From place to place, and the way back: Ctrl+O through those visited, Esc from rows to the finding behind them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.screen.opening import Opening
+from tracetui.app.session.visit import Visit
+from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tracetui.analysis.findings.core.finding import Query
-    from tracetui.app.widgets.lines import TabBar
+    from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.session.session import Session
 
 KEPT = 50
 """Places on the way back."""
 ROWS_KEPT = 2_000_000
 """Rows of tables kept for them; of older places only tab, filter and run."""
+RUNS = "runs"
+"""Stands for a tab, where a place is a run."""
 
 
 class Return(NamedTuple):
@@ -27,107 +34,98 @@ class Return(NamedTuple):
     """The tab that shows the rows."""
 
 
-@dataclass(frozen=True)
-class Visit:
-    """A place that one has been to: a run, a tab, how deep in it, and the filter in force there."""
+class Navigation:
+    """From place to place: to rows, to runs, to other tabs, and back."""
 
-    tab: str
-    filter: str
-    numbers: tuple[int, int]
-    """The readings of A and B (`OpenRun.number`); 0 where there was none."""
-    about: tuple[object, ...]
-    """Rank, tool, scope, and what the totals are of."""
-    inside: object
-    """Where in the tab (`View.place`)."""
-
-
-class Visits(Opening):
-    """The shell with runs in it, and the places visited there."""
-
-    _return: Return | None = None
+    def __init__(self, session: Session, shell: Shell, runs: RunLoader) -> None:
+        self._session, self._shell, self._runs = session, shell, runs
+        self.visits: list[Visit] = []
+        """Places to go back to, the last one visited last."""
+        self._return: Return | None = None
 
     # --- places visited
 
     def here(self) -> Visit | None:
         """The place in sight; null until there is one."""
-        view = self.view
+        view = self._shell.view
         if view is None:
             return None
-        session = self.session
-        return Visit(self.tab, session.filter, self._numbers, self._about, view.place())
+        session = self._session
+        return Visit(self._shell.tab, session.filter, self._numbers, self._about, view.place())
 
     @property
     def _numbers(self) -> tuple[int, int]:
-        of = {side: self.session.open[letter].number for side, letter in self.session.sides.items()}
+        of = {side: self._session.open[letter].number for side, letter in self._session.sides.items()}
         return of.get("a", 0), of.get("b", 0)
 
     @property
     def _about(self) -> tuple[object, ...]:
-        session = self.session
+        session = self._session
         return session.rank, session.kind, session.scope, session.per, session.per_in_diff
 
     def leave(self, place: Visit | None = None) -> None:
         """Notes a place, by default the one in sight, before one goes on to another."""
         place = place or self.here()
-        if place is not None and not (self._visits and self._is_at(self._visits[-1])):
-            self._visits = [*self._visits[1 - KEPT :], place]
+        if place is not None and not (self.visits and self._is_at(self.visits[-1])):
+            self.visits = [*self.visits[1 - KEPT :], place]
             rows = 0
-            for at, visit in reversed(list(enumerate(self._visits))):
-                view = self.made(visit.tab)
+            for at, visit in reversed(list(enumerate(self.visits))):
+                view = self._shell.made(visit.tab)
                 rows += view.weight(visit.inside) if view is not None and visit.inside is not None else 0
                 if rows > ROWS_KEPT:
-                    self._visits[at] = replace(visit, inside=None)
+                    self.visits[at] = replace(visit, inside=None)
 
     def went_back(self) -> None:
         """The way back is shorter where Esc has led to the place visited last."""
-        if self._visits and self._is_at(self._visits[-1]):
-            self._visits.pop()
+        if self.visits and self._is_at(self.visits[-1]):
+            self.visits.pop()
 
     def was_closed(self) -> None:
         """Places of a run that was closed are no longer there."""
-        there = {entry.number for entry in self.session.open.values()}
-        self._visits = [visit for visit in self._visits if visit.numbers[0] in there]
+        there = {entry.number for entry in self._session.open.values()}
+        self.visits = [visit for visit in self.visits if visit.numbers[0] in there]
 
     def _is_at(self, visit: Visit) -> bool:
-        view = self.view
+        view = self._shell.view
         return (
             view is not None
-            and (visit.tab, visit.numbers[0], visit.about) == (self.tab, self._numbers[0], self._about)
-            and visit.filter == self.session.filter
+            and (visit.tab, visit.numbers[0], visit.about) == (self._shell.tab, self._numbers[0], self._about)
+            and visit.filter == self._session.filter
             and (visit.inside is None or view.is_at(visit.inside))
         )
 
-    def action_come_back(self) -> None:
+    def back(self) -> None:
         """Goes back to the place visited before this one."""
-        while self._visits:
-            visit = self._visits.pop()
+        while self.visits:
+            visit = self.visits.pop()
             if self._is_at(visit):
                 continue
-            letters = [entry.letter for entry in self.session.open.values() if entry.number == visit.numbers[0]]
+            letters = [entry.letter for entry in self._session.open.values() if entry.number == visit.numbers[0]]
             if letters:
                 self._go_back(visit, letters[0])
                 return
-        self.say("There is no earlier place to go back to")
+        self._shell.say("There is no earlier place to go back to")
 
     def _go_back(self, visit: Visit, letter: str) -> None:
         if self._return is not None and visit.tab == self._return.tab:
             self._return = None
-        self.session.filter = visit.filter
-        if letter != self.session.sides.get("a"):
-            kept = list(self._visits)
-            self.look_at(letter)
-            self._visits = kept
-        self.show_tab(visit.tab)
-        view = self.view
+        self._session.filter = visit.filter
+        if letter != self._session.sides.get("a"):
+            kept = list(self.visits)
+            self._runs.look_at(letter)
+            self.visits = kept
+        self._shell.show_tab(visit.tab)
+        view = self._shell.view
         same_b = visit.numbers[1] == self._numbers[1] or (view is not None and not view.COMPARES)
         known = visit.inside is not None and visit.about == self._about and same_b
         if view is not None and known and not view.is_at(visit.inside):
             view.restore(visit.inside)
-        self.refresh_lines()
+        self._shell.refresh_lines()
 
-    def leaving(self) -> None:
-        """Another run was asked for: where one is now is a place to go back to."""
-        self.leave()
+    def forget(self) -> None:
+        """Nothing to go back to, as in the beginning."""
+        self._return = None
+        self.visits.clear()
 
     # --- from a finding to its rows, and back
 
@@ -135,18 +133,23 @@ class Visits(Opening):
         """Goes to the rows that a finding rests on, in their own tab."""
         tab, _, table = query.tab.partition(":")
         self.leave()
-        self._return = Return(self.tab, self.session.filter, tab)
-        self.session.filter = query.filter
-        self.show_tab(tab)
-        view = self.made(tab)
+        self._return = Return(self._shell.tab, self._session.filter, tab)
+        self._session.filter = query.filter
+        self._shell.show_tab(tab)
+        view = self._shell.made(tab)
         if view is not None:
             view.open_at(table, query.row)
-        self.refresh_lines()
+        self._shell.refresh_lines()
+
+    @property
+    def usual_filter(self) -> str:
+        """The filter in force, but for one that a finding has set for its rows."""
+        return self._session.filter if self._return is None else self._return.filter
 
     @property
     def came_from_finding(self) -> bool:
         """Whether the tab in view shows rows that a finding led to."""
-        return self._return is not None and self._return.shown == self.tab
+        return self._return is not None and self._return.shown == self._shell.tab
 
     def come_back(self, *, only_here: bool = False) -> bool:
         """Goes back to the finding that led to some rows, with the filter that was in force there.
@@ -160,21 +163,85 @@ class Visits(Opening):
         if self._return is None or (only_here and not self.came_from_finding):
             return False
         back, self._return = self._return, None
-        self.session.filter = back.filter
-        self.show_tab(back.tab)
+        self._session.filter = back.filter
+        self._shell.show_tab(back.tab)
         self.went_back()
         return True
 
     # --- from tab to tab
 
-    def action_tab(self, tab: str) -> None:
+    def to_tab(self, tab: str) -> None:
         """Goes to a tab."""
-        if tab == self.tab:
+        if tab == self._shell.tab:
             return
         self.leave()
         if self._return is None or tab != self._return.tab or not self.come_back():
-            self.show_tab(tab)
+            self._shell.show_tab(tab)
 
-    def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
-        """A tab was clicked."""
-        self.action_tab(event.tab)
+    # --- to rows, events and runs
+
+    def open_rows(self, tab: str, table: str, name: str) -> None:
+        """Goes to a table of a tab, and to the row of this name."""
+        self.leave()
+        self._shell.show_tab(tab)
+        view = self._shell.made(tab)
+        if view is not None:
+            view.open_at(table, name)
+        self._shell.refresh_lines()
+
+    def show_in_timeline(self, source: str, row: int) -> None:
+        """Goes to the timeline, and there to a row of one of the trace's frames."""
+        from tracetui.app.views.timeline import TimelineView
+
+        self.leave()
+        self._shell.show_tab("timeline")
+        view = self._shell.made("timeline")
+        if isinstance(view, TimelineView):
+            view.seek(source, row)
+
+    def places(self) -> Iterator[tuple[str, str, str, str]]:
+        """(tab, noun, name, label) of everything that `go_to` can go to, as far as it has been computed."""
+        if "a" not in self._session.runs:
+            return
+        if len(self._session.open) > 1:
+            for entry in self._session.open.values():
+                yield RUNS, "run", entry.letter, f"{entry.letter}  {entry.name}"
+        from tracetui.app.session.places import places
+
+        yield from places(self._session)
+
+    def go_to(self, tab: str, name: str) -> None:
+        """Goes to a tab and to the row of this name; or to a run, by its letter."""
+        if tab == RUNS:
+            self._runs.look_at(name)
+            return
+        self.leave()
+        self._shell.show_tab(tab)
+        view = self._shell.made(tab)
+        if view is not None:
+            view.go_to(name)
+
+    # --- to another recording of the run
+
+    def next_rank(self) -> None:
+        """Goes on to the next rank."""
+        if "a" not in self._session.runs:
+            return
+        rank = self._session.next_rank()
+        self._show_recording("This run has one rank" if rank is None else f"Rank {rank}", moved=rank is not None)
+
+    def next_kind(self) -> None:
+        """Goes on to the recording of the run's next tool."""
+        if "a" not in self._session.runs:
+            return
+        kind = self._session.next_kind()
+        one = "This run has one recording with a time line"
+        words = one if kind is None else f"From {WORDS[kind].label}: {self._session.trace().source.path.name}"
+        self._show_recording(words, moved=kind is not None)
+
+    def _show_recording(self, words: str, *, moved: bool) -> None:
+        if moved:
+            self._shell.forget_range()  # it was one of the other recording's clock
+            self._shell.reload_views()
+        self._shell.say(words)
+        self._shell.refresh_lines()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracetui.app.keys import commands, tabs
-from tracetui.app.screen.history import Visits
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings.last_position import Left
 from tracetui.app.text.formats import fit, printable
 from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
     from textual.timer import Timer
 
+    from tracetui.app.screen.history import Navigation
+    from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.shell import Shell
     from tracetui.app.session.open_runs import OpenRun
 
 OTHER_WIDTH = 20
@@ -25,118 +27,83 @@ SAVED_AFTER_SECONDS = 1.0
 """How long one stays in a tab before that is written down."""
 
 
-class Restoring(Visits):
-    """The shell with runs and places, which begins where one has left."""
+class Restorer:
+    """Notes where runs are left, and lets them begin there."""
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        runs: RunLoader,
+        shell: Shell,
+        navigation: Navigation,
+        set_timer: Callable[[float, Callable[[], None]], Timer],
         *,
-        tab: str | None = None,
-        filter: str | None = None,
-        run: str | None = None,
-        samples: Sequence[Path] = (),
-        **more: Any,
+        keeps: Callable[[], bool],
     ) -> None:
-        super().__init__(paths, tab=tab, filter=filter, **more)
-        self._began_with = tuple(paths)
-        self.run_wanted = run or ""
-        self._samples = samples
+        """Sets up.
+
+        Args:
+            runs: what is open.
+            shell: shows it.
+            navigation: how one got there.
+            set_timer: calls something later.
+            keeps: whether anything may be kept.
+        """
+        self._runs, self._shell, self._navigation = runs, shell, navigation
+        self._session = runs.session
+        self._set_timer, self._keeps = set_timer, keeps
         self._saving: Timer | None = None
         self._left: Left | None = None
-        self._asked_for = self.tab, self._default_tab, self.session.filter, self._run_left
-        """What the command line says, without what is remembered of a run."""
-        if len(paths) == 1:
-            self._recall(paths[0], tab=not tab, filter=filter is None)
 
-    # --- beginning
-
-    def start(self) -> None:
-        """Reads what was asked for; where nothing was, shows what there is to read."""
-        if self.session.open:
-            super().start()
-        else:
-            self._ask_what("")
-
-    def _ask_what(self, problem: str) -> None:
-        from tracetui.app.screen.start_screen import StartScreen
-
-        screen = StartScreen(Path.cwd(), self._samples, ascii=self.session.ascii, problem=problem)
-        self.push_screen(screen, self._start_with)
-
-    def _start_with(self, path: Path | None) -> None:
-        """Something was chosen of the list at the start, or nothing."""
-        if path is None:
-            self.exit()
-            return
-        self.session.add((path,))
-        self._recall(path, tab=True, filter=True)
-        self.show_tab(self.tab)
-        super().start()
-
-    def _failed(self, letter: str, error: Exception | None, *, cancelled: bool) -> None:
-        origin = self.session.open[letter].origin
-        super()._failed(letter, error, cancelled=cancelled)
-        if self._asked and "a" not in self.session.runs:
-            self.exit_code = 0
-            self.session.close(letter)
-            self.tab, self._default_tab, self.session.filter, self._run_left = self._asked_for
-            self.session.sorts, self._left = {}, None
-            self._ask_what(self.loader.failures.pop(letter, f"{origin}: could not be opened"))
-
-    @property
-    def _asked(self) -> bool:
-        """Whether the program was started without a path."""
-        return not self._began_with
-
-    # --- where a run was left
-
-    def _recall(self, origin: Path, *, tab: bool, filter: bool) -> None:
+    def recall(self, origin: Path, *, tab: bool, filter: bool) -> None:
         """Takes over where the run of a path was left, as far as the command line leaves that open."""
-        self._left = left.load(origin) if self.keeps_state else None
+        self._left = left.load(origin) if self._keeps() else None
         if self._left is None:
             return
         if tab:
-            self.tab, self._default_tab = self._left.tab, False
+            self._shell.tab, self._shell.default_tab = self._left.tab, False
         if filter:
-            self.session.filter = self._left.filter
-        self.session.sorts = dict(self._left.sorts)
-        if not self.run_wanted:
-            self._run_left = self._left.run
+            self._session.filter = self._left.filter
+        self._session.sorts = dict(self._left.sorts)
+        if not self._runs.run_wanted:
+            self._runs.run_left = self._left.run
+
+    def forget_recalled(self) -> None:
+        """The run that was recalled can't be opened."""
+        self._session.sorts, self._left = {}, None
 
     def was_opened(self, entry: OpenRun) -> None:
         """Notes what was opened; the first run goes on where it was left."""
         run = entry.run
         assert run is not None
-        if self.keeps_state:
+        if self._keeps():
             from tracetui.app.settings import recent
 
             kinds = [trace.info.kind for trace in run.traces]
             recent.remember(entry.origin, kinds, sum(trace.source.bytes for trace in run.traces))
         known, self._left = self._left, None
-        if known is None or entry.letter != self.wanted.get("a"):
+        if known is None or entry.letter != self._runs.loader.wanted.get("a"):
             self._left = known
             return
-        again = [tabs.TITLES[self.tab]] if self.tab != self.usual_tab else []
-        if self.session.filter and self.session.filter == known.filter:
+        again = [tabs.TITLES[self._shell.tab]] if self._shell.tab != self._shell.usual_tab else []
+        if self._session.filter and self._session.filter == known.filter:
             again.append(f"/ {printable(known.filter)}")
         if known.sorts:
             again.append("order")
-        here = self.session.rank is None and self.session.kind is None and known.run in ("", self._name_of(entry))
+        here = self._session.rank is None and self._session.kind is None and known.run in ("", self._name_of(entry))
         if known.window is not None and here:
             entry.window, entry.window_words = known.window, known.words
             again.append(known.words)
         other = self._offer(known.other)
         if again or other:
             line = f"As you left it: {', '.join(again)} · {commands.key('run.afresh')} starts afresh" if again else ""
-            self.say(self.own(" · ".join(part for part in (line, other) if part)))
+            self._shell.say(self._shell.own(" · ".join(part for part in (line, other) if part)))
 
     def _offer(self, path: Path | None) -> str:
         """Puts the run that this one was compared with into the list, unread; the words that say so."""
         if path is None or not is_there(path):
             return ""
-        entry = next((entry for entry in self.session.open.values() if entry.is_of((path,))), None)
-        entry = entry or self.session.add((path,))
+        entry = next((entry for entry in self._session.open.values() if entry.is_of((path,))), None)
+        entry = entry or self._session.add((path,))
         if entry.run is not None:
             return ""
         entry.remark = "compared last time"
@@ -144,37 +111,37 @@ class Restoring(Visits):
 
     def _name_of(self, entry: OpenRun) -> str:
         """What the run is called in its folder; empty where it is all that was opened."""
-        several = sum(other.origin == entry.origin for other in self.session.open.values()) > 1
+        several = sum(other.origin == entry.origin for other in self._session.open.values()) > 1
         return (entry.label or entry.name) if several else ""
 
-    def show_tab(self, tab: str) -> None:
-        """Brings a tab into view, and soon notes that one is there."""
-        super().show_tab(tab)
-        if self.keeps_state and "a" in self.session.runs:
+    def save_soon(self) -> None:
+        """A tab has come into view: soon notes that one is there, unless another one follows."""
+        if self._keeps() and "a" in self._session.runs:
             if self._saving is not None:
                 self._saving.stop()
-            self._saving = self.set_timer(SAVED_AFTER_SECONDS, self.save_place)
+            self._saving = self._set_timer(SAVED_AFTER_SECONDS, self.save_place)
 
-    def leaving(self) -> None:
-        """Another run was asked for: notes where this one was left."""
-        super().leaving()
+    def save_for_good(self) -> None:
+        """The program ends: notes where the run in view is left, and nothing behind that."""
+        if self._saving is not None:
+            self._saving.stop()
         self.save_place()
 
     def save_place(self) -> None:
-        """Notes where the run in view is left."""
-        session = self.session
-        if not self.keeps_state or "a" not in session.runs:
+        """Notes where the run in view is left; not once the views are being taken away, whose order is part of it."""
+        session = self._session
+        if not self._keeps() or self._shell.closing or "a" not in session.runs:
             return
         entry, run = session.open[session.sides["a"]], session.runs["a"]
         sorts: dict[str, tuple[str, bool] | None] = dict(session.sorts)
-        for view in self._views():
+        for view in self._shell.views():
             sorts.update(view.sorts())
         other = session.open[session.sides["b"]] if "b" in session.runs else None
         if other is None:
             other = next((known for known in session.open.values() if known.remark), None)
         where = Left(
-            tab=self.tab,
-            filter=session.filter if self._return is None else self._return.filter,
+            tab=self._shell.tab,
+            filter=self._navigation.usual_filter,
             sorts={page: sort for page, sort in sorts.items() if sort is not None},
             window=session.scope.window,
             words=session.range_words,
@@ -189,25 +156,18 @@ class Restoring(Visits):
             return entry.run.path
         return entry.paths[0] if self._name_of(entry) else entry.origin
 
-    def action_afresh(self) -> None:
+    def begin_afresh(self) -> None:
         """Goes back to how a run looks when it is opened for the first time."""
-        if "a" not in self.session.runs:
+        if "a" not in self._session.runs:
             return
-        session = self.session
-        if self.keeps_state:
+        session = self._session
+        if self._keeps():
             left.forget(session.open[session.sides["a"]].origin)
-        session.filter, session.sorts, self._return = "", {}, None
-        if session.range_words:
-            self._forget_range()
-        self._visits.clear()
-        for view in self._views():
+        session.filter, session.sorts = "", {}
+        self._shell.forget_range()
+        self._navigation.forget()
+        for view in self._shell.views():
             view.forget_pages()
-        self.reload_views()
-        self.show_tab(self.usual_tab)
-        self.say("Afresh: no filter, no marked range, every table in its own order")
-
-    async def action_quit(self) -> None:
-        """Leaves at once; threads that still read are told to stop and not waited for."""
-        self.save_place()
-        self.loader.stop()
-        self.exit()
+        self._shell.reload_views()
+        self._shell.show_tab(self._shell.usual_tab)
+        self._shell.say("Afresh: no filter, no marked range, every table in its own order")

@@ -14,7 +14,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
-from tracetui.app.views.common.measured import conventions
+from tracetui.app.session.measured import conventions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from textual.message_pump import MessagePump
 
+    from tracetui.app.session.session import Side
     from tracetui.parsers import Progress, Run
 
 PROGRESS_SECONDS = 0.1
@@ -63,6 +64,16 @@ class Loader:
         """The same in two words, for where there is little room: ``reading 25 %``."""
         self.failures: dict[str, str] = {}
         """Why a run could not be read."""
+        self.wanted: dict[Side, str] = {}
+        """The letters of the runs that were last asked for as A and B."""
+
+    def failure(self, side: Side) -> str:
+        """Why the run that was asked for could not be opened; empty where nothing failed."""
+        return self.failures.get(self.wanted.get(side, ""), "")
+
+    def is_loading(self, side: Side) -> bool:
+        """Whether a run is being read to become A or B."""
+        return self.wanted.get(side, "") in self.lines
 
     def start(self, letter: str, paths: tuple[Path, ...], choose: Callable[[Sequence[str]], int] | None = None) -> None:
         """Begins to read; a `JobDone` will come, whose key `finish` understands.
@@ -131,6 +142,11 @@ class Loader:
             self._keys = {key: other for key, other in self._keys.items() if other != letter}
             self.lines.pop(letter, None)
             self.shares.pop(letter, None)
+
+    def close(self) -> None:
+        """Gives up all reading, and forgets it: nobody will look at it."""
+        for letter in list(self._cancel):
+            self.give_up(letter)
 
     def stop(self) -> None:
         """Gives up; readers hand over what they have at their next look."""

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.selection import Selection
+    from tracetui.app.tables.units import Per
+    from tracetui.app.text.names import Names
     from tracetui.parsers import Run, Trace
 
 Side = Literal["a", "b"]
-Names = Literal["short", "full", "raw"]
-Per = Literal["total", "step", "call"]
 Key: TypeAlias = "tuple[Hashable, int, int, int | None, str | None, Scope]"
 """What was computed; of which reading of run A, and of run B where that has a part in it; rank, tool, scope."""
 _SIDES: tuple[Side, Side] = ("a", "b")

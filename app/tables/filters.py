@@ -20,6 +20,17 @@ _COMPARISON = re.compile(
 _TIMES = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _KINDS_OF_TIME: tuple[Kind, ...] = ("time", "delta")
+FILTER_HELP = (
+    ("scan", "rows with this text, in any case; several words must all occur"),
+    ('"two words"', "a text with its spaces"),
+    ("/conv|scan/", "a regular expression"),
+    ("!copy", "rows without it; !/regex/ too"),
+    (">100us  <2ms", "the table's time: ns us ms s"),
+    (">5%  <0.1%", "the table's share"),
+    (">=10", "the number of calls"),
+    ("mean>20us", "a column by its title"),
+)
+"""Examples of what can be written, and what each keeps."""
 
 
 class FilterError(ValueError):

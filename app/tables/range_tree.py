@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from tracetui.app.text.names import without_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tracetui.analysis.base.json_values import Json
-
-_NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")
-"""``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` are different things."""
 
 
 @dataclass(slots=True)
@@ -37,12 +35,6 @@ class MergedRange:
         return f"{self.base} ×{len(self.names)}" if len(self.names) > 1 else self.name
 
 
-def without_number(name: str) -> str:
-    """``Block`` of ``Block_3``, ``step`` of ``step 3``: what instances of one thing have in common."""
-    match = _NUMBERED.fullmatch(name)
-    return match[1] if match else name
-
-
 def spelled(row: Json) -> str:
     """``domain:name``; the name alone where the domain is the default one or there are none."""
     return f"{row['domain']}:{row['name']}" if row["domain"] else str(row["name"])
@@ -54,9 +46,8 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
     way: list[str] = []
     for row in rows:
         name = spelled(row)
-        match = _NUMBERED.fullmatch(name)
         del way[row["depth"] :]
-        way.append(match[1] if match else name)
+        way.append(without_number(name))
         node = merged.setdefault(tuple(way), MergedRange(name, way[-1], row["depth"]))
         node.names.add(name)
         node.calls += row["calls"]

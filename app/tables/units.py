@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.session.session import Per
 
+Per: TypeAlias = Literal["total", "step", "call"]
 ORDER: tuple[Per, ...] = ("total", "step", "call")
 WORDS: dict[Per, str] = {"total": "", "step": "per step", "call": "per call"}
 """What a title says of its numbers."""

@@ -1,10 +1,10 @@
-"""Short names of kernels, with what tells two of the same name apart."""
+"""Short names of kernels, with what tells two of the same name apart; names without their number."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
 
+Names: TypeAlias = Literal["short", "full", "raw"]
+"""How names are written; raw is as the file has them."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
 _TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}
 _MACHINERY = frozenset({"elementwise", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "array", "Array", "char", "void"})
 MOST_PARTS = 4
+_NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")
+"""``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` are different things."""
 
 
 def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
@@ -90,3 +94,9 @@ def _tokens(name: str) -> list[str]:
     words = (_TYPES.get(word, word.split("::")[-1]) for word in _TOKEN.findall(name))
     words = (re.sub(r"_?(elementwise)?_kernel(_impl)?$", "", word) for word in words)
     return [word for word in words if word and word not in _MACHINERY and (word.isdigit() or not word[0].isdigit())]
+
+
+def without_number(name: str) -> str:
+    """``Block`` of ``Block_3``, ``step`` of ``step 3``: what instances of one thing have in common."""
+    match = _NUMBERED.fullmatch(name)
+    return match[1] if match else name

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.session.session import Per
+    from tracetui.app.tables.units import Per
 
 
 class DiffView(CountedView):
@@ -72,7 +72,7 @@ class DiffView(CountedView):
             return
         self._computing = ""
         self._stack.clear()
-        problem = self.tui.failure("b")
+        problem = self.host.failure("b")
         name = printable(self.session.runs["a"].name) if "a" in self.session.runs else "this run"
         again = next((entry for entry in self.session.open.values() if entry.remark), None)
         key = commands.key("run.open")
@@ -82,10 +82,10 @@ class DiffView(CountedView):
             (f"{printable(problem)}\n\n" if problem else "") + f"There is no second run to compare {name} with.\n\n"
             f"{key:<19}chooses one from the folder of this run, or takes a path\n"
             "tracetui open A B  opens both at once"
-            if not self.tui.is_loading("b")
+            if not self.host.is_loading("b")
             else "Reading the second run …"
         )
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
         self.call_after_refresh(self.take_focus)
 
     def _sides(self) -> tuple[Selection, Selection]:
@@ -167,7 +167,7 @@ class DiffView(CountedView):
             if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
                 words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
             text += f" · {words}"
-        self.query_one("#verdict", Static).update(self.tui.own(printable(f" {text}")))
+        self.query_one("#verdict", Static).update(self.host.own(printable(f" {text}")))
 
     def footer_labels(self) -> dict[str, str]:
         """The comparison that comes next."""

@@ -16,6 +16,7 @@ from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET
 from tracetui.app.keys import tabs
 from tracetui.app.reports.finding_words import evidence_text, looked
 from tracetui.app.session.facts import compared_findings, session_findings
+from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.finding_text import abstention_text, finding_text
@@ -57,8 +58,8 @@ class FindingsView(TableView):
     def root(self) -> Page:
         """One of the tables."""
         if self.kind == "A and B":
-            return _compared_page(compared_findings(self.session, self.tui.log_error))
-        found = session_findings(self.session, self.tui.log_error)
+            return _compared_page(compared_findings(self.session, self.host.log_error))
+        found = session_findings(self.session, self.host.log_error)
         if self.kind == "set aside":
             return _aside_page(found)
         if self.kind == "abstained":
@@ -103,9 +104,9 @@ class FindingsView(TableView):
             return
         _, query = self._current()
         if query is None:
-            self.tui.say("No table shows the rows of this one")
+            self.host.say("No table shows the rows of this one")
         else:
-            self.tui.show_rows(query)
+            self.post_message(ShowEvidence(query))
 
     def action_copy_row(self) -> None:
         """Copies the command that the finding says to run next."""
@@ -113,7 +114,7 @@ class FindingsView(TableView):
         if finding is not None and finding["next_command"]:
             self._copy(finding["next_command"], "the command")
         elif finding is not None:
-            self.tui.say("This finding has no command to run next")
+            self.host.say("This finding has no command to run next")
         else:
             super().action_copy_row()
 

@@ -16,7 +16,7 @@ from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.icicle_view import IcicleView
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import inside_row, member_page
+from tracetui.app.views.drill import inside_row, member_page
 from tracetui.app.views.ranges import tree_page
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ModulesView(CountedView, IcicleView):
     def action_next_table(self) -> None:
         """Shows the other tree."""
         if self.state is not None and not all(self._known):
-            self.tui.say("This trace has one tree")
+            self.host.say("This trace has one tree")
         else:
             super().action_next_table()
 

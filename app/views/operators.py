@@ -15,12 +15,13 @@ from tracetui.analysis.operator_groups import (
 )
 from tracetui.analysis.operators import operators
 from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
+from tracetui.app.session.measured import conventions
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
 from tracetui.app.views.common.launch_picture import PicturedView
-from tracetui.app.views.common.measured import conventions
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import inside_row, kernel_page, member_page
+from tracetui.app.views.drill import inside_row, member_page
+from tracetui.app.views.kernel_pages import kernel_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

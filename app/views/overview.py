@@ -16,9 +16,9 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
+from tracetui.app.session.measured import conventions
 from tracetui.app.text.tools import WORDS
 from tracetui.app.views.common.base import View
-from tracetui.app.views.common.measured import conventions
 from tracetui.app.views.host import ranked
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
 
@@ -99,9 +99,9 @@ class OverviewView(View):
     def judge(self, page: OverviewData) -> OverviewData:
         """The same page with what the rules found, which takes longest and is not waited for."""
         try:
-            found = session_findings(self.session, self.tui.log_error).found
+            found = session_findings(self.session, self.host.log_error).found
         except Exception as error:  # the page is worth showing without them
-            self.tui.log_error(error)
+            self.host.log_error(error)
             return replace(page, findings=(), unjudged=True)
         return replace(page, findings=found)
 
@@ -138,7 +138,7 @@ class OverviewView(View):
             styles = {key: self.get_component_rich_style(f"overview--{key}", partial=True) for key in self.STYLES}
             text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
             self.query_one("#text", Static).update(text)
-            self.call_after_refresh(self.tui.refresh_lines)
+            self.call_after_refresh(self.host.refresh_lines)
 
     def focus_content(self) -> None:
         """The page scrolls by key."""
@@ -147,7 +147,7 @@ class OverviewView(View):
     def footer_labels(self) -> dict[str, str]:
         """The tabs where the page's lines lead."""
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.findings": "findings", "app.notes": "notes"}
-        if self.tui.came_from_finding:
+        if self.host.came_from_finding:
             labels["load.stop"] = "the finding"
         if len(self.session.runs["a"].ranks) > 1:
             labels["run.rank"] = "next rank"

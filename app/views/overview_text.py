@@ -11,11 +11,11 @@ from rich.text import Text
 
 from tracetui.analysis.base import quantities
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
+from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.text import formats
 from tracetui.app.text.words import CATEGORY_LABELS, SEVERITY_SIGNS
-from tracetui.app.widgets.timeline_lanes import lane_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

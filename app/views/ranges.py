@@ -20,7 +20,7 @@ from tracetui.analysis.tables.kernels import KERNEL_RANGES
 from tracetui.analysis.tables.program import RANGE_TREE
 from tracetui.app.views.common.counted import in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.kernels import kernel_page, launch_page
+from tracetui.app.views.kernel_pages import kernel_page, launch_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

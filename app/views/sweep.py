@@ -21,6 +21,7 @@ from tracetui.app.keys import commands
 from tracetui.app.reports.content.sweep import busy_base, deviation, label, spelled, verdict
 from tracetui.app.reports.finding_words import headline
 from tracetui.app.text.formats import printable
+from tracetui.app.views.common.messages import OpenRuns
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.errors import TraceError
@@ -113,7 +114,7 @@ class SweepView(TableView):
         width, height = self.size
         above.display = self._found is not None and width > 0 and not self.has_class("-blank")
         if self._found is not None and width:
-            said = self.tui.own(printable(verdict(self._found)))
+            said = self.host.own(printable(verdict(self._found)))
             lines = wrap(said, max(width - 2, 20), initial_indent=" ", subsequent_indent=" ")
             if height >= LEAST_ROWS:
                 lines += chart(self._found, self._measure, width, min(height // 2, 16), ascii=self.session.ascii)
@@ -133,10 +134,7 @@ class SweepView(TableView):
         if not paths or paths[0] is None:
             super().action_drill()
             return
-        self.tui.open_run("a", (Path(str(paths[0])),))
-        if paths[1] is not None:
-            self.tui.open_run("b", (Path(str(paths[1])),))
-        self.tui.show_tab("diff" if paths[1] is not None else "overview")
+        self.post_message(OpenRuns(Path(str(paths[0])), None if paths[1] is None else Path(str(paths[1]))))
 
 
 def chart(found: Json, measure: str, width: int, height: int, *, ascii: bool) -> list[str]:

@@ -17,6 +17,7 @@ from tracetui.app.text.formats import printable
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.tools import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
 from tracetui.app.views.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -115,7 +116,7 @@ class TimelineView(View):
         self._wanted = None
         place = self._built.find(source, row)
         if place is None:
-            self.tui.say("This has no place in the timeline")
+            self.host.say("This has no place in the timeline")
             return
         self._go(place)
 
@@ -146,7 +147,7 @@ class TimelineView(View):
         built, picture = self._built, self.picture
         if built is None:
             return
-        own, ascii = self.tui.own, self.session.ascii
+        own, ascii = self.host.own, self.session.ascii
         left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
         shown = self._stretch(picture.start, picture.end)
         whole = picture.start <= built.start and picture.end >= built.end
@@ -173,7 +174,7 @@ class TimelineView(View):
         self.detail.display = not self.detail.display
         if self.detail.display:
             self.call_after_refresh(self._show_detail)
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def _show_detail(self) -> None:
         self.detail.show_text(Text("\n".join(self._detail_lines())))
@@ -188,13 +189,13 @@ class TimelineView(View):
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""
         if not self.detail.display:
-            self.tui.say(f"The details are closed: {commands.key('timeline.details')} opens them")
+            self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
         self.detail.scroll_relative(y=lines, animate=False)
 
     def action_copy(self) -> None:
         """Copies everything about the selected event."""
         self.app.copy_to_clipboard("\n".join(self._detail_lines()))
-        self.tui.say("Copied the details")
+        self.host.say("Copied the details")
 
     # --- from one event to another
 
@@ -205,7 +206,7 @@ class TimelineView(View):
             return
         found = built.same_name(place, step)
         if found is None:
-            self.tui.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
+            self.host.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
         else:
             self.picture.select(found)
 
@@ -219,9 +220,9 @@ class TimelineView(View):
         if found is not None:
             self._go(found)
         elif source == "device":
-            self.tui.say("The call that launched this is not in the trace")
+            self.host.say("The call that launched this is not in the trace")
         else:
-            self.tui.say(
+            self.host.say(
                 "This launched no GPU work" if source == "host" else "Only calls and GPU work have launches to follow"
             )
 
@@ -247,19 +248,19 @@ class TimelineView(View):
         if not tab:
             self.action_details()
             return
-        self.tui.open_rows(tab, table, name)
+        self.post_message(ShowRows(tab, table, name))
 
     def action_time(self) -> None:
         """Asks for a time to go to."""
         if self._built is not None:
             self.prompt.open("time", "go to (12.5ms, 1.2s, +3ms, -400us):", "")
-            self.tui.refresh_lines()
+            self.host.refresh_lines()
 
     def action_find(self) -> None:
         """Asks for a part of a name."""
         if self._built is not None:
             self.prompt.open("find", "find:", "")
-            self.tui.refresh_lines()
+            self.host.refresh_lines()
 
     def on_prompt_changed(self, event: Prompt.Changed) -> None:
         """Waits for Enter."""
@@ -297,7 +298,7 @@ class TimelineView(View):
     def _close_prompt(self) -> None:
         self.prompt.close()
         self.focus_content()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def action_bookmark(self) -> None:
         """Sets a bookmark at the cursor, or takes it away."""
@@ -306,7 +307,7 @@ class TimelineView(View):
         is_set = self.picture.bookmark()
         count, key = len(self.picture.bookmarks), commands.key("timeline.to_bookmark")
         set_now = f"Bookmark set ({count} in all): {key} goes from one to the next" if is_set else ""
-        self.tui.say(set_now or f"Bookmark taken away ({count} left)")
+        self.host.say(set_now or f"Bookmark taken away ({count} left)")
 
     def action_to_bookmark(self) -> None:
         """Goes to the next bookmark, behind the last one to the first."""
@@ -314,14 +315,14 @@ class TimelineView(View):
             return
         found = self.picture.next_bookmark()
         if found is None:
-            self.tui.say(f"No bookmark is set: {commands.key('timeline.bookmark')} sets one at the cursor")
+            self.host.say(f"No bookmark is set: {commands.key('timeline.bookmark')} sets one at the cursor")
             return
         number, mark = found
         if mark.place is not None:
             self._go(mark.place)
         else:
             self.picture.go_to_time(mark.time)
-        self.tui.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
+        self.host.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
 
     # --- the marked range
 
@@ -341,12 +342,12 @@ class TimelineView(View):
         picture.marks = begin, finish
         picture.changed(moved=False)
         if begin is None or finish is None:
-            self.tui.restrict(None)
-            self.tui.say(
+            self.post_message(RangeMarked(None))
+            self.host.say(
                 f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
             )
         else:
-            self.tui.restrict((begin, finish), f"range {self._stretch(begin, finish)}")
+            self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
 
     def forget_marks(self) -> None:
         """The range is no longer in force."""
@@ -360,8 +361,8 @@ class TimelineView(View):
         elif self.picture.marks != (None, None) and self.session.scope.window is None:
             self.forget_marks()
         else:
-            self.tui.action_stop_loading()
-        self.tui.refresh_lines()
+            self.post_message(NothingToClose())
+        self.host.refresh_lines()
 
     # --- around it
 

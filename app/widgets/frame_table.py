@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.session.session import Names
+    from tracetui.app.text.names import Names
 
 Cells = tuple[tuple[str, str], ...]
 """One formatted row: (text, style key) in order."""

@@ -15,9 +15,10 @@ from tracetui.analysis.base import quantities
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts import lanes as drawing
+from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.keys import commands
 from tracetui.app.text import formats
-from tracetui.app.widgets.timeline_lanes import LaneList, lane_title
+from tracetui.app.widgets.timeline_lanes import LaneList
 
 if TYPE_CHECKING:
     from rich.style import Style

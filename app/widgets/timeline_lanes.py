@@ -5,26 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.text import formats
 
 if TYPE_CHECKING:
-    from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.timeline import Timeline
 
-WHAT = {
-    "steps": "steps",
-    "idle": "idle",
-    "gpu ranges": "ranges",
-    "stream": "stream",
-    "copies": "copies",
-    "syncs": "syncs",
-    "ranges": "ranges",
-    "modules": "modules",
-    "calls": "calls",
-    "system": "system",
-    "python": "Python",
-}
-SHORT = {"Python": "Py", "modules": "mods", "system": "sys"}
 FOLDED = frozenset({"python"})
 """Lanes that show one row at first: a call stack may be deeper than the screen."""
 
@@ -121,28 +107,3 @@ class LaneList:
         more = f" +{hidden}" if lane in self.folded and hidden else ""
         room = width - len(sign) - len(pin) - len(more)
         return formats.pad(f"{pin}{sign}{formats.fit(text, room, ascii=ascii)}{more}", width)
-
-
-def lane_title(lane: Lane, *, short: bool = False) -> str:
-    """What a lane is called: ``GPU 0 stream 7``, ``python3 424 calls``."""
-    what = WHAT[lane.kind]
-    if lane.kind == "steps":
-        return what
-    gpu = "GPU" if lane.device is None else f"GPU{lane.device}" if short else f"GPU {lane.device}"
-    if lane.kind in ("stream", "gpu ranges"):
-        number = "?" if lane.stream is None else str(lane.stream)
-        if lane.kind == "stream":
-            return f"{gpu} strm {number}" if short else f"{gpu} stream {number}"
-        return f"{gpu} {what} {number}" if short else f"{gpu} stream {number} {what}"
-    if lane.source in ("device", "idle"):
-        return f"{gpu} {what}"
-    number = "?" if lane.thread is None else str(lane.thread)
-    return f"{SHORT.get(what, what)} {number}" if short else f"{what} {_thread_name(lane.name, number)}{number}"
-
-
-def _thread_name(name: str, number: str) -> str:
-    """The name without the number and the word that Kineto puts around it: ``thread 424 (python3)``."""
-    inner = name.removeprefix(f"thread {number}").strip()
-    if inner.startswith("(") and inner.endswith(")"):
-        inner = inner[1:-1]
-    return f"{inner} " if inner and inner != number else ""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_share
-from tracetui.app.reports.parts import Block, Sentences, Shown
+from tracetui.app.reports.layout import Shown
+from tracetui.app.reports.parts import Block, Sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

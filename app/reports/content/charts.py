@@ -12,11 +12,11 @@ from tracetui.app.charts.gantt import GanttLane, gantt
 from tracetui.app.charts.histogram import histogram
 from tracetui.app.charts.icicle import icicle
 from tracetui.app.charts.icicle_tree import IcicleTree
+from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.reports.parts import Chart
 from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.formats import fit, printable
-from tracetui.app.widgets.timeline_lanes import lane_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,8 +14,8 @@ from tracetui.app.reports.content.charts import lanes_chart, launches_chart, ste
 from tracetui.app.reports.content.memory import memory_parts
 from tracetui.app.reports.content.roofline import roofline_block
 from tracetui.app.reports.content.trees import modules, range_tree, shown_ranges
-from tracetui.app.reports.layout import WIDTH
-from tracetui.app.reports.parts import Block, FindingList, Sentences, Shown, listed
+from tracetui.app.reports.layout import WIDTH, Shown
+from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
 from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
 from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.formats import fit, short_function

@@ -10,8 +10,8 @@ from tracetui.analysis.base.quantities import format_share, format_signed_us, fo
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.csv_report import plain_csv
-from tracetui.app.reports.layout import GAP, WIDTH
-from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Shown, Title, cell, filled, shown
+from tracetui.app.reports.layout import GAP, WIDTH, Shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
 from tracetui.app.text.formats import cell_width
 
 if TYPE_CHECKING:

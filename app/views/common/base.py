@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.containers import Vertical
 from textual.widgets import Static
@@ -14,8 +14,8 @@ from tracetui.app.text.formats import printable
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from tracetui.app.screen.tui import TracetuiApp
     from tracetui.app.session.session import Session
+    from tracetui.app.views.common.host import Host, Hosting
 
 
 _job = threading.local()
@@ -35,14 +35,14 @@ class View(Vertical, can_focus=True):
         self._jobs = 0
 
     @property
-    def tui(self) -> TracetuiApp:
-        """The app."""
-        return self.app  # type: ignore[return-value]
+    def host(self) -> Host:
+        """The application, as far as a view needs it."""
+        return cast("Hosting", self.app).host
 
     @property
     def session(self) -> Session:
         """What is open; in the thread of a job what was open when it began, whichever run is in view by now."""
-        return getattr(_job, "session", None) or self.tui.session
+        return getattr(_job, "session", None) or self.host.session
 
     def compose(self) -> ComposeResult:
         """A line for what can't be shown yet, then the content."""
@@ -66,7 +66,7 @@ class View(Vertical, can_focus=True):
     def _compute(self, key: str, work: Any) -> None:
         self._jobs += 1
         self._computing = f"{key}#{self._jobs}"
-        session = self.tui.session.frozen()
+        session = self.host.session.frozen()
 
         def job() -> object:
             _job.session = session
@@ -81,7 +81,7 @@ class View(Vertical, can_focus=True):
             return
         self._computing = ""
         if event.error is not None:
-            self.tui.log_error(event.error)
+            self.host.log_error(event.error)
             self.blank(
                 f"This could not be computed: {type(event.error).__name__}: {printable(str(event.error))}\n"
                 "It is a bug in tracetui; the other tabs still work."
@@ -94,23 +94,28 @@ class View(Vertical, can_focus=True):
         else:
             self.blank("")
             self.show_inner(event.result)
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
         self.call_after_refresh(self.take_focus)
+
+    @property
+    def is_in_view(self) -> bool:
+        """Whether this tab is the one in sight, and has its widgets."""
+        return self.is_mounted and self.host.tab == self.TAB
 
     def take_focus(self) -> None:
         """Gives the keys to the content if this view is in sight; where there is none, takes them itself."""
-        if self.tui.view is not self or not self.is_attached or self.screen is not self.tui.screen:
+        if not self.is_in_view or not self.is_attached or self.screen is not self.app.screen:
             return
         if self.has_class("-blank"):
             self.focus()
         else:
             self.focus_content()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def blank(self, text: str) -> None:
         """Puts a text in place of the content; an empty one brings the content back."""
         blank = self.query_one("#blank", Static)
-        blank.update(self.tui.own(text))
+        blank.update(self.host.own(text))
         blank.display = bool(text)
         self.set_class(bool(text), "-blank")
 

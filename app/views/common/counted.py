@@ -13,7 +13,8 @@ from tracetui.app.views.common.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.session.session import Per, Session
+    from tracetui.app.session.session import Session
+    from tracetui.app.tables.units import Per
     from tracetui.app.views.common.page import Page
 
 GROUPED = "by "
@@ -103,12 +104,12 @@ class CountedView(TableView):
         if state is None:
             return
         if not any(column.sums for column in state.page.columns):
-            self.tui.say("There are no totals in this table that could be divided by steps or calls")
+            self.host.say("There are no totals in this table that could be divided by steps or calls")
             return
         self.per = units.next_unit(self.per, has_steps=self.has_steps)
         words = units.WORDS[self.per] or "totals of everything in view"
         self.rebuild()
-        self.tui.say(f"{words[0].upper()}{words[1:]}" + ("" if self.has_steps else " (no steps are known here)"))
+        self.host.say(f"{words[0].upper()}{words[1:]}" + ("" if self.has_steps else " (no steps are known here)"))
 
     def rebuild(self) -> None:
         """Computes the pages of the stack anew; the rows in view, their order and the cursor stay."""
@@ -152,13 +153,13 @@ class CountedView(TableView):
     def action_group(self, step: int) -> None:
         """Groups the rows of the first page by the next thing that is known of them."""
         if not self.GROUPS or self.state is None:
-            self.tui.say("The rows of this tab are not grouped: b works in Kernels and Operators")
+            self.host.say("The rows of this tab are not grouped: b works in Kernels and Operators")
             return
         if len(self._stack) > 1:
-            self.tui.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
+            self.host.say(f"{commands.key('go.back')} goes back to the table that {commands.key('table.group')} groups")
             return
         if self.TABLES and self.kind != self.TABLES[0]:
-            self.tui.say(f"Only the {self.TABLES[0]} can be grouped: {commands.key('table.next')} goes back to them")
+            self.host.say(f"Only the {self.TABLES[0]} can be grouped: {commands.key('table.next')} goes back to them")
             return
 
         def work() -> Page:
@@ -167,7 +168,7 @@ class CountedView(TableView):
             self.session.grouped[self.TAB] = known[(at + step) % len(known)]
             return self.root()
 
-        self.tui.say(WAITING)
+        self.host.say(WAITING)
         self._compute("root", work)
 
     def go_to(self, name: str) -> None:
@@ -181,7 +182,7 @@ class CountedView(TableView):
     def open_at(self, table: str, name: str) -> None:
         """One of the tables, its rows by name; for a finding in the numbers that its filter speaks of."""
         anew = self._was_grouped()
-        if self.tui.came_from_finding and self.per != self.USUAL_PER:
+        if self.host.came_from_finding and self.per != self.USUAL_PER:
             self.per = self.USUAL_PER
             anew = anew or bool(self._stack)
         if anew:

@@ -9,7 +9,7 @@ from tracetui.app.text import formats
 from tracetui.app.views.common.saving import SavingView
 
 if TYPE_CHECKING:
-    from tracetui.app.screen.history import Visit
+    from tracetui.app.session.visit import Visit
     from tracetui.app.views.common.page import PageState
     from tracetui.app.widgets.prompt import Prompt
 
@@ -38,10 +38,10 @@ class FilteredView(SavingView):
     def action_filter(self) -> None:
         """Opens the filter line."""
         if self.state is not None:
-            self._unfiltered = self.state.filter, self.tui.here()
+            self._unfiltered = self.state.filter, self.host.here()
             self.prompt.open("filter", "/", self.state.filter)
             self._remark()
-            self.tui.refresh_lines()
+            self.host.refresh_lines()
 
     def apply_filter(self) -> None:
         """Follows the session's filter on the root page."""
@@ -55,7 +55,7 @@ class FilteredView(SavingView):
                 self._stack[0].parsed = filters.Filter()
                 if len(self._stack) == 1:
                     self.table.set_filter(filters.Filter())
-                    self.tui.say(f"filter: {error}")
+                    self.host.say(f"filter: {error}")
             self._show_title()
 
     def _set_filter(self, text: str) -> bool:
@@ -74,7 +74,7 @@ class FilteredView(SavingView):
             self.session.filter = state.filter
         self._remark()
         self._show_title()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
         return True
 
     def _remark(self) -> None:
@@ -89,7 +89,7 @@ class FilteredView(SavingView):
         if state is None or not state.filter or self.prompt.purpose:
             return ""
         count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
-        leads = "Esc goes back to the finding" if self.tui.came_from_finding and not self.own_filter else "Esc clears"
+        leads = "Esc goes back to the finding" if self.host.came_from_finding and not self.own_filter else "Esc clears"
         return f"/ {formats.printable(state.filter)}   {count}   {leads}"
 
     @property
@@ -113,7 +113,7 @@ class FilteredView(SavingView):
         elif self._set_filter(event.text):
             before, place = self._unfiltered
             if before != event.text.strip():
-                self.tui.leave(place)
+                self.host.leave(place)
             self._close_prompt()
 
     def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
@@ -126,4 +126,4 @@ class FilteredView(SavingView):
     def _close_prompt(self) -> None:
         self.prompt.close()
         self.focus_content()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()

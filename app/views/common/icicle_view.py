@@ -59,7 +59,7 @@ class IcicleView(PicturedView):
             super().action_picture()
             return
         if not self._as_icicle and getattr(self, "per", "total") == "call":
-            self.tui.say(f"Times per call don't add up to an icicle: {key('table.units')} goes back to totals")
+            self.host.say(f"Times per call don't add up to an icicle: {key('table.units')} goes back to totals")
             return
         table = self.table
         if self._as_icicle:
@@ -73,7 +73,7 @@ class IcicleView(PicturedView):
             self._expanded = set(table.expanded)
             self._arrange_icicle()
         self.focus_content()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def _show_page(self) -> None:
         super()._show_page()
@@ -153,7 +153,7 @@ class IcicleView(PicturedView):
         name = node.name if box.hidden or len(node.rows) > 1 else str(page.frame["path"][node.rows[0]])
         room = max(self.size.width - 4 - sum(len(part) + 3 for part in parts), 12)
         name = formats.fit(formats.printable(name, ascii=ascii), room, ascii=ascii, keep_end=True)
-        return self.tui.own(" · ".join([name, *filter(None, parts)]))
+        return self.host.own(" · ".join([name, *filter(None, parts)]))
 
     def on_icicle_activated(self, event: Icicle.Activated) -> None:
         """A double click zooms in."""
@@ -164,7 +164,7 @@ class IcicleView(PicturedView):
         """Says what there is instead."""
         event.stop()
         apart, back = key("tree.toggle"), key("table.picture")
-        self.tui.say(
+        self.host.say(
             f"The largest is first here: {key('go.in')} zooms in, {apart} shows instances apart, {back}: table"
         )
 
@@ -174,8 +174,8 @@ class IcicleView(PicturedView):
             box = self.icicle.current
             if not self.icicle.zoom():
                 why = "Too many for this width" if box is not None and box.hidden else "Nothing is inside"
-                self.tui.say(f"{why}: {key('table.picture')} goes to this row of the table")
-            self.tui.refresh_lines()
+                self.host.say(f"{why}: {key('table.picture')} goes to this row of the table")
+            self.host.refresh_lines()
         elif self.table.on_rest:
             self.table.action_fold()
         else:
@@ -186,8 +186,8 @@ class IcicleView(PicturedView):
         if not self.shows_icicle or self.detail.display:
             super().action_back()
         elif self.icicle.out():
-            self.tui.refresh_lines()
-        elif (self.state is not None and self.state.filter) or self.tui.came_from_finding:
+            self.host.refresh_lines()
+        elif (self.state is not None and self.state.filter) or self.host.came_from_finding:
             super().action_back()
         else:
             self.action_picture()

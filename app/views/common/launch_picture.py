@@ -64,13 +64,13 @@ class PicturedView(TableView):
     def action_picture(self) -> None:
         """Shows or hides the picture of launches."""
         if not self._of_launches:
-            self.tui.say(
+            self.host.say(
                 f"{key('table.picture')} shows how long a kernel's launches take: {key('go.in')} on a kernel opens them"
             )
             return
         self._wants_picture = not self.query_one("#picture", Static).display
         self._draw_launches()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def _draw_launches(self) -> None:
         picture = self.query_one("#picture", Static)
@@ -100,7 +100,7 @@ class PicturedView(TableView):
     def action_launch_mark(self) -> None:
         """Goes to the longest launch in view; again, to that at the 95th percentile, and to the median."""
         if not self._of_launches or not self.table.height_of_view:
-            self.tui.say(
+            self.host.say(
                 f"{key('launch.mark')} goes to a kernel's longest launch: {key('go.in')} on a kernel opens them"
             )
             return
@@ -114,7 +114,7 @@ class PicturedView(TableView):
         leads = f"{key('launch.mark')}: {following}"
         if not self.table.frame["at_ns"].is_null().all():  # Nsight Compute knows durations only
             leads = f"{key('go.timeline')} shows it in the timeline, {leads}"
-        self.tui.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
+        self.host.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
 
     def footer_labels(self) -> dict[str, str]:
         """The picture's keys, where there are launches."""

@@ -6,15 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.quantities import format_count, format_percent
-from tracetui.analysis.matching.run_join import (
-    Joined,
-    Measured,
-    conventions_of,
-    joined,
-    kernel_counters_of,
-    with_counters,
-)
+from tracetui.analysis.matching.run_join import Joined, with_counters
 from tracetui.analysis.tables.kernels import MEASURED
+from tracetui.app.session.measured import joined_with, measured_of
 from tracetui.app.text.tools import WORDS
 
 if TYPE_CHECKING:
@@ -22,7 +16,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
 
@@ -40,8 +33,9 @@ def beside(
     run, trace = session.runs["a"], session.trace()
     if trace.info.kind != "ncu" and len({other.info.kind for other in run.traces}) < 2:
         return table, columns, []
-    found = [pair for kind in dict.fromkeys(other.info.kind for other in run.traces) for pair in _joined(session, kind)]
-    measured = _measured(session)
+    kinds = dict.fromkeys(other.info.kind for other in run.traces)
+    found = [pair for kind in kinds for pair in joined_with(session, kind)]
+    measured = measured_of(session)
     if measured is None:
         return table, columns, _matches(found)
     place = next(n for n, column in enumerate(columns) if column.name == BEFORE)
@@ -51,22 +45,6 @@ def beside(
     collected = [column for column in MEASURED if not table.height or table[column.name].count()]
     remarks = [] if trace.info.kind == "ncu" else [remark]
     return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(found)]
-
-
-def conventions(session: Session) -> Conventions:
-    """Whose definitions numbers follow: of kernels that ncu measured, its counters tell who used tensor cores."""
-    return session.cached("conventions", lambda: conventions_of(_measured(session)))
-
-
-def _joined(session: Session, kind: str) -> list[Joined]:
-    return session.cached(("joined", kind), lambda: joined(session.runs["a"], session.trace(), kind))
-
-
-def _measured(session: Session) -> Measured | None:
-    run, trace = session.runs["a"], session.trace()
-    if trace.info.kind != "ncu" and not run.of_kind("ncu"):
-        return None
-    return session.cached("measured", lambda: kernel_counters_of(run, trace, _joined(session, "ncu")))
 
 
 def _by_counters(column: Field) -> Field:

@@ -71,7 +71,7 @@ class SavingView(View):
 
     def _copy(self, text: str, what: str) -> None:
         self.app.copy_to_clipboard(text)
-        self.tui.say(f"Copied {what} (if the terminal allows it: OSC 52)")
+        self.host.say(f"Copied {what} (if the terminal allows it: OSC 52)")
 
     def action_export(self) -> None:
         """Asks for a file name."""
@@ -80,7 +80,7 @@ class SavingView(View):
             name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
             self.prompt.open("export", "save as", name)
             self.prompt.remark(".csv .json .parquet .md .svg")
-            self.tui.refresh_lines()
+            self.host.refresh_lines()
 
     def _export(self, name: str) -> None:
         state = self.state
@@ -91,19 +91,19 @@ class SavingView(View):
             svg = self.app.export_screenshot(title="tracetui")
             self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
         elif path.suffix.lower() not in export.SUFFIXES:
-            self.tui.say("The suffix says the form: .csv .json .parquet .md .svg")
+            self.host.say("The suffix says the form: .csv .json .parquet .md .svg")
         else:
             frame, columns = self.table.view(), self.table.columns
             self._write(path, lambda: export.write(frame, columns, path), "wrote ")
 
     def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
         if is_there(path):
-            self.tui.say(f"{path} exists already; nothing was written")
+            self.host.say(f"{path} exists already; nothing was written")
             return
         try:
             write()
         except OSError as error:
             reason = (error.strerror or str(error)).removesuffix(f": {path}")
-            self.tui.say(f"{path}: {reason}")
+            self.host.say(f"{path}: {reason}")
         else:
-            self.tui.say(f"{words}{path.resolve()}")
+            self.host.say(f"{words}{path.resolve()}")

@@ -11,6 +11,14 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import formats
 from tracetui.app.views.common.filtered import FilteredView
+from tracetui.app.views.common.messages import (
+    BackToFinding,
+    ColumnsChosen,
+    NamesChosen,
+    NothingToClose,
+    ShowInTimeline,
+    WentBack,
+)
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.app.session import jobs
-    from tracetui.app.session.session import Names
+    from tracetui.app.text.names import Names
     from tracetui.app.widgets.frame_table import FrameTable
 
 
@@ -59,7 +67,7 @@ class TableView(FilteredView):
         self.table.ascii = self.session.ascii
         self.query_one("#title", Line).ascii = self.session.ascii
         self.table.names = self.session.names
-        self.table.jump = self.tui.low_bandwidth
+        self.table.jump = self.host.low_bandwidth
 
     # --- what a tab defines
 
@@ -102,7 +110,7 @@ class TableView(FilteredView):
 
     def show_inner(self, result: Page) -> None:
         """Goes into a page."""
-        self.tui.leave()
+        self.host.leave()
         self._push(result, self._making)
         self._making = None
         self.call_after_refresh(self.take_focus)
@@ -125,7 +133,7 @@ class TableView(FilteredView):
             return
         page = state.page
         self.blank(page.empty or f"No {page.noun} here." if not page.frame.height else "")
-        self.tui.configure_columns(page.id, page.columns)
+        self.host.configure_columns(page.id, page.columns)
         self.table.plant(page.frame, expanded=state.expanded)
         self.table.load(
             page.frame,
@@ -137,7 +145,7 @@ class TableView(FilteredView):
             cursor=state.cursor,
         )
         self._show_title()
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def _show_title(self) -> None:
         state = self.state
@@ -147,7 +155,7 @@ class TableView(FilteredView):
         crumbs = [formats.printable(s.page.title) for s in self._stack]
         unit = f", {state.page.unit}" if state.page.unit else ""
         crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
-        own = self.tui.own
+        own = self.host.own
         # with two runs open, the tabs of one say whose numbers they are
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
@@ -207,7 +215,7 @@ class TableView(FilteredView):
                 labels["go.back"] = "close"
             elif len(self._stack) > 1 and not state.filter:  # the filter's own line says that Esc clears it
                 labels["go.back"] = "back"
-            elif self.tui.came_from_finding:
+            elif self.host.came_from_finding:
                 labels["go.back"] = "the finding"
             if not self.table.folds:
                 labels["tree.toggle"] = ""
@@ -238,7 +246,7 @@ class TableView(FilteredView):
         if len(self.TABLES) > 1:
             self.action_show_table(self._next_kind)
         else:
-            self.tui.say("This tab has one table")
+            self.host.say("This tab has one table")
 
     # --- in and out
 
@@ -251,7 +259,7 @@ class TableView(FilteredView):
         if work is None:
             self.action_detail()
             return
-        self.tui.say(WAITING)
+        self.host.say(WAITING)
         self._making = work
         self._compute("inner", work)
 
@@ -264,28 +272,29 @@ class TableView(FilteredView):
         if self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
-            self.tui.action_stop_loading()
-        elif len(self._stack) == 1 and self.tui.come_back(only_here=True):
+            self.post_message(NothingToClose())
+        elif len(self._stack) == 1 and self.host.came_from_finding:
+            self.post_message(BackToFinding())
             return
         elif state.filter:
             self._set_filter("")
-            self.tui.went_back()
+            self.post_message(WentBack())
         elif len(self._stack) > 1:
             self._computing = ""
             self._stack.pop()
             self._show_page()
-            self.tui.went_back()
+            self.post_message(WentBack())
             self.call_after_refresh(self.take_focus)
         else:
-            self.tui.action_stop_loading()
-        self.tui.refresh_lines()
+            self.post_message(NothingToClose())
+        self.host.refresh_lines()
 
     def action_detail(self) -> None:
         """Shows or hides the details of the row."""
         self.detail.display = not self.detail.display
         if self.detail.display:
             self.call_after_refresh(self._show_detail)
-        self.tui.refresh_lines()
+        self.host.refresh_lines()
 
     def action_timeline(self) -> None:
         """Shows the launch in the timeline."""
@@ -293,15 +302,15 @@ class TableView(FilteredView):
         if state is None or row is None:
             return
         if state.page.id == "launches":
-            self.tui.show_in_timeline("device", cast("int", row["row"]))
+            self.post_message(ShowInTimeline("device", cast("int", row["row"])))
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
-            self.tui.show_in_timeline("host", int(called.arg_true()[0]))
+            self.post_message(ShowInTimeline("host", int(called.arg_true()[0])))
         else:
             here, inside, other = (commands.key(id) for id in ("go.timeline", "go.in", "table.next"))
             leads = f"{inside} on a kernel opens its launches, {other} in Host has all"
-            self.tui.say(f"{here} shows a launch in the timeline: {leads}")
+            self.host.say(f"{here} shows a launch in the timeline: {leads}")
 
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
@@ -309,7 +318,7 @@ class TableView(FilteredView):
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""
         if not self.detail.display:
-            self.tui.say(f"The details are closed: {commands.key('table.detail')} opens them")
+            self.host.say(f"The details are closed: {commands.key('table.detail')} opens them")
         self.detail.scroll_relative(y=lines, animate=False)
 
     def action_members(self, kind: str) -> None:
@@ -319,7 +328,7 @@ class TableView(FilteredView):
             return
         page = self.members(state.page, row, kind)
         if page is None:
-            self.tui.say(f"Nothing is known about the {kind} of this row")
+            self.host.say(f"Nothing is known about the {kind} of this row")
         else:
             self.show_inner(page)
 
@@ -372,7 +381,7 @@ class TableView(FilteredView):
             if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
-                self.tui.keep_columns(state.page.id, table.columns)
+                self.post_message(ColumnsChosen(state.page.id, table.columns))
 
         table = self.table
         before = (table.hidden, table.pinned)
@@ -391,9 +400,9 @@ class TableView(FilteredView):
         following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
         self.session.names = following.get(self.session.names, "short")
         self.table.set_names(self.session.names)
-        self.tui.keep("names", self.session.names)
+        self.post_message(NamesChosen())
         words = {"short": "Short names", "full": "Full names", "raw": "Raw names, as the file has them"}
-        self.tui.say(words[self.session.names])
+        self.host.say(words[self.session.names])
 
     def revisit(self) -> None:
         """Called when the tab comes into view again: takes over what changed meanwhile."""
@@ -441,7 +450,7 @@ class TableView(FilteredView):
             if key in page.frame.columns and not rows.len():
                 rows = (page.frame[key].cast(pl.String) == name).arg_true()
         if not rows.len():
-            self.tui.say(f"{name} is not among these {page.noun}")
+            self.host.say(f"{name} is not among these {page.noun}")
         elif not self.table.stand_on(rows[0]):
             self._set_filter("")
             self.table.stand_on(rows[0])
@@ -449,4 +458,4 @@ class TableView(FilteredView):
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Takes the remark on waiting away; Textual calls the handler of `View` next."""
-        self.tui.unsay(WAITING)
+        self.host.unsay(WAITING)

@@ -69,7 +69,7 @@ class CountersView(TableView):
     def _show_page(self) -> None:
         super()._show_page()
         gaps = self.query_one("#gaps", Static)
-        gaps.update(self.tui.own(self._gaps))
+        gaps.update(self.host.own(self._gaps))
         gaps.display = bool(self._gaps) and self.state is not None and self.state.page.frame.height > 0
         self._draw()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.quantities import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.screen.dialogs import MOVES
+from tracetui.app.screen.dialogs.common import MOVES
 from tracetui.app.text.formats import fit, fit_apart, pad, printable
 from tracetui.app.text.tools import WORDS
 
@@ -21,16 +21,38 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Resize
 
-    from tracetui.app.screen.opening import Opening
+    from tracetui.app.session.loading import Loader
     from tracetui.app.session.open_runs import OpenRun
+    from tracetui.app.session.session import Session
 
 COLUMNS = (("Tool", 12), ("GPU", 9), ("Steps", 5), ("Size", 10))
 """Behind letter and name."""
 LEAST_NAME = 16
 
 
+class RunList(Protocol):
+    """What is listed, and what can be done with it while the list is open."""
+
+    @property
+    def session(self) -> Session:
+        """The open runs."""
+
+    @property
+    def loader(self) -> Loader:
+        """How far those have come that are being read."""
+
+    def own(self, text: str) -> str:
+        """A text of ours, in ASCII where that was asked for."""
+
+    def swap(self) -> None:
+        """Exchanges A and B."""
+
+    def close(self, letter: str) -> bool:
+        """Takes a run out of the list; not the one in view. Whether that was done."""
+
+
 class RunsScreen(ModalScreen["tuple[str, str] | None"]):
-    """The result is what to do (view, compare, open), and the letter of the run to do it with."""
+    """The result is what to do (view, compare, open, captures), and the letter of the run to do it with."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *commands.bindings("runs"),
@@ -38,9 +60,9 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
-    def __init__(self, tui: Opening, title: str = "") -> None:
+    def __init__(self, list: RunList, title: str = "") -> None:
         super().__init__()
-        self._tui = tui
+        self._list = list
         self._title = title
 
     def compose(self) -> ComposeResult:
@@ -55,8 +77,8 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         """The list has the keys, on the run in view."""
         self.query_one(OptionList).focus()
         self._fill()
-        letters = list(self._tui.session.open)
-        self.query_one(OptionList).highlighted = letters.index(self._tui.session.sides["a"])
+        letters = list(self._list.session.open)
+        self.query_one(OptionList).highlighted = letters.index(self._list.session.sides["a"])
         self._timer = self.set_interval(0.5, self._follow)
 
     def on_resize(self, event: Resize) -> None:
@@ -65,7 +87,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def _follow(self) -> None:
         """Shows how far reading has come."""
-        if self._tui.loader.lines or self._reading:
+        if self._list.loader.lines or self._reading:
             self._fill()
 
     _reading = False
@@ -73,8 +95,8 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     def _fill(self) -> None:
         if not self.query(OptionList):
             return
-        session, own = self._tui.session, self._tui.own
-        self._reading = bool(self._tui.loader.lines)
+        session, own = self._list.session, self._list.own
+        self._reading = bool(self._list.loader.lines)
         runs = list(session.open.values())
         title = self._title or f" {len(runs)} run{'s' if len(runs) > 1 else ''}: A is in view, B is compared with it"
         self.query_one("#dialog-title", Static).update(own(title))
@@ -101,10 +123,10 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self._foot()
 
     def _row(self, run: OpenRun, columns: list[tuple[str, int]], name: str) -> Text:
-        tui, ascii = self._tui, self._tui.session.ascii
-        part = next((side.upper() for side, letter in tui.session.sides.items() if letter == run.letter), " ")
+        shown, ascii = self._list, self._list.session.ascii
+        part = next((side.upper() for side, letter in shown.session.sides.items() if letter == run.letter), " ")
         text = Text(f" {part}  {run.letter:<3} {name}", no_wrap=True, overflow="crop")
-        failure = tui.loader.failures.get(run.letter, "")
+        failure = shown.loader.failures.get(run.letter, "")
         if run.run is not None:
             facts = run_facts(run)
             for column, size in columns:
@@ -112,23 +134,23 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
                 text.append("  " + pad(word, size, right=column in ("Steps", "Size")))
             return text
         room = sum(size + 2 for _, size in columns[:-1]) - 2
-        share = tui.loader.shares.get(run.letter, "")
+        share = shown.loader.shares.get(run.letter, "")
         words = share or (failure.partition(": ")[2] or failure if failure else run.remark or "not read yet")
-        text.append("  " + pad(fit(printable(tui.own(words), ascii=ascii), room, ascii=ascii), room), "dim")
+        text.append("  " + pad(fit(printable(shown.own(words), ascii=ascii), room, ascii=ascii), room), "dim")
         taken = disk_bytes(run)
         text.append("  " + pad("" if taken is None else format_bytes(taken), columns[-1][1], right=True), "dim")
         return text
 
     def _foot(self) -> None:
         shown = [c for c in commands.COMMANDS if c.where == "runs" and c.footer and c.shown]
-        if len({run.origin for run in self._tui.session.open.values()}) == len(self._tui.session.open):
+        if len({run.origin for run in self._list.session.open.values()}) == len(self._list.session.open):
             shown = [c for c in shown if c.id != "runs.captures"]
         words = "  ".join(f"{c.shown.split()[0]} {c.footer}" for c in shown)
-        self.query_one("#reader-foot", Static).update(self._tui.own(f" {words}"))
+        self.query_one("#reader-foot", Static).update(self._list.own(f" {words}"))
 
     @property
     def _current(self) -> str:
-        letters = list(self._tui.session.open)
+        letters = list(self._list.session.open)
         return letters[self.query_one(OptionList).highlighted or 0]
 
     # --- keys
@@ -144,7 +166,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def action_compare_with(self) -> None:
         """Compares the run in view with this one."""
-        if self._current == self._tui.session.sides["a"]:
+        if self._current == self._list.session.sides["a"]:
             self._remark("This run is in view: choose the one to compare it with")
         else:
             self.dismiss(("compare", self._current))
@@ -155,26 +177,25 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def action_swap(self) -> None:
         """Exchanges A and B."""
-        if len(self._tui.session.runs) < 2:
+        if len(self._list.session.runs) < 2:
             self._remark("There is no B to swap with")
         else:
-            self._tui.action_swap_runs()
+            self._list.swap()
             self._fill()
 
     def action_close(self) -> None:
         """Takes the run out of the list."""
-        if self._current == self._tui.session.sides["a"]:
+        if self._current == self._list.session.sides["a"]:
             self._remark("This run is in view: look at another one before closing it")
-        elif self._tui.close_run(self._current):
+        elif self._list.close(self._current):
             self._fill()
 
     def _remark(self, words: str) -> None:
-        self.query_one("#reader-foot", Static).update(self._tui.own(f" {words}"))
+        self.query_one("#reader-foot", Static).update(self._list.own(f" {words}"))
 
     def action_captures(self) -> None:
         """Compares all captures of the folder."""
-        self.dismiss(None)
-        self._tui.call_later(self._tui.action_captures)
+        self.dismiss(("captures", ""))
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the keys of the tables."""

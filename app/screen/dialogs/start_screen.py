@@ -11,8 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.screen.dialogs import MOVES
-from tracetui.app.screen.start_list import NOTHING, entries, recordings_in
+from tracetui.app.screen.dialogs.common import MOVES
+from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
 from tracetui.app.session import jobs
 from tracetui.app.text.formats import cell_width, fit, pad, printable, to_ascii
 from tracetui.app.text.paths import is_there, typed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Resize
 
-    from tracetui.app.screen.start_list import Entry
+    from tracetui.app.screen.dialogs.start_list import Entry
 
 SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
 

@@ -22,19 +22,11 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from tracetui.app.keys.command import Command
+
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: what it is called, and what reading it takes."""
 
-FILTER_HELP = (
-    ("scan", "rows with this text, in any case; several words must all occur"),
-    ('"two words"', "a text with its spaces"),
-    ("/conv|scan/", "a regular expression"),
-    ("!copy", "rows without it; !/regex/ too"),
-    (">100us  <2ms", "the table's time: ns us ms s"),
-    (">5%  <0.1%", "the table's share"),
-    (">=10", "the number of calls"),
-    ("mean>20us", "a column by its title"),
-)
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
 
 
@@ -94,7 +86,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
         return to_ascii(words) if ascii else words
 
     text = Text()
-    groups: dict[str, list[commands.Command]] = {}
+    groups: dict[str, list[Command]] = {}
     for command in (command for command in commands.in_tab(tab) if command.shown):
         groups.setdefault(command.group, []).append(command)
     first = [group for group in ("Table", "Tree", "Diff") if group in groups]
@@ -108,6 +100,8 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
             if not command.shown.isdigit():
                 entry(command.shown, command.title)
     if tab in tabs.TABLES:
+        from tracetui.app.tables.filters import FILTER_HELP  # brings Polars, which the list at the start does without
+
         text.append("What / understands\n", "bold")
         for example, meaning in FILTER_HELP:
             entry(example, meaning)
@@ -116,6 +110,16 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
             entry(title, about)
     text.rstrip()
     return text
+
+
+def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int) -> TextScreen:
+    """The help page of a tab (`help_text`), to read."""
+    return TextScreen(f" Help: {tabs.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
+
+
+def notes_screen(text: Text) -> TextScreen:
+    """The notes on what is open (`status.notes_text`), to read."""
+    return TextScreen(" Notes: what was skipped, repaired or missing", text)
 
 
 class RunPicker(ModalScreen["tuple[Path, ...] | None"]):

@@ -1,0 +1,152 @@
+"""Ctrl+P: commands, tabs, themes, the kernels and modules of the run, runs that are or were open."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+from textual.widgets import Input
+
+from tracetui.app.keys import commands, tabs
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from textual.dom import DOMNode
+    from textual.fuzzy import Matcher
+    from textual.screen import Screen
+
+    from tracetui.app.keys.command import Command
+    from tracetui.app.screen.history import Navigation
+    from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.session.session import Session
+
+LIMIT = 50
+"""How many kernels and modules are offered at once."""
+
+
+def _highlighted(matcher: Matcher, name: str) -> Content:
+    """The name with the letters that match; `Matcher.highlight` would take brackets in it for markup."""
+    shown = Content(name)
+    for at in matcher.fuzzy_search.match(matcher.query, name)[1]:
+        shown = shown.stylize(matcher.match_style, at, at + 1)
+    return shown
+
+
+def _home(command: Command) -> str:
+    """The first tab that a command works in."""
+    return next(tab for tab in tabs.NAMES if tab in command.tabs)
+
+
+def still_cursor(palette: Screen[object]) -> None:
+    """Lets the cursor of a screen's lines stand still."""
+    for line in palette.query(Input):
+        line.cursor_blink = False
+
+
+class Parts(Protocol):
+    """The application, as far as the palette leads anywhere."""
+
+    @property
+    def session(self) -> Session:
+        """What is open."""
+
+    @property
+    def shell(self) -> Shell:
+        """The tabs."""
+
+    @property
+    def runs(self) -> RunLoader:
+        """Opens recordings."""
+
+    @property
+    def navigation(self) -> Navigation:
+        """Goes to places."""
+
+
+class EverythingProvider(Provider):
+    """What can be done, and where one can go."""
+
+    @property
+    def _parts(self) -> Parts:
+        return cast("Parts", self.app)
+
+    def _own(self, text: str) -> str:
+        return self._parts.shell.own(text)
+
+    def _commands(self) -> list[Command]:
+        return [command for command in commands.in_tab(self._parts.shell.tab) if command.palette]
+
+    def _elsewhere(self) -> list[Command]:
+        """What can be done in other tabs alone."""
+        tab = self._parts.shell.tab
+        here = {command.title for command in commands.in_tab(tab)}
+        return [
+            command
+            for command in commands.COMMANDS
+            if command.palette and command.tabs and tab not in command.tabs and command.title not in here
+        ]
+
+    def _recent(self) -> list[tuple[Path, str]]:
+        """Recordings opened lately that are there still and not open now: path, and what it is called."""
+        from tracetui.app.settings.recent import recents
+
+        now = {entry.origin.absolute() for entry in self._parts.session.open.values()}
+        return [
+            (recent.path, str(recent.path))
+            for recent in recents()
+            if recent.path.absolute() not in now and recent.is_there
+        ]
+
+    def _do(self, command: Command) -> None:
+        """Runs a command where it belongs, once the palette is closed."""
+        self.app.call_later(self._run, command)
+
+    async def _run(self, command: Command) -> None:
+        target: DOMNode | None = self.app
+        if command.where in ("view", "counted", "diff", "sweep", "timeline"):
+            target = self._parts.shell.view
+        elif command.where in ("table", "tree", "overview", "lanes"):
+            target = self.app.focused
+        if target is not None:
+            await self.app.run_action(command.action, default_namespace=target)
+
+    async def discover(self) -> Hits:
+        """What is offered before anything is typed: all commands."""
+        for command in self._commands():
+            label = f"{command.title}  [{command.shown}]" if command.shown else command.title
+            yield DiscoveryHit(self._own(label).replace("[", "\\["), partial(self._do, command), text=label)
+
+    async def search(self, query: str) -> Hits:
+        """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
+        matcher, parts = self.matcher(query), self._parts
+        for command in self._commands():
+            label = self._own(f"{command.title}  ({command.shown})" if command.shown else command.title)
+            score = matcher.match(label)
+            if score > 0:
+                yield Hit(score, matcher.highlight(label), partial(self._do, command), text=label)
+        for command in self._elsewhere():
+            title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
+            score = matcher.match(title) / 2  # what works here goes first
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), partial(parts.shell.show_tab, _home(command)), text=title)
+        words = query.lower().split()
+        for path, label in self._recent():
+            if all(word in label.lower() for word in words):
+                shown = printable(f"open  {label}", ascii=parts.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, _highlighted(matcher, shown), partial(parts.runs.open_run, "a", (path,)), text=shown)
+        found = 0
+        for tab, noun, name, label in parts.navigation.places():
+            folded = f"{label}\n{name}".lower()
+            if all(word in folded for word in words):
+                shown = printable(f"{noun}  {label}", ascii=parts.session.ascii)
+                score = max(matcher.match(shown), 0.1)
+                yield Hit(score, _highlighted(matcher, shown), partial(parts.navigation.go_to, tab, name), text=shown)
+                found += 1
+                if found >= LIMIT:
+                    return

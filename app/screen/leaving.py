@@ -1,0 +1,83 @@
+"""The one way out: the program ends once every part of the screen has done what it was asked to do.
+
+Once `App.exit` is called, Textual puts up no more children: a view or dialog that is half there finds none of its
+parts, and each message that still waits fails in it. So the end waits until nothing is half there, a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.events import InputEvent, Paste
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import App
+    from textual.dom import DOMNode
+    from textual.events import Event
+
+LEAVING_SECONDS = 1.0
+"""After so long, the program ends whatever is half there: a part that never answers must not keep it."""
+
+
+class Leaving:
+    """How an application ends."""
+
+    def __init__(self, app: App[None], before: Callable[[], None]) -> None:
+        """Sets up.
+
+        Args:
+            app: that is to end.
+            before: called once, with all views still there: keeps what is to be kept, gives up what is under way.
+        """
+        self._app, self._before = app, before
+        self._end: Callable[[], None] | None = None
+        self.asked = False
+        """Whether the end was asked for: nothing new begins, and nobody waits for what is under way."""
+        self.done = False
+        """Whether nothing is half there any more, so that the end has come."""
+        self._known: frozenset[DOMNode] = frozenset()
+        self._missing = 0
+
+    def ask(self, end: Callable[[], None]) -> None:
+        """Ends the application, with what was to be kept kept; a second call changes nothing.
+
+        Args:
+            end: what Textual does to end it.
+        """
+        if self.asked:
+            return
+        self.asked, self._end = True, end
+        self._app.call_later(self._ask_all)
+        self._app.call_later(self._app.set_timer, LEAVING_SECONDS, self._leave)
+        self._before()
+
+    def swallows(self, event: Event) -> bool:
+        """Whether an event is a key or the like that comes too late."""
+        return self.asked and isinstance(event, (InputEvent, Paste))
+
+    def _ask_all(self) -> None:
+        """Asks every part to answer after what waits for it; a part answers once its children are there."""
+        if self.done:
+            return
+        parts = {part for screen in self._app.screen_stack for part in screen.walk_children(with_self=True)}
+        settled = parts == self._known
+        self._known = frozenset(parts)
+        if settled:
+            self._leave()
+            return
+        self._missing = sum(part.call_later(self._answered) for part in parts)
+        if not self._missing:
+            self._leave()
+
+    def _answered(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self._app.call_later(self._ask_all)
+
+    def _leave(self) -> None:
+        """Ends the application now."""
+        if not self.done and self._end is not None:
+            self.done = True
+            self._end()

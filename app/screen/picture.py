@@ -1,0 +1,32 @@
+"""A picture of the screen as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.app.tables import export
+from tracetui.app.text.formats import printable
+
+if TYPE_CHECKING:
+    from tracetui.app.session.session import Session
+
+
+def save_picture(session: Session, tab: str, svg: str) -> str:
+    """Writes what the screen shows, in the working directory, beside no file that is there.
+
+    Args:
+        session: what is open.
+        tab: the tab in view.
+        svg: the picture.
+
+    Returns:
+        Where it was written, or why it was not.
+    """
+    name = printable(session.runs["a"].name).replace("/", "_")
+    path = export.free_path(Path(f"{name}-{tab}.svg"))
+    try:
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
+    return f"wrote {path.resolve()}"

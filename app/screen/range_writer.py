@@ -1,0 +1,68 @@
+"""Writing the marked range as a trace of its own, beside all else."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.session import jobs
+
+if TYPE_CHECKING:
+    from textual.message_pump import MessagePump
+
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.session.session import Session
+
+CUT = "cut"
+"""The job that writes a range."""
+STOP_SECONDS = 2.0
+"""How long quitting waits for it at most."""
+
+
+class RangeWriter:
+    """Writes one range at a time."""
+
+    def __init__(self, session: Session, shell: Shell, target: MessagePump) -> None:
+        """Sets up.
+
+        Args:
+            session: what is in view, and its range.
+            shell: says how it goes.
+            target: gets the message when a range is written, for `finish`.
+        """
+        self._session, self._shell, self._target = session, shell, target
+        self._ends = threading.Event()
+        """Set when the program ends: what is half written is taken away."""
+
+    def start(self) -> None:
+        """Writes what lies in the marked range, or says why not."""
+        if "a" not in self._session.runs:
+            return
+        from tracetui.app.session import cut
+        from tracetui.parsers.progress import Watch
+
+        trace, window = self._session.trace(), self._session.scope.window
+        if no := cut.refused(trace.info.kind):
+            self._shell.say(no[0].upper() + no[1:])
+        elif window is None:
+            self._shell.say("No range is marked: [ and ] in Timeline mark one")
+        elif jobs.busy(CUT):
+            self._shell.say("A range is being written already")
+        else:
+            self._shell.say("Writing the range ...")
+            jobs.start(self._target, CUT, lambda: cut.save_range(trace, window, Watch(cancel=self._ends)))
+
+    def finish(self, event: jobs.JobDone[Any]) -> None:
+        """A range is written, or could not be; other jobs are none of ours."""
+        if event.key != CUT:
+            return
+        from tracetui.app.session import cut
+
+        if event.error is not None:
+            self._shell.log_error(event.error)
+        self._shell.say(cut.said(event.result) if event.result is not None else str(event.error))
+
+    def stop(self) -> None:
+        """Stops what writes a file, and gives it the time to take away what is half written."""
+        self._ends.set()
+        jobs.wait(CUT, STOP_SECONDS)

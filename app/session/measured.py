@@ -1,0 +1,29 @@
+"""What the other tools of the run in view measured of its kernels, matched once and kept with the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.matching.run_join import Joined, Measured, conventions_of, joined, kernel_counters_of
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.conventions import Conventions
+    from tracetui.app.session.session import Session
+
+
+def conventions(session: Session) -> Conventions:
+    """Whose definitions numbers follow: of kernels that ncu measured, its counters tell who used tensor cores."""
+    return session.cached("conventions", lambda: conventions_of(measured_of(session)))
+
+
+def joined_with(session: Session, kind: str) -> list[Joined]:
+    """The recording in view beside each of another tool's, kernel by kernel."""
+    return session.cached(("joined", kind), lambda: joined(session.runs["a"], session.trace(), kind))
+
+
+def measured_of(session: Session) -> Measured | None:
+    """What ncu measured of the kernels in view; null where it measured none."""
+    run, trace = session.runs["a"], session.trace()
+    if trace.info.kind != "ncu" and not run.of_kind("ncu"):
+        return None
+    return session.cached("measured", lambda: kernel_counters_of(run, trace, joined_with(session, "ncu")))

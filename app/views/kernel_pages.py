@@ -1,0 +1,180 @@
+"""Pages of kernels: what ran on the GPU, by name or group, and the launches of one; their tab is `kernels`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
+from tracetui.analysis.modules import module_kernels
+from tracetui.analysis.operator_groups import group_operator_rows
+from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
+from tracetui.app.text.names import tell_apart, with_full_names
+from tracetui.app.text.words import group_words, nothing
+from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
+from tracetui.app.views.common.measured import beside
+from tracetui.app.views.common.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.analysis.tables.field import Field
+    from tracetui.app.session.session import Session
+
+
+GROUP_TITLES = {"class": "Module class", "shape": "Grid × block", "input_shapes": "Input shapes"}
+"""Title of the column that names the group, where it is not that of the grouping."""
+GROUP_ABOUT = {
+    "category": "kind of work, judged by the kernel's name",
+    "class": "class of the innermost nn.Module around the launch",
+    "module": "innermost nn.Module around the launch, or whose gradient is computed",
+    "range": "innermost range around the launch",
+    "shape": "blocks in the grid, and threads in a block",
+    "input_shapes": "of the innermost operator around the launch",
+    "stream": "CUDA stream",
+}
+
+
+IN_RANGES = ("range", "meanwhile")
+"""`Page.within` of kernels that a range's own thread launched, and of those that any thread launched meanwhile."""
+
+
+def kernel_page(
+    session: Session, frame: pl.DataFrame, *, title: str, empty: str = "", within: tuple[str, str] | None = None
+) -> Page:
+    """A table of kernels, with what ncu measured of them where the run holds that."""
+    base = session.counted().describe_totals()
+    total = int(frame["total_ns"].sum()) if frame.height else 0
+    frame, columns, coverage = beside(session, frame, KERNELS.columns)
+    remarks = (base, f"{format_ns(total)} of kernel time", *coverage)
+    page = Page.of(
+        KERNELS,
+        with_full_names(tell_apart(frame)),
+        title=title,
+        columns=known_columns(columns, frame),
+        note=" · ".join(remarks) if frame.height else base,
+        empty=empty or nothing("kernels", session.trace().info.kind),
+        within=within,
+    )
+    return in_units(session, page)
+
+
+def group_page(session: Session, by: str) -> Page:
+    """Kernels by what they have in common; inside, the kernels of a group."""
+    frame = session.of_counted(("kernel groups", by), lambda counted: kernel_groups(counted, by))
+    table = KERNEL_GROUPS.having(
+        "group", title=GROUP_TITLES.get(by, by.capitalize()), tail=by == "module", about=GROUP_ABOUT[by]
+    )
+    columns = tuple(column for column in table.columns if column.name in frame.columns)
+    page = Page.of(
+        KERNEL_GROUPS,
+        with_full_names(frame),
+        title=f"Kernels by {group_words(by)}",
+        columns=known_columns(columns, frame),
+        note=f"{session.counted().describe_totals()} · {format_ns(int(frame['total_ns'].sum() or 0))} of kernel time",
+        empty=nothing("kernels", session.trace().info.kind),
+        within=(f"{GROUPED}{by}", ""),
+    )
+    return in_units(session, page)
+
+
+def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What Enter on a group opens: its kernels."""
+    by = page.within[0].removeprefix(GROUPED) if page.within else ""
+    group = str(row["group"])
+
+    def work() -> Page:
+        frame = session.of_counted(("group kernels", by, group), lambda counted: group_kernels(counted, by, group))
+        return kernel_page(session, frame, title=group, within=(f"{GROUPED}{by}", group))
+
+    return work
+
+
+def known_columns(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
+    """Without those that no row fills; where no module is known, the range takes the module's place."""
+    shown = filled(columns, frame)
+    of_module = next((column.priority for column in columns if column.name == "module"), 0)
+    lost = "module" in {column.name for column in columns} - {column.name for column in shown}
+    return tuple(replace(column, priority=of_module) if column.name == "range" and lost else column for column in shown)
+
+
+def launch_page(
+    session: Session,
+    name: str,
+    title: str,
+    within: tuple[str, str] | None = None,
+    only: pl.DataFrame | None = None,
+) -> Page:
+    """The launches of one kernel: all, or those of a module with what is inside it, or those of an operator.
+
+    `only` restricts them to its device rows (``row``) and gives the ``range`` of each.
+    """
+    selection = session.counted()
+    frame = kernel_launches(selection, name)
+    if only is not None:
+        frame = frame.drop("range").join(only, on="row", how="inner", maintain_order="left")
+    if within is not None and within[0].startswith(GROUPED):
+        rows = group_rows(selection, within[0].removeprefix(GROUPED), within[1])["row"]
+        frame = frame.filter(pl.col("row").is_in(rows.implode()))
+    elif within is not None and within[0].startswith(OPERATOR_IN):
+        by, group = within[0].removeprefix(OPERATOR_IN).split("\t", 1)
+        rows = group_operator_rows(selection, by, group, within[1])["row"]
+        frame = frame.filter(pl.col("row").is_in(rows.implode()))
+    elif within is not None:
+        column, owner = within
+        own = pl.col(column) == owner
+        if owner == NOT_ATTRIBUTED:
+            own = pl.col(column).is_null()
+        elif column == "module":
+            own |= pl.col(column).str.starts_with(f"{owner}/")
+        frame = frame.filter(own)
+    window = selection.trace.info.window
+    begin = window[0] if window else (frame["start"].min() or 0)
+    frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
+    return Page.of(
+        LAUNCHES, frame, title=title, columns=known_columns(LAUNCHES.columns, frame), note=selection.describe()
+    )
+
+
+def inside_kernel(
+    session: Session, row: Mapping[str, Any], within: tuple[str, str] | None = None
+) -> Callable[[], Page]:
+    """What Enter on a kernel opens."""
+    name, short = str(row["name"]), str(row.get("short_name") or row["name"])
+    return lambda: session.of_counted(
+        ("launches", name, within), lambda counted: launch_page(session, name, short, within)
+    )
+
+
+def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
+    """What Enter on a module opens: its kernels."""
+
+    def work() -> Page:
+        return kernel_page(
+            session,
+            session.of_counted(("module_kernels", path), lambda counted: module_kernels(counted, path)),
+            title=name,
+            empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
+            within=("module", path),
+        )
+
+    return work
+
+
+def inside_operator(session: Session, name: str) -> Callable[[], Page]:
+    """What Enter on an operator opens: its kernels."""
+
+    def work() -> Page:
+        return kernel_page(
+            session,
+            session.of_counted(("operator_kernels", name), lambda counted: operator_kernels(counted, name)),
+            title=name,
+            empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
+            within=("operator", name),
+        )
+
+    return work
