@@ -12,20 +12,31 @@ UNFINISHED = re.compile(rb"\x1b[^a-zA-Z\x07]*$")
 
 RECORDED = """
 import os, sys
+from textual.events import Key
 from tracetui.app.terminal import driver
 from tracetui.app.cli.main import main
-raw = open(sys.argv.pop(1), "ab", buffering=0)
+from tracetui.app.terminal import sender
+raw, typed = (open(sys.argv.pop(1), "ab", buffering=0) for _ in range(2))
 class Recorded(driver.CellDriver):
     def write(self, data):
         raw.write(data.encode())
         super().write(data)
+    def process_message(self, message):
+        super().process_message(message)
+        if isinstance(message, Key):
+            typed.write(b".")
 driver.CellDriver = Recorded
 if "CRASHES" in os.environ:
     from tracetui.app.screen.tui import TracetuiApp
     TracetuiApp.action_redraw = lambda self: 1 / 0
+if "PATIENT" in os.environ:
+    sender.PATIENCE_SECONDS = 3600
 sys.exit(main())
 """
-"""`tracetui` with our driver; first argument: the file that what Textual wrote goes to. With CRASHES, Ctrl+L fails."""
+"""`tracetui` with our driver. First arguments: files for what Textual wrote, and for a dot with each key that was read.
+
+With CRASHES, Ctrl+L fails; with PATIENT, answers are waited for as long as it takes.
+"""
 
 
 class Emulator:

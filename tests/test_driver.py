@@ -12,13 +12,15 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from fcntl import ioctl
+from types import SimpleNamespace
 
 import pytest
 from sample_runs import FP32
 
-from tracetui.app.terminal import frames
+from tracetui.app.terminal import frames, sender
 from tracetui.app.terminal.answers import Answers
 from tracetui.app.terminal.grid import Grid, Palette, clusters
 from tracetui.app.terminal.paint import Painter
@@ -174,7 +176,17 @@ def test_control_sequences_that_leave_the_cells_alone():
 
 
 @pytest.fixture
-def line():
+def clock(monkeypatch):
+    """The time for what waits for answers; it goes on only when told to."""
+    now = [0.0]
+    stands = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("tracetui.app.terminal.sender.time", stands)
+    monkeypatch.setattr("tracetui.app.terminal.answers.time", stands)
+    return now
+
+
+@pytest.fixture
+def line(clock):
     """A sender whose pictures are numbered, and the other end of its line."""
     out, into = os.pipe()
     pictures = []
@@ -185,21 +197,21 @@ def line():
         return f"<{pictures[-1]}>"
 
     lost, failed = [], []
-    sender = Sender(into, paint, lambda: lost.append(True), failed.append)
-    sender.start()
+    line = Sender(into, paint, lambda: lost.append(True), failed.append)
+    line.start()
 
     def show(name: str) -> None:
-        with sender.lock:
+        with line.lock:
             pictures.append(name)
-            sender.picture()
+            line.picture()
 
-    def read(seconds: float = 0.3) -> bytes:
+    def read(seconds: float = PATIENCE_SECONDS) -> bytes:
         return os.read(out, 1 << 16) if select.select([out], [], [], seconds)[0] else b""
 
-    sender.show, sender.read, sender.hang_up = show, read, lambda: os.close(out)
-    sender.lost, sender.failed = lost, failed
-    yield sender
-    sender.stop(1)
+    line.show, line.read, line.hang_up = show, read, lambda: os.close(out)
+    line.lost, line.failed = lost, failed
+    yield line
+    line.stop(1)
     os.close(into)
     if not lost:
         os.close(out)
@@ -222,7 +234,7 @@ def test_with_answers_a_newer_picture_replaces_one_that_waits(line):
     assert line.read() == f"<{first}>".encode() + QUESTION
     line.show("b")
     line.show("c")
-    assert line.read() == b""
+    assert line.read(0.3) == b""
     line.answered()
     assert line.read() == b"<c>" + QUESTION
     line.show("d")
@@ -240,33 +252,53 @@ def test_texts_don_t_wait_and_keep_their_place(line):
     assert line.read() == b"<b>\x07"
 
 
-def test_a_terminal_that_stops_answering_is_waited_for_twice(line, monkeypatch):
-    monkeypatch.setattr("tracetui.app.terminal.sender.PATIENCE_SECONDS", 0.2)
+def test_a_terminal_that_stops_answering_is_waited_for_twice(line, clock):
     line.ask()
     line.read()
     line.answered()
-    for _ in range(2):
-        line.show("a" * IN_FLIGHT_BYTES)
-        assert line.read().endswith(QUESTION)
+    line.show("a" * IN_FLIGHT_BYTES)
+    assert line.read().endswith(QUESTION)
+    line.show("a" * IN_FLIGHT_BYTES)
+    assert line.read(0.1) == b"", "no time has gone by"
+    clock[0] += sender.PATIENCE_SECONDS
+    assert line.read().endswith(QUESTION)
     line.show("b" * IN_FLIGHT_BYTES)
-    assert line.read(1).endswith(b">")
+    clock[0] += sender.PATIENCE_SECONDS
+    assert line.read().endswith(b">")
 
 
-def test_a_line_that_takes_nothing_holds_nobody_up(line):
-    began = time.monotonic()
-    for number in range(200):
-        line.show(str(number) * 1000)
-        line.text("x" * 1000)
-    assert time.monotonic() - began < 1
-    line.stop(0.2)
-    assert time.monotonic() - began < 2
+def test_a_line_that_takes_nothing_holds_nobody_up(line, monkeypatch):
+    waited = set()
+    wait, put = line._change.wait, sender.write
+
+    def noted(call, *arguments):
+        waited.add(threading.current_thread())
+        return call(*arguments)
+
+    monkeypatch.setattr(line._change, "wait", lambda *arguments: noted(wait, *arguments))
+    monkeypatch.setattr(sender, "write", lambda *arguments: noted(put, *arguments))
+
+    def use() -> None:
+        for number in range(200):
+            line.show(str(number) * 1000)
+            line.text("x" * 1000)
+        line.stop(0.2)
+
+    user = threading.Thread(target=use, daemon=True)
+    user.start()
+    user.join(PATIENCE_SECONDS)
+    assert not user.is_alive()
+    assert line._thread.is_alive(), "it is the sender that waits for the line"
+    assert waited == {line._thread}
 
 
 def test_a_line_that_breaks_is_told_once(line):
     line.hang_up()
-    for name in "abc":
-        line.show(name)
-        time.sleep(0.05)
+    line.show("a")
+    line._thread.join(PATIENCE_SECONDS)
+    assert not line._thread.is_alive()
+    line.show("b")
+    line.text("c")
     assert line.lost == [True]
 
 
@@ -277,7 +309,7 @@ def test_a_picture_that_fails_is_told_and_texts_still_go(line):
     assert [type(error) for error in line.failed] == [ValueError]
 
 
-def test_answers_are_taken_out_of_what_was_typed():
+def test_answers_are_taken_out_of_what_was_typed(clock):
     seen = []
     awaited = [True]
     answers = Answers(lambda: seen.append(1), lambda: awaited[0], 0.05)
@@ -291,7 +323,7 @@ def test_answers_are_taken_out_of_what_was_typed():
     assert answers.keys(b"[B") == b"\x1b[B"
     assert answers.keys(b"\x1b") == b""
     assert answers.keys(b"") == b""
-    time.sleep(0.06)
+    clock[0] += 0.06
     assert answers.keys(b"") == b"\x1b", "it was the key"
     awaited[0] = False
     assert answers.keys(b"\x1b") == b"\x1b"
@@ -304,8 +336,8 @@ class Session:
     """The program in a pseudo-terminal, as an emulator shows it, beside what Textual's own driver would have sent."""
 
     def __init__(self, folder: Path, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
-        self.raw = folder / "raw"
-        self.raw.touch()
+        self.raw, self.typed = folder / "raw", folder / "typed"
+        self.raw.touch(), self.typed.touch()
         self.size, self._raw_read = size, 0
         self.ours, self.stock = Emulator(*size), Emulator(*size)
         self.master, slave = pty.openpty()
@@ -313,7 +345,7 @@ class Session:
         self.modes = termios.tcgetattr(slave)
         clean = {k: v for k, v in os.environ.items() if k not in HIDDEN}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RECORDED, str(self.raw), "open", "--driver", "cells", *arguments],
+            [sys.executable, "-c", RECORDED, str(self.raw), str(self.typed), "open", "--driver", "cells", *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             # a test run that was started by nohup would hand down that hang-ups are ignored
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
@@ -343,7 +375,7 @@ class Session:
 
     def same(self) -> None:
         """Waits until both screens are alike, and all that Textual wrote has been looked at."""
-        deadline = time.monotonic() + PATIENCE_SECONDS / 4
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             self.read(0.1)
             raw = self.raw.read_bytes()
@@ -365,10 +397,17 @@ class Session:
 
     def press(self, *keys: bytes) -> None:
         for key in keys:
-            os.write(self.master, key)
-            if key == b"\x1b":
-                time.sleep(0.4)  # until it is clear that it is the key, and no arrow's beginning
+            self.type(key)
             self.same()
+
+    def type(self, key: bytes) -> None:
+        """Presses a key, or several that are letters, and waits until the program has read them."""
+        many = 1 if key.startswith(b"\x1b") else len(key.decode())
+        wanted, deadline = self.typed.stat().st_size + many, time.monotonic() + PATIENCE_SECONDS
+        os.write(self.master, key)
+        while self.typed.stat().st_size < wanted:
+            assert time.monotonic() < deadline, f"{key!r} was not read"
+            self.read(0.02)
 
     def resize(self, columns: int, lines: int) -> None:
         for emulator in (self.ours, self.stock):
@@ -468,11 +507,12 @@ def test_suspend_and_resume(session):
     screen.ours.feed(b"left by the shell\r\n" * 9)
     os.kill(screen.process.pid, signal.SIGCONT)
     screen.until("selective_scan")
-    screen.read(0.5)
-    assert screen.ours.cells() == before
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while screen.ours.cells() != before:
+        assert time.monotonic() < deadline, screen.ours.text
+        screen.read(0.1)
     os.write(screen.master, b"j")
-    screen.read(0.3)
-    assert "2/20" in screen.ours.text
+    screen.until("2/20")
 
 
 def test_ctrl_l_mends_what_another_program_wrote(session):
@@ -480,7 +520,7 @@ def test_ctrl_l_mends_what_another_program_wrote(session):
     screen.until("GPU is idle")
     screen.same()
     screen.ours.feed(b"\x1b[3;1HBroadcast message from root: reboot\x1b[12;1H\x1b[31;7mnow")
-    os.write(screen.master, b"j")
+    screen.type(b"j")
     screen.read(0.3)
     assert "Broadcast" in screen.ours.text
     screen.press(b"\x0c")
@@ -488,20 +528,21 @@ def test_ctrl_l_mends_what_another_program_wrote(session):
 
 
 def test_a_slow_terminal_gets_the_last_picture_and_few_before(session):
-    screen = session(str(FP32), "--tab", "kernels", COLORTERM="truecolor")
+    screen = session(str(FP32), "--tab", "kernels", COLORTERM="truecolor", PATIENT="1")
     screen.until("selective_scan")
     screen.same()
     screen.answering = False
+    before = len(screen.seen)
     for _ in range(30):
-        os.write(screen.master, b"\x1b[B")
-        os.write(screen.master, b"\x1b[A")
-        time.sleep(0.02)
-    os.write(screen.master, b"\x1b[B")
-    assert len(screen.read(0.4)) < 3 * IN_FLIGHT_BYTES
+        screen.type(b"\x1b[B")
+        screen.type(b"\x1b[A")
+    screen.type(b"\x1b[B")
+    screen.read(0.4)
+    assert len(screen.seen) - before < 3 * IN_FLIGHT_BYTES
     screen.answering = True
     os.write(screen.master, ANSWER * 20)
+    screen.until("2/20")
     screen.same()
-    assert "2/20" in screen.ours.text
     assert screen.read(1.0) == b"", "an idle screen sends nothing"
 
 
@@ -540,7 +581,7 @@ def test_it_ends_when_the_terminal_is_gone(session):
     os.close(screen.slave)
     os.close(screen.master)
     screen.master = screen.slave = -1
-    assert screen.process.wait(10) is not None
+    assert screen.process.wait(PATIENCE_SECONDS) is not None
 
 
 def test_textual_s_driver_can_be_asked_for(session):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
@@ -148,6 +150,36 @@ def test_many_writers_leave_one_whole_entry(tmp_path, store):
     assert {run.traces[0].device.height for run in runs} == {500}
     assert cache.info().entries == 1
     assert not list(store.glob(".writing-*"))
+
+
+def test_what_is_half_written_goes_when_the_program_ends(tmp_path, store, monkeypatch):
+    write, written = pl.DataFrame.write_ipc, []
+
+    def ends_at_the_third(frame, *arguments, **options):
+        written.append(arguments)
+        if len(written) == 3:
+            cache.abandon()
+            assert not list(store.iterdir())
+        return write(frame, *arguments, **options)
+
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", ends_at_the_third)
+    path = trace_file(tmp_path / "t.json")
+    assert open_path(path).traces[0].device.height == 1
+    assert len(written) == 3
+    assert not list(store.iterdir())
+    open_path(path)
+    cache.abandon()
+    assert cache.info().entries == 1, "what is complete stays"
+
+
+def test_what_a_killed_program_left_goes_in_time(tmp_path, store):
+    for name, age in (("old", cache.LEFTOVER_SECONDS + 60), ("new", 60)):
+        left = store / f".writing-{name}"
+        left.mkdir(parents=True)
+        (left / "host.arrow").write_bytes(b"half")
+        os.utime(left, (time.time() - age,) * 2)
+    open_path(trace_file(tmp_path / "t.json"))
+    assert [entry.name for entry in store.glob(".writing-*")] == [".writing-new"]
 
 
 def test_the_oldest_go_when_the_cache_is_full(tmp_path, store, monkeypatch):

@@ -16,9 +16,11 @@ from textual.app import ScreenError
 from textual.pilot import Pilot
 
 import tracetui.parsers
+from tracetui.app import leaving
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 from tracetui.app.settings import last_position as left
+from tracetui.app.widgets.lines import TabBar
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -251,6 +253,10 @@ def visit(traces, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("scene", "count", "way", "late"), MOMENTS)
 def test_the_end_is_clean_at_any_moment(visit, capfd, traces, scene, count, way, late):
+    path = traces[0][0]
+    before = left.Left(tab="host") if late == 1 else None
+    if before is not None:
+        left.store(path, before, [path])
     app, wrong = visit(scene, count, way, late)
     assert app._exception is None, repr(app._exception)
     assert app.shell.errors == []
@@ -262,8 +268,22 @@ def test_the_end_is_clean_at_any_moment(visit, capfd, traces, scene, count, way,
         assert kept is not None
         assert (kept.tab, kept.filter) == (app.tab, app.session.filter)
     elif "a" not in app.session.runs:
-        assert left.load(traces[0][0]) is None
+        assert left.load(path) == before
 
 
 def test_there_are_many_moments():
     assert len(MOMENTS) >= 50
+
+
+def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
+    monkeypatch.setattr(leaving, "LEAVING_SECONDS", 0.01)
+    usual = TabBar.call_later
+
+    def never_to_the_end(bar: TabBar, callback: Callable[[], object]) -> bool:
+        return callback == bar.app._answered or usual(bar, callback)
+
+    monkeypatch.setattr(TabBar, "call_later", never_to_the_end)
+    app, wrong = visit(Scene("reading", (), "2"), 6, hang_up, 0)
+    assert (app._exception, wrong) == (None, [])
+    assert not app.is_running
+    assert app._unanswered, "the bar of tabs has not answered"

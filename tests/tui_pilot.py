@@ -11,7 +11,7 @@ from textual import events
 
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
-from tracetui.app.widgets.prompt import DEBOUNCE_SECONDS
+from tracetui.app.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,7 +53,11 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 async def write(pilot: Pilot[Any], text: str) -> None:
     """Pastes a text into the line that has the keys, and waits for the pause after which the screen follows."""
     pilot.app.focused.post_message(events.Paste(text))
-    await asyncio.sleep(DEBOUNCE_SECONDS + 0.05)
+    await pilot.pause()  # the line has it
+    await pilot.pause()  # and what the line is part of knows
+    for prompt in pilot.app.screen.query(Prompt):
+        while (pending := prompt._pending) is not None and pending._task is not None and not pending._task.done():
+            await asyncio.sleep(0.005)  # the pause after which the screen follows
     await settle(pilot)
 
 

@@ -37,8 +37,8 @@ class Leaving:
         """Whether the end was asked for: nothing new begins, and nobody waits for what is under way."""
         self.done = False
         """Whether nothing is half there any more, so that the end has come."""
-        self._known: frozenset[DOMNode] = frozenset()
-        self._missing = 0
+        self._asked_last: frozenset[DOMNode] = frozenset()
+        self._unanswered = 0
 
     def ask(self, end: Callable[[], None]) -> None:
         """Ends the application, with what was to be kept kept; a second call changes nothing.
@@ -62,18 +62,18 @@ class Leaving:
         if self.done:
             return
         parts = {part for screen in self._app.screen_stack for part in screen.walk_children(with_self=True)}
-        settled = parts == self._known
-        self._known = frozenset(parts)
+        settled = parts == self._asked_last
+        self._asked_last = frozenset(parts)
         if settled:
             self._leave()
             return
-        self._missing = sum(part.call_later(self._answered) for part in parts)
-        if not self._missing:
+        self._unanswered = sum(part.call_later(self._answered) for part in parts)
+        if not self._unanswered:
             self._leave()
 
     def _answered(self) -> None:
-        self._missing -= 1
-        if not self._missing:
+        self._unanswered -= 1
+        if not self._unanswered:
             self._app.call_later(self._ask_all)
 
     def _leave(self) -> None:

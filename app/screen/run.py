@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from textual import constants
@@ -85,6 +86,8 @@ def run_tui(
     )
     app.run(mouse=not remote if mouse is None else mouse)
     app.ranges.stop()
+    if cache := sys.modules.get("tracetui.parsers.runs.cache"):  # nothing is half written that was never imported
+        cache.abandon()
     if app.runs.usage:
         raise UsageError(app.runs.usage)
     return app.runs.exit_code or app.return_code or 0

@@ -11,6 +11,8 @@ import json
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,10 @@ MAX_BYTES = 4 << 30
 MIN_SOURCE_BYTES = 1 << 16
 """Smaller files parse faster than their entry is found."""
 SAMPLES, SAMPLE_BYTES = 16, 1 << 16
+LEFTOVER_SECONDS = 86_400
+"""An unfinished entry that nobody has written to for so long belongs to a program that was killed."""
+_writing: set[Path] = set()
+"""Unfinished entries of this process."""
 _CONTEXT = "context.json"
 
 
@@ -106,6 +112,7 @@ def store(key: str, trace: Trace) -> None:
         scratch = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
     except OSError:
         return
+    _writing.add(scratch)
     try:
         for name in FRAMES:
             getattr(trace, name).write_ipc(scratch / f"{name}.arrow", compression="lz4")
@@ -118,7 +125,17 @@ def store(key: str, trace: Trace) -> None:
         pass
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        _writing.discard(scratch)
     _trim(limit(), keep=target)
+
+
+def abandon() -> None:
+    """Takes away what is half written; for a program that ends now, whatever its threads are at."""
+    for scratch in tuple(_writing):
+        gone = scratch.with_name(f"{scratch.name}-gone")
+        with suppress(OSError):  # renamed first: by now it may be complete and in its place
+            scratch.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 def info() -> CacheInfo:
@@ -151,6 +168,10 @@ def _entries() -> Iterator[tuple[float, Path, int]]:
 def _trim(allowed: int, keep: Path) -> None:
     entries = sorted(_entries())
     held = sum(size for _, _, size in entries)
+    for used, entry, size in entries:
+        if entry.name.startswith(".writing-") and time.time() - used > LEFTOVER_SECONDS:
+            shutil.rmtree(entry, ignore_errors=True)
+            held -= size
     for _, entry, size in entries:
         if held <= allowed:
             return
