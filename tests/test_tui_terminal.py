@@ -206,10 +206,11 @@ def test_a_name_with_escapes_is_shown_and_not_obeyed(terminal, tmp_path):
         ' "tid": 7, "ts": 1.0, "dur": 5.0, "args": {"stream": 7, "device": 0, "correlation": 1}}]}'
     )
     screen = terminal(str(evil))
-    screen.until("evil")
+    screen.until("Top kernels")
     screen.press(b"2")
-    screen.until("evil")
+    screen.until(" 1/1")
     screen.press(b"d")
+    screen.until("\\x1b]0;owned")
     screen.quiet()
     assert b"\x1b]0;" not in screen.seen
     assert b"owned\x07" not in screen.seen
