@@ -86,8 +86,8 @@ def run_tui(
     )
     app.run(mouse=not remote if mouse is None else mouse)
     app.ranges.stop()
-    if cache := sys.modules.get("tracetui.parsers.runs.cache"):  # nothing is half written that was never imported
-        cache.abandon()
+    if kept := sys.modules.get("tracetui.parsers.runs.cache"):  # nothing is half written that was never imported
+        kept.abandon()
     if app.runs.usage:
         raise UsageError(app.runs.usage)
     return app.runs.exit_code or app.return_code or 0
