@@ -15,7 +15,7 @@ from report_page import report_page
 
 from tracetui.app.cli.main import main as tracetui
 from tracetui.app.cli.rules_list import rules_page
-from tracetui.app.cli.settings_page import settings_page
+from tracetui.app.settings.page import settings_page
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.config import find, user_file
 from tracetui.app.settings import schema, state
+from tracetui.app.settings.page import example, written
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.formats import printable, to_ascii
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from tracetui.app.settings.schema import Option, Settings
+    from tracetui.app.settings.schema import Settings
 
 
 def config_command(arguments: argparse.Namespace) -> int:
@@ -130,25 +131,18 @@ def _text(content: dict[str, Any]) -> list[str]:
         path = files[name]["path"]
         lines.append(f"{title:<10}{path if files[name]['there'] else f'{path} ({absent})' if path else absent}")
     lines.append("")
-    rows = [(key, _written(entry["value"]), entry["from"]) for key, entry in content["settings"].items()]
+    rows = [(key, written(entry["value"]), entry["from"]) for key, entry in content["settings"].items()]
     rows += [
-        (f"columns.{page}", f"show {_written(entry['show'])} hide {_written(entry['hide'])}", entry["from"])
+        (f"columns.{page}", f"show {written(entry['show'])} hide {written(entry['hide'])}", entry["from"])
         for page, entry in content["columns"].items()
     ]
-    rows += [(f"keys.{id}", _written(entry["keys"]), entry["from"]) for id, entry in content["keys"].items()]
+    rows += [(f"keys.{id}", written(entry["keys"]), entry["from"]) for id, entry in content["keys"].items()]
     first = max(len(row[0]) for row in rows)
     second = min(max(len(row[1]) for row in rows), 30)
     lines += [f"{key:<{first}}  {value:<{second}}  {origin}" for key, value, origin in rows]
     if content["problems"]:
         lines += ["", "not used:", *(f"  {problem}" for problem in content["problems"])]
     return lines
-
-
-def _written(value: object) -> str:
-    """A value as TOML has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 # --- keys and columns
@@ -219,35 +213,3 @@ def init() -> Path:
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(example())
     return file
-
-
-def example() -> str:
-    """The file with every setting in it, as a comment with its default."""
-    lines = [
-        "# Settings of tracetui. What is commented out has this value anyway; `tracetui config` shows what holds.",
-        "",
-    ]
-    for option in schema.SCHEMA:
-        lines += [f"# {option.about}.", f"# {option.allowed}", f"# {option.key} = {_default(option)}", ""]
-    lines += [
-        "# Columns to show and to hide, by page: `tracetui config --columns` lists them.",
-        "# [columns.kernels]",
-        '# show = ["max_ns"]',
-        '# hide = ["calls"]',
-        "",
-        "# Other keys for actions: `tracetui config --keys` lists them. One key, several, or none.",
-        "# [keys]",
-        '# "table.filter" = ["/", "f"]',
-        '# "app.suspend" = []',
-        "",
-        "# Thresholds of findings, and findings that are not wanted, with the reason: `tracetui rules` lists them.",
-        "# [thresholds]",
-        '# "S2.late_percent" = 20',
-        "# [silence]",
-        '# F1 = "fp32 is needed for the reference run"',
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _default(option: Option) -> str:
-    return "10" if option.default is None else _written(option.default)

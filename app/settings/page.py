@@ -1,8 +1,7 @@
-"""The documentation's page of settings, made from the schema."""
+"""The documentation's page of settings, and a file to begin with, made from the schema."""
 
 from __future__ import annotations
 
-from tracetui.app.cli.config_command import example
 from tracetui.app.settings import schema
 from tracetui.app.tables.pages import known_columns
 
@@ -81,3 +80,42 @@ def settings_page() -> str:
         names = ", ".join(f"({column.name})" if column.hidden else column.name for column in columns)
         lines.append(f"| `{page}` | {names} |")
     return "\n".join(lines) + "\n"
+
+
+def example() -> str:
+    """The file with every setting in it, as a comment with its default."""
+    lines = [
+        "# Settings of tracetui. What is commented out has this value anyway; `tracetui config` shows what holds.",
+        "",
+    ]
+    for option in schema.SCHEMA:
+        lines += [f"# {option.about}.", f"# {option.allowed}", f"# {option.key} = {_default(option)}", ""]
+    lines += [
+        "# Columns to show and to hide, by page: `tracetui config --columns` lists them.",
+        "# [columns.kernels]",
+        '# show = ["max_ns"]',
+        '# hide = ["calls"]',
+        "",
+        "# Other keys for actions: `tracetui config --keys` lists them. One key, several, or none.",
+        "# [keys]",
+        '# "table.filter" = ["/", "f"]',
+        '# "app.suspend" = []',
+        "",
+        "# Thresholds of findings, and findings that are not wanted, with the reason: `tracetui rules` lists them.",
+        "# [thresholds]",
+        '# "S2.late_percent" = 20',
+        "# [silence]",
+        '# F1 = "fp32 is needed for the reference run"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _default(option: Option) -> str:
+    return "10" if option.default is None else written(option.default)
+
+
+def written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
