@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 from tracetui.app.settings import schema
 from tracetui.app.tables.pages import known_columns
+
+if TYPE_CHECKING:
+    from tracetui.app.settings.schema import Option
 
 _HEAD = """# Settings
 
