@@ -282,7 +282,6 @@ HOST_FUNCTIONS = Table(
     data=("kind", "name", "calls", "self_ns", "total_ns", "self_per_step_ns", "percent", "waits"),
     reports=("self_per_step_ns", "percent", "total_ns", "calls", "kind", "name"),
     base="% of step time",
-    sort=("self_ns", True),
     key="name",
     section="host_functions",
 )  # fmt: skip
