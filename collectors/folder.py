@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tracetui.collectors import plan
+from tracetui.collectors import profiler_commands
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.manifest import FILE as MANIFEST
 from tracetui.parsers.runs.manifest import LOG
@@ -17,9 +17,9 @@ from tracetui.parsers.runs.manifest import LOG
 PARTIAL = ".partial"
 KINDS = {
     "trace.pt.trace.json.gz": "chrome",
-    plan.NSYS_EXPORT: "nsys",
-    plan.NCU_RAW: "ncu",
-    plan.NCU_DETAILS: "ncu",
+    profiler_commands.NSYS_EXPORT: "nsys",
+    profiler_commands.NCU_RAW: "ncu",
+    profiler_commands.NCU_DETAILS: "ncu",
     "memory.pickle": "memory_snapshot",
     LOG: "log",
 }
@@ -51,11 +51,11 @@ class RunFolder:
         try:
             if self.path.exists():  # what a run that was killed left
                 shutil.rmtree(self.path)
-            program = self.path / plan.PROGRAM
+            program = self.path / profiler_commands.PROGRAM
             program.mkdir(parents=True)
-            for source, name in ((_HERE / "child", CHILD), (_HERE.parent / "models", plan.MODELS)):
+            for source, name in ((_HERE / "child", CHILD), (_HERE.parent / "models", profiler_commands.MODELS)):
                 shutil.copytree(source, program / name, ignore=shutil.ignore_patterns("__pycache__", "*.typed"))
-            (program / plan.START).write_text(
+            (program / profiler_commands.START).write_text(
                 f"import sys\n\nfrom {CHILD}.main import main\n\nsys.exit(main(sys.argv[1]))\n"
             )
         except OSError as error:
@@ -63,7 +63,9 @@ class RunFolder:
 
     def write_spec(self, tool: str, spec: dict[str, Any]) -> None:
         """Puts down what the child shall do for one tool."""
-        (self.path / plan.PROGRAM / plan.SPEC.format(tool)).write_text(json.dumps(spec, indent=1) + "\n")
+        (self.path / profiler_commands.PROGRAM / profiler_commands.SPEC.format(tool)).write_text(
+            json.dumps(spec, indent=1) + "\n"
+        )
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Writes run.json, whole or not at all.
@@ -96,8 +98,8 @@ class RunFolder:
         """Takes the child's program and its notes away and gives the folder its name."""
         for result in self.path.glob("result.*.json"):
             result.unlink()
-        (self.path / plan.PROGRESS).unlink(missing_ok=True)
-        shutil.rmtree(self.path / plan.PROGRAM / "__pycache__", ignore_errors=True)
+        (self.path / profiler_commands.PROGRESS).unlink(missing_ok=True)
+        shutil.rmtree(self.path / profiler_commands.PROGRAM / "__pycache__", ignore_errors=True)
         self.path.rename(self.final)
         return self.final
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.collectors.plan import KernelChoice
+from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.parsers.names.kernel_key import function_name
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import plan, process, reasons
+from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked
@@ -65,7 +65,7 @@ def find_programs(request: ProfileRequest) -> dict[str, str]:
     """
     probe = Probe()
     programs: dict[str, str] = {}
-    for name in plan.needed_programs(request.tools):
+    for name in profiler_commands.needed_programs(request.tools):
         found = find_tool(probe, name)
         if found is None:
             raise ProfileError(f"{name} is not on PATH nor where it is usually installed; `tracetui doctor` says more")
@@ -186,9 +186,11 @@ class _Run:
     def _phase(self, tool: str) -> bool:
         """One tool; whether all went well."""
         request, folder = self._request, self._folder
-        phase = plan.make_phase(request, tool, folder.path, self._programs, self._kernels() if tool == "ncu" else None)
+        phase = profiler_commands.make_phase(
+            request, tool, folder.path, self._programs, self._kernels() if tool == "ncu" else None
+        )
         run_id = str(self._manifest["identity"].get("run_id"))
-        folder.write_spec(tool, plan.child_spec(request, tool, folder.path, run_id))
+        folder.write_spec(tool, profiler_commands.child_spec(request, tool, folder.path, run_id))
         code = self._command(tool, phase.record, "starting")
         result = folder.result(tool)
         self._take_over(result)
@@ -210,9 +212,9 @@ class _Run:
         self._folder.write_manifest(self._manifest)
         return problem is None
 
-    def _command(self, tool: str, command: plan.Command, phase: str) -> int:
+    def _command(self, tool: str, command: profiler_commands.Command, phase: str) -> int:
         self._manifest["measurement"]["commands"].append(list(masked(command.words)))
-        follow = _Follower(self._folder.path / plan.PROGRESS)
+        follow = _Follower(self._folder.path / profiler_commands.PROGRESS)
         state = Tick(tool, phase)
 
         def tick() -> None:
@@ -227,12 +229,12 @@ class _Run:
         except OSError as error:
             raise ProfileError(f"{command.words[0]}: {(error.strerror or str(error)).lower()}") from error
 
-    def _kernels(self) -> plan.KernelChoice | None:
+    def _kernels(self) -> profiler_commands.KernelChoice | None:
         """What ncu shall measure, from the trace that an earlier phase left."""
         from tracetui.collectors.kernel_choice import choose
         from tracetui.parsers import TraceError, open_path
 
-        for name in ("trace.pt.trace.json.gz", plan.NSYS_EXPORT):
+        for name in ("trace.pt.trace.json.gz", profiler_commands.NSYS_EXPORT):
             path = self._folder.path / name
             if path.exists():
                 with contextlib.suppress(TraceError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
-from tracetui.parsers.tools import WITHOUT_TIME_LINE
+from tracetui.parsers.tool_registry import WITHOUT_TIME_LINE
 
 if TYPE_CHECKING:
     from pathlib import Path

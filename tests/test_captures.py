@@ -22,7 +22,7 @@ from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
-from tracetui.app.text.formats import cell_width
+from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 
 GEMM, SOFTMAX, ADD, ADAM = (

@@ -16,7 +16,7 @@ from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
 from tracetui.app.charts.steps import GROUPS, Step, marked, share_out, step_bars, step_runs
 from tracetui.app.reports.content.charts import levels
-from tracetui.app.text.formats import cell_width
+from tracetui.app.text.fitting import cell_width
 
 SPREADS = {
     "normal": [round(random.Random(n).gauss(16_000, 150)) for n in range(500)],

@@ -18,7 +18,7 @@ from tracetui.analysis.findings.core.rule import BASES, Rule, Threshold, rule
 from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, find, limits_of
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.sweeps import model as sweep
-from tracetui.app.keys import tabs
+from tracetui.app import tabs
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class
 from tracetui.parsers import Run, open_path

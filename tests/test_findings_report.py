@@ -20,7 +20,7 @@ from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.finding_words import cost, evidence_text
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, USAGE
-from tracetui.app.text.formats import cell_width
+from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
-from tracetui.parsers.tools import KINDS
+from tracetui.parsers.tool_registry import KINDS
 from tracetui.parsers.trace import Note
 
 if TYPE_CHECKING:

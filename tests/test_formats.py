@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tracetui.analysis.base.quantities import (
+from tracetui.analysis.base.number_format import (
     format_bytes,
     format_count,
     format_ns,
@@ -14,7 +14,7 @@ from tracetui.analysis.base.quantities import (
     format_percent,
     format_us,
 )
-from tracetui.app.text.formats import (
+from tracetui.app.text.fitting import (
     bar,
     cell_width,
     fit,

@@ -18,7 +18,7 @@ from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, cell
 from tracetui.app.reports.text import text
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

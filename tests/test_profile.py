@@ -17,7 +17,7 @@ from sample_runs import recorded
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
 from tracetui.app.cli.profile_options import split_command
-from tracetui.collectors import plan
+from tracetui.collectors import profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
@@ -246,7 +246,7 @@ def test_a_sweep_without_its_profiler_makes_nothing(tmp_path, capsys, monkeypatc
 def test_every_flag_has_a_reason():
     request = ProfileRequest(output=Path("out"), entry="mlp", tools=("torch", "nsys", "ncu", "memory"))
     for tool in request.tools:
-        phase = plan.make_phase(request, tool, Path("out"), {"nsys": "nsys", "ncu": "ncu"})
+        phase = profiler_commands.make_phase(request, tool, Path("out"), {"nsys": "nsys", "ncu": "ncu"})
         for command in (phase.record, *phase.finish):
             assert all(flag.why for flag in command.flags), command.purpose
 
@@ -258,7 +258,7 @@ def test_ncu_measures_the_kernels_that_take_the_time(recording):
     assert chosen.functions[0] == "selective_scan_fwd_kernel"
     assert "selective_scan_fwd_kernel" in chosen.pattern
     request = ProfileRequest(output=Path("out"), entry="vim_tiny", tools=("ncu",), ncu_launches=10)
-    words = plan.make_phase(request, "ncu", Path("out"), {"ncu": "ncu"}, chosen).record.words
+    words = profiler_commands.make_phase(request, "ncu", Path("out"), {"ncu": "ncu"}, chosen).record.words
     assert words[words.index("--launch-count") + 1] == "10"
     assert words[words.index("--kernel-name") + 1] == f"regex:{chosen.pattern}"
 
@@ -294,7 +294,7 @@ def test_what_does_not_fit_together_is_wrong_usage(words, said, capsys):
 def test_the_child_is_python_3_8():
     import ast
 
-    for file in (Path(plan.__file__).parent / "child").glob("*.py"):
+    for file in (Path(profiler_commands.__file__).parent / "child").glob("*.py"):
         ast.parse(file.read_text(), feature_version=(3, 8))
 
 

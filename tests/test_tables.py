@@ -20,7 +20,7 @@ from tracetui.analysis.tables.runs import RANKS, SWEEP_POINTS
 from tracetui.analysis.tables.table import Table
 from tracetui.app.reports.content.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv, report_csv
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

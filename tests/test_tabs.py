@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.app.keys import commands, tabs
+from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.views import view_class
 from tracetui.app.views.common.base import View

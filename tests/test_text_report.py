@@ -18,7 +18,7 @@ from tracetui.app.reports.csv_report import diff_csv, report_csv
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
 from tracetui.app.tables.module_tree import merged_tree
-from tracetui.app.text.formats import cell_width
+from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.app.keys.tabs import TITLES
-from tracetui.app.text.tools import KINDS, TABLES, WORDS
+from tracetui.app.tabs import TITLES
+from tracetui.app.text.tool_words import KINDS, TABLES, WORDS
 from tracetui.app.text.words import nothing
 from tracetui.collectors import scrub
-from tracetui.parsers import tools
+from tracetui.parsers import tool_registry as tools
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.detect import inspect as inspect_file
 from tracetui.parsers.runs.detect import looks_like_trace
@@ -110,7 +110,7 @@ def test_what_has_no_scrubber_is_not_copied(tmp_path: Path, monkeypatch: pytest.
 def test_the_words_need_nothing_heavy() -> None:
     script = (
         "import sys\n"
-        "import tracetui.app.text.tools, tracetui.app.cli.arguments\n"
+        "import tracetui.app.text.tool_words, tracetui.app.cli.arguments\n"
         "print([name for name in ('polars', 'numpy', 'textual', 'tracetui.parsers') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)

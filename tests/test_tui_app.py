@@ -11,7 +11,8 @@ import pytest
 from sample_runs import FP16, FP32, GPT
 from tui_pilot import opened, press, screen_text, settle, write
 
-from tracetui.app.keys import commands, tabs
+from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.keys.commands import find_tab
 from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError

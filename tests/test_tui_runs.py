@@ -12,7 +12,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.app.screen.dialogs.common import RunPicker
 from tracetui.app.screen.dialogs.runs_screen import RunsScreen
 from tracetui.app.session.open_runs import find_run
-from tracetui.app.text.formats import letter_of
+from tracetui.app.text.fitting import letter_of
 
 
 def lines(app) -> list[str]:

@@ -10,7 +10,7 @@ from sample_runs import SWEEP, VIM, VIM_FP16, recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.app.keys import page as keys
-from tracetui.app.keys.tabs import NAMES
+from tracetui.app.tabs import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCREENS = ROOT / "tests" / "screens"

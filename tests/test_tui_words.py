@@ -7,7 +7,8 @@ from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
-from tracetui.app.keys import commands, tabs
+from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import help_text
 from tracetui.app.views.finding_text import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text

@@ -11,7 +11,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import RANKS
-from tracetui.parsers.tools import BY_KIND
+from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, ruler
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ class GanttLane(NamedTuple):
     """One lane."""
 
     label: str
-    """Has passed `formats.printable`."""
+    """Has passed `fitting.printable`."""
     busy: Sequence[float]
     """Share of each of some equal parts in which something runs, 0 to 1."""
     style: str = ""
@@ -52,8 +52,8 @@ def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: b
     for lane in lanes:
         busy = resampled(lane.busy, room)
         cells = "".join(_cell(share, nothing, ascii=ascii) for share in busy)
-        label = formats.pad(formats.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
-        share = quantities.format_percent(100 * sum(lane.busy) / len(lane.busy))
+        label = fitting.pad(fitting.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
+        share = number_format.format_percent(100 * sum(lane.busy) / len(lane.busy))
         lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{share:>{SHARE}}", "")])
     lines.append([Run(" " * LABEL + " " + ruler(0, lasting, room, ascii=ascii).rstrip(), "")])
     return lines

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.app.charts.lanes import EIGHTHS, round_step, time_label
 
 if TYPE_CHECKING:

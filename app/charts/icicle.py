@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.analysis.base import quantities
-from tracetui.app.text import formats
+from tracetui.analysis.base import number_format
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Node:
     rows: tuple[int, ...]
     """Rows of a frame: that of a module, or those of several that count as one."""
     name: str
-    """Has passed `formats.printable`."""
+    """Has passed `fitting.printable`."""
     value: float
     """What its width is a share of; not below what its children have together, as far as that is known."""
     group: tuple[int, ...] = ()
@@ -148,14 +148,14 @@ def box_runs(
 def box_text(box: Box, share: float | None, *, ascii: bool = False) -> str:
     """Name and share as far as the box has room."""
     room = box.width - 1
-    percent = "" if share is None else f" {quantities.format_percent(share)}"
+    percent = "" if share is None else f" {number_format.format_percent(share)}"
     name, mark = box.node.name, "..." if ascii else "…"
     forms = (
         [f"{mark} {name}{percent}", f"{mark} {name}", f"{mark} {box.hidden}", mark] if box.hidden else [name + percent]
     )
-    found = next((form for form in forms if formats.cell_width(form) <= room), None)
+    found = next((form for form in forms if fitting.cell_width(form) <= room), None)
     if found is None:
-        found = formats.fit(name, room, ascii=ascii) if room >= LEAST_NAME else ""
+        found = fitting.fit(name, room, ascii=ascii) if room >= LEAST_NAME else ""
     return found
 
 
@@ -166,7 +166,7 @@ def _line(text: str, box: Box) -> str:
 def _filled(text: str, box: Box, *, ascii: bool, plain: bool) -> str:
     """Edge, text, and a line to the end of the box, so that its extent shows without colours."""
     edge, fill = ("|", "-") if ascii else ("▏", "─")
-    rest = box.width - 1 - formats.cell_width(text)
+    rest = box.width - 1 - fitting.cell_width(text)
     if plain:
         return edge + text + " " * rest
     return edge + text + (" " if rest > 1 and text else fill * rest) + fill * (rest - 1) * (rest > 1 and bool(text))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracetui.app.charts.icicle import Node
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import without_number
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.rows import NONE
-from tracetui.app.text import formats
-from tracetui.app.text.formats import to_ascii
+from tracetui.app.text import fitting
+from tracetui.app.text.fitting import to_ascii
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ def shown_name(source: str, kind: str, name: str, *, ascii: bool) -> str:
     if source == "device" and kind == "kernel":
         name = short_name(name)
     elif kind == "python":
-        name = formats.short_function(name)
+        name = fitting.short_function(name)
     elif kind == "module":
         name = name.removeprefix("nn.Module: ")
-    return formats.printable(name, ascii=ascii)
+    return fitting.printable(name, ascii=ascii)
 
 
 def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int, *, ascii: bool) -> list[Run]:
@@ -151,18 +151,18 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
 def _slice(name: str, width: int, look: Look, *, ascii: bool) -> str:
     edge, fill = ("|", look.ascii_fill) if ascii else ("▏", look.fill)
     room = width - 1
-    if room < 4 and formats.cell_width(name) > room:
+    if room < 4 and fitting.cell_width(name) > room:
         # of three letters nobody can guess a name
         return edge + fill * room
-    text = formats.fit(name, room, ascii=ascii)
-    rest = room - formats.cell_width(text)
+    text = fitting.fit(name, room, ascii=ascii)
+    rest = room - fitting.cell_width(text)
     if not text:
         return edge + fill * room
     return edge + text + (" " if rest > 1 else fill * rest) + fill * max(rest - 1, 0) * (rest > 1)
 
 
 def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
-    lasting = quantities.format_ns(duration, ascii=ascii)
+    lasting = number_format.format_ns(duration, ascii=ascii)
     for name in (f"idle {lasting} {_CAUSES.get(cause, '')}".rstrip(), f"idle {lasting}", lasting, "idle"):
         if len(name) < width:
             return name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.analysis.base import quantities
-from tracetui.app.text import formats
+from tracetui.analysis.base import number_format
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii:
             if cells
         ]
         space = room - sum(len(run.text) for run in bar)
-        time = quantities.format_ns(step.lasting, ascii=ascii)
+        time = number_format.format_ns(step.lasting, ascii=ascii)
         mark = Run(SLOW_SIGN, "warn") if step.slow else Run(" ", "")
         lines.append([Run(f"{step.label:>{_LABEL - 1}}", ""), mark, *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
     return lines
@@ -96,7 +96,7 @@ def step_bars(steps: Sequence[Step], width: int, *, ascii: bool = False) -> list
     signs = "  ".join(f"{sign} {title}" for sign, _, title in legend(steps, ascii=ascii))
     lines = step_runs(steps, width, ascii=ascii)
     return [
-        formats.fit(" " * _LABEL + signs, width, ascii=ascii),
+        fitting.fit(" " * _LABEL + signs, width, ascii=ascii),
         *("".join(run.text for run in line) for line in lines),
     ]
 

@@ -13,7 +13,7 @@ from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
 from tracetui.app.text.exit_codes import DONE
-from tracetui.app.text.tools import KINDS
+from tracetui.app.text.tool_words import KINDS
 
 MOST = 2**31 - 1
 """More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""

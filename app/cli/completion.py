@@ -91,7 +91,7 @@ def _values(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[V
 
 def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
     """What the parser does not say, since it would be long in coming for every start."""
-    from tracetui.app.keys.tabs import NAMES
+    from tracetui.app.tabs import NAMES
 
     if name == "tab":
         return "words", NAMES

@@ -11,7 +11,7 @@ from tracetui.analysis.findings.config import find, user_file
 from tracetui.app.settings import schema, state
 from tracetui.app.settings.page import example, written
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import printable, to_ascii
+from tracetui.app.text.fitting import printable, to_ascii
 
 if TYPE_CHECKING:
     import argparse
@@ -149,7 +149,8 @@ def _text(content: dict[str, Any]) -> list[str]:
 
 
 def _keys(settings: Settings) -> list[dict[str, Any]]:
-    from tracetui.app.keys import commands, tabs
+    from tracetui.app import tabs
+    from tracetui.app.keys import commands
 
     remapped = commands.use_keys(settings.keys)
     for problem in remapped.problems:
@@ -185,7 +186,7 @@ def _columns() -> dict[str, list[dict[str, Any]]]:
 
 
 def _columns_text(pages: dict[str, list[dict[str, Any]]]) -> list[str]:
-    from tracetui.app.text.formats import wrapped
+    from tracetui.app.text.fitting import wrapped
 
     lines: list[str] = []
     for page, columns in pages.items():

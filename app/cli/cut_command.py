@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.session.cut import CHROME, cut_name, free_name, refused
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.times import file_stretch, parse_time, zero_of
 
 if TYPE_CHECKING:

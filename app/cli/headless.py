@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes, format_percent, format_us
+from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.analysis.selection import select
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def _warn(settings: Settings, *, unread: bool) -> None:
         settings: what holds.
         unread: files that can't be read too; not where the command says so when it reads thresholds.
     """
-    from tracetui.app.text.formats import printable
+    from tracetui.app.text.fitting import printable
 
     for problem in settings.problems:
         if problem in settings.unread and not unread:
@@ -211,7 +211,7 @@ def _models(arguments: argparse.Namespace) -> int:
 def _rules(arguments: argparse.Namespace) -> int:
     from tracetui.analysis.findings.config import load
     from tracetui.app.cli.rules_list import print_rules
-    from tracetui.app.text.formats import printable
+    from tracetui.app.text.fitting import printable
 
     config = load(Path.cwd())
     for problem in config.problems:
@@ -337,7 +337,7 @@ def _has_terminal() -> bool:
 
 def _explain(error: Exception) -> int:
     """One line on standard error for what went wrong, and the exit code that goes with it."""
-    from tracetui.app.text.formats import printable
+    from tracetui.app.text.fitting import printable
 
     if isinstance(error, UsageError):
         code, line = USAGE, str(error)

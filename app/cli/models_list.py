@@ -8,10 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.quantities import UNKNOWN
+from tracetui.analysis.base.number_format import UNKNOWN
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.app.text.formats import fit
+from tracetui.app.text.fitting import fit
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
 from tracetui.models.options import WORDS
 from tracetui.models.registry import Entry, ModelError, entries, find

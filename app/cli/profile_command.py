@@ -7,10 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.text.exit_codes import DONE
-from tracetui.app.text.formats import printable
-from tracetui.collectors import launch, plan, sweep
+from tracetui.app.text.fitting import printable
+from tracetui.collectors import launch, profiler_commands, sweep
 from tracetui.collectors.request import ProfileError, ProfileRequest
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
         launch.check_model(each)
     one = every[0].request if every else request
     folder = one.output.absolute().with_name(one.output.name + ".partial")
-    programs = {name: name for name in plan.needed_programs(one.tools)}
+    programs = {name: name for name in profiler_commands.needed_programs(one.tools)}
     for point in every:
         print(f"run: {point.request.output}")
     if every:
         print("each of them, here the first:")
     for tool in one.tools:
-        phase = plan.make_phase(one, tool, folder, programs)
+        phase = profiler_commands.make_phase(one, tool, folder, programs)
         for command in (phase.record, *phase.finish):
             print(f"\n# {tool}: {command.purpose}" + (f" (output: {command.output})" if command.output else ""))
             print(f"$ {printable(shlex.join(command.words))}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.collectors.scrub import NO_RECORDING, LeftOut, Scrubbed, scrub
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
-from tracetui.app.keys import tabs
+from tracetui.app import tabs
 from tracetui.app.keys.command import UNBOUND, Command
-from tracetui.app.keys.tabs import TABLES, TABS
 from tracetui.app.settings.theme import THEMES
+from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
 
 if TYPE_CHECKING:

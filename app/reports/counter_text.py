@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import (
+from tracetui.analysis.base.number_format import (
     UNKNOWN,
     format_bytes,
     format_count,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.tables.registry import COMPARED, SECTIONS
 from tracetui.analysis.tables.runs import RANKS
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_number, format_percent, format_us
+from tracetui.analysis.base.number_format import format_number, format_percent, format_us
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_us
-from tracetui.app.text.formats import bar, cell_width, fit, pad, printable, wrapped
+from tracetui.analysis.base.number_format import format_us
+from tracetui.app.text.fitting import bar, cell_width, fit, pad, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

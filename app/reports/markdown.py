@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.reports.content.findings import finding_markdown
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

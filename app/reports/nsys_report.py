@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.quantities import format_us
+from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.nsys.stats import REPORTS, known_name, nsys_report
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.app.text.formats import cell_width, fit, pad, printable
+from tracetui.app.text.fitting import cell_width, fit, pad, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Block, Facts, FindingList, Sentences, Title, rows_shown
-from tracetui.app.text.formats import cell_width, fit
+from tracetui.app.text.fitting import cell_width, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

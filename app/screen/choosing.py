@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

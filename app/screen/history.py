@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.app.session.visit import Visit
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from tracetui.app.keys import commands
 from tracetui.app.session.loading import explain
 from tracetui.app.session.open_runs import chooser, find_run, no_such_run
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
-from tracetui.app.text.formats import printable
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.fitting import printable
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

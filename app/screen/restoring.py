@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.keys import commands, tabs
+from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings.last_position import Left
-from tracetui.app.text.formats import fit, printable
+from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
-from tracetui.app.text.formats import printable, to_ascii
+from tracetui.app.text.fitting import printable, to_ascii
 from tracetui.app.widgets.lines import Footer, Line, TabBar
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.text.formats import fit, fit_all, printable
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.fitting import fit, fit_all, printable
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import App
 
 from tracetui.analysis.scope import Scope
-from tracetui.app.keys import commands, tabs
+from tracetui.app import tabs
+from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.screen.choosing import RunLists
 from tracetui.app.screen.history import Navigation

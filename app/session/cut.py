@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.text.paths import is_there
 from tracetui.app.text.times import file_stretch, zero_of
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

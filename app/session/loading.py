@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.session import jobs
-from tracetui.app.text.formats import fit, printable
+from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.app.text.formats import letter_of
+from tracetui.app.text.fitting import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from tracetui.analysis.scope import Scope
 from tracetui.app.session.open_runs import OpenRun
-from tracetui.app.text.formats import letter_of
+from tracetui.app.text.fitting import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.selection import Selection
-    from tracetui.app.tables.units import Per
+    from tracetui.app.tables.totals import Per
     from tracetui.app.text.names import Names
     from tracetui.parsers import Run, Trace
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.keys import tabs
+from tracetui.app import tabs
 from tracetui.app.settings import state
 from tracetui.app.text.times import LATEST
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.app.settings import state
 from tracetui.app.text.paths import is_there
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base import quantities
-from tracetui.app.text import formats
+from tracetui.analysis.base import number_format
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,21 +111,21 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
         ascii: no characters outside ASCII.
     """
     if value is None or value != value:
-        return quantities.UNKNOWN
+        return number_format.UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return formats.printable(value, ascii=ascii)
+        return fitting.printable(value, ascii=ascii)
     if not isinstance(value, (int, float)):
-        return formats.printable(str(value), ascii=ascii)
+        return fitting.printable(str(value), ascii=ascii)
     if kind == "time":
-        return quantities.format_ns(value, ascii=ascii)
+        return number_format.format_ns(value, ascii=ascii)
     if kind == "delta":
-        return quantities.format_signed_ns(value, ascii=ascii)
+        return number_format.format_signed_ns(value, ascii=ascii)
     if kind in ("percent", "change"):
-        return quantities.format_share(value, signed=kind == "change")
+        return number_format.format_share(value, signed=kind == "change")
     if kind == "bytes":
-        return quantities.format_bytes(value)
+        return number_format.format_bytes(value)
     if kind == "count" and float(value).is_integer():
-        return quantities.format_count(value)
-    return quantities.format_number(value)
+        return number_format.format_count(value)
+    return number_format.format_number(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 CATEGORY_LABELS = {
     "kernel": "kernels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from tracetui.app.keys import tabs
+from tracetui.app import tabs
 
 if TYPE_CHECKING:
     from tracetui.app.views.common.base import View

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.quantities import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
-from tracetui.app.tables import units
-from tracetui.app.text.formats import printable
+from tracetui.app.tables import totals
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.tables.units import Per
+    from tracetui.app.tables.totals import Per
 
 
 class DiffView(CountedView):
@@ -127,7 +127,7 @@ class DiffView(CountedView):
             LAYOUTS[kind],
             compared(tell_apart(frame), per, self._steps),
             title=title,
-            unit=units.WORDS[per] or "in all",
+            unit=totals.WORDS[per] or "in all",
             columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
             saved_as=f"diff_{kind}_{'total' if per == 'total' else f'per_{per}'}",
             note=note,
@@ -217,7 +217,7 @@ def _told(column: Field, per: Per) -> Field:
         return column
     if per == "call" and column.kind == "count":
         return replace(column, about=f"{column.about}, per step", saved_as=f"{column.name}_per_step")
-    words = units.WORDS[per] or "in all steps"
+    words = totals.WORDS[per] or "in all steps"
     return replace(column, about=f"{column.about}, {words}",
                    saved_as=column.name if per == "total" else f"{column.name}_per_{per}")  # fmt: skip
 

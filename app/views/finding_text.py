@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.app.reports.finding_words import LABEL_WIDTH, headline, parts, whole_of
-from tracetui.app.text.formats import pad, printable, wrapped
+from tracetui.app.text.fitting import pad, printable, wrapped
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json

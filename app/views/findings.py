@@ -13,7 +13,7 @@ from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.report.findings import finding_row
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
-from tracetui.app.keys import tabs
+from tracetui.app import tabs
 from tracetui.app.reports.finding_words import evidence_text, looked
 from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.views.common.messages import ShowEvidence

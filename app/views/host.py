@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracetui.analysis.api import api_calls, launches
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.analysis.memory.curve import curve
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER

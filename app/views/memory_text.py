@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.analysis.memory.curve import columns
 from tracetui.app.charts.area import area_chart, plot_width
 
@@ -46,7 +46,7 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
     allocated, reserved = columns(picture.curve, width, picture.window)
     with_line = _worth_a_line(picture.curve)
     reserved = reserved if with_line else []
-    room = plot_width(allocated, reserved, width - 2, rows, label=quantities.format_bytes)
+    room = plot_width(allocated, reserved, width - 2, rows, label=number_format.format_bytes)
     allocated, reserved = columns(picture.curve, room, picture.window)
     reserved = reserved if with_line else []
     chart = area_chart(
@@ -54,7 +54,7 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
         reserved,
         width - 2,
         rows,
-        label=quantities.format_bytes,
+        label=number_format.format_bytes,
         times=_times(picture, room, ascii=ascii),
         ascii=ascii,
     )
@@ -67,22 +67,22 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
     parts = []
     if peak is not None:
         where = "Host" if peak.device_type == 0 else f"GPU {peak.device}"
-        text = f"{where} peak {quantities.format_bytes(peak.allocated)} allocated"
+        text = f"{where} peak {number_format.format_bytes(peak.allocated)} allocated"
         if peak.reserved:
-            text += f" of {quantities.format_bytes(peak.reserved)} reserved"
+            text += f" of {number_format.format_bytes(peak.reserved)} reserved"
         if peak.time is not None and picture.window is not None:
-            text += f" at {quantities.format_ns(peak.time - picture.window[0], ascii=ascii)}"
+            text += f" at {number_format.format_ns(peak.time - picture.window[0], ascii=ascii)}"
         parts.append(text)
     parts += _others(picture)
     if end.allocated_bytes is not None:
-        text = f"end {quantities.format_bytes(end.allocated_bytes)} allocated"
+        text = f"end {number_format.format_bytes(end.allocated_bytes)} allocated"
         if end.reserved_bytes is not None:
-            text += f" of {quantities.format_bytes(end.reserved_bytes)} reserved"
+            text += f" of {number_format.format_bytes(end.reserved_bytes)} reserved"
         parts.append(text)
     if end.fragmentation_percent is not None:
         parts.append(
-            f"fragmentation {quantities.format_percent(end.fragmentation_percent)}"
-            f" (largest free block {quantities.format_bytes(end.largest_free_bytes)})"
+            f"fragmentation {number_format.format_percent(end.fragmentation_percent)}"
+            f" (largest free block {number_format.format_bytes(end.largest_free_bytes)})"
         )
     mark = "-" if ascii else "─"
     fill = "#" if ascii else "█"
@@ -102,7 +102,7 @@ def _others(picture: Picture) -> list[str]:
         mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
         if not mine and row["allocated"]:
             where = "host" if row["device_type"] == 0 else f"GPU {row['device']}"
-            found.append(f"{where} {quantities.format_bytes(row['allocated'])}")
+            found.append(f"{where} {number_format.format_bytes(row['allocated'])}")
     return found[:MOST_OTHERS]
 
 
@@ -116,7 +116,7 @@ def _times(picture: Picture, room: int, *, ascii: bool) -> tuple[str, str]:
     if picture.window is None or picture.curve["time"].null_count():
         return "first event", f"event {picture.curve.height:,}"
     begin, middle = "0 s", " since the recording began"
-    end = quantities.format_ns(picture.window[1], ascii=ascii)
+    end = number_format.format_ns(picture.window[1], ascii=ascii)
     return (begin + middle if room > 60 else begin), end
 
 

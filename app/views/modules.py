@@ -11,7 +11,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
 from tracetui.app.views.common.icicle_view import IcicleView

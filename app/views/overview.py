@@ -17,7 +17,7 @@ from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.host import ranked
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, SEVERITY_SIGNS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Writer:
         return self._styles.get(key, Style())
 
     def own(self, text: str) -> str:
-        return formats.to_ascii(text) if self.ascii else text
+        return fitting.to_ascii(text) if self.ascii else text
 
     def head(self, title: str, remark: str = "") -> Text:
         text = Text().append(f" {self.own(title)}", self.style("head"))
@@ -98,14 +98,14 @@ class _Writer:
         return text
 
     def name(self, name: str, width: int) -> str:
-        safe = formats.printable(name, ascii=self.ascii)
-        return formats.pad(formats.fit(safe, width, ascii=self.ascii), width)
+        safe = fitting.printable(name, ascii=self.ascii)
+        return fitting.pad(fitting.fit(safe, width, ascii=self.ascii), width)
 
     def bar(self, percent: float, width: int) -> Text:
-        return Text(formats.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
+        return Text(fitting.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
 
     def time(self, ns: float | None) -> str:
-        return quantities.format_ns(ns, ascii=self.ascii)
+        return number_format.format_ns(ns, ascii=self.ascii)
 
 
 def overview_text(
@@ -171,7 +171,7 @@ def overview_text(
 def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
     # the base of all numbers stands once, with the step
     sentence = data.overview.verdict.sentence.replace(f" ({data.overview.base}).", ".")
-    words = formats.printable(sentence, ascii=writer.ascii).split()
+    words = fitting.printable(sentence, ascii=writer.ascii).split()
     lines, line = [], ""
     for word in words:
         if line and len(line) + len(word) + 1 > writer.width - 2:
@@ -209,7 +209,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         if not ns:
             absent.append(label)
             continue
-        line = Text(f"  {label:<15}{writer.time(ns):>9} {quantities.format_percent(percent):>8} ")
+        line = Text(f"  {label:<15}{writer.time(ns):>9} {number_format.format_percent(percent):>8} ")
         line.append_text(writer.bar(percent, bar))
         lines.append(line)
     if absent:
@@ -226,7 +226,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     if frame.height > 1:
         return _gpus(writer, data, names)
     row = frame.row(0, named=True)
-    name = formats.fit(formats.printable(row.get("name") or names.get(row["device"]) or ""), 24, ascii=writer.ascii)
+    name = fitting.fit(fitting.printable(row.get("name") or names.get(row["device"]) or ""), 24, ascii=writer.ascii)
     lines = [writer.head(f"GPU {row['device']}", name)]
     for label, key in (
         ("busy", "busy_percent"),
@@ -235,7 +235,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
         ("occupancy (est.)", "occupancy_percent"),
         ("tensor cores", "tensor_core_percent"),
     ):
-        lines.append(Text(f"  {label:<18}{quantities.format_percent(row[key]):>8}"))
+        lines.append(Text(f"  {label:<18}{number_format.format_percent(row[key]):>8}"))
     idle = data.overview.idle
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
@@ -246,11 +246,11 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
             ("idle: other", "other_percent"),
         ):
             if causes[key]:
-                lines.append(Text(f"  {label:<18}{quantities.format_percent(causes[key]):>8} of idle"))
+                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle"))
     if data.memory_bytes is not None and writer.roomy:
-        lines.append(Text(f"  memory, peak      {quantities.format_bytes(data.memory_bytes):>10} allocated"))
+        lines.append(Text(f"  memory, peak      {number_format.format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
-        lines.append(Text(f"  comm. overlapped  {quantities.format_percent(data.overview.overlap_percent):>8}"))
+        lines.append(Text(f"  comm. overlapped  {number_format.format_percent(data.overview.overlap_percent):>8}"))
     return lines
 
 
@@ -259,7 +259,7 @@ def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list
     lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
     for row in data.overview.gpu.iter_rows(named=True):
         shares = "".join(
-            f"{quantities.format_percent(row[key]).removesuffix(' %'):>7}"
+            f"{number_format.format_percent(row[key]).removesuffix(' %'):>7}"
             for key in ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent")
         )
         lines.append(Text(f"  {row['device']:<3}{shares}"))
@@ -280,7 +280,7 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
         line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
         if module_width:
             line.append(writer.name(str(row["module"] or ""), module_width) + " ", writer.style("muted"))
-        line.append(f"{quantities.format_percent(row['percent']):>8} ")
+        line.append(f"{number_format.format_percent(row['percent']):>8} ")
         if bar:
             line.append_text(writer.bar(row["percent"] or 0.0, bar))
             line.append(" ")
@@ -293,7 +293,7 @@ def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> li
 
 def _name_width(frame: pl.DataFrame, room: int) -> int:
     """What the names need, so that numbers stand near them, and at most what there is."""
-    longest = max((formats.cell_width(formats.printable(str(name))) for name in frame["short_name"]), default=0)
+    longest = max((fitting.cell_width(fitting.printable(str(name))) for name in frame["short_name"]), default=0)
     return max(min(longest + 1, room), 12)
 
 
@@ -303,7 +303,7 @@ def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
     for row in frame.head(TOP_HOST).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
         line.append(f"{row['kind']!s:<9}", writer.style("muted"))
-        line.append(f"{writer.time(row['self_per_step_ns']):>10} {quantities.format_percent(row['percent']):>8}")
+        line.append(f"{writer.time(row['self_per_step_ns']):>10} {number_format.format_percent(row['percent']):>8}")
         lines.append(line)
     return lines
 
@@ -325,7 +325,7 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
         line.append(f"{finding.id:<4}", writer.style("muted"))
-        gain = "" if finding.ceiling_percent is None else quantities.format_percent(finding.ceiling_percent)
+        gain = "" if finding.ceiling_percent is None else number_format.format_percent(finding.ceiling_percent)
         line.append(f"{writer.name(finding.title, max(writer.width - 18, 12))} {gain:>8}", Style())
         lines.append(line)
     return lines
@@ -338,7 +338,9 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
         times = "".join(
             f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
         )
-        line = Text(f"  {row['rank']!s:<4}{times}{quantities.format_percent(row['behind_percent'], signed=True):>10}")
+        line = Text(
+            f"  {row['rank']!s:<4}{times}{number_format.format_percent(row['behind_percent'], signed=True):>10}"
+        )
         if row["straggler"]:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)
@@ -375,7 +377,7 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
     picture = data.lanes
     lanes = [
         GanttLane(
-            formats.printable(lane_title(one.lane, short=True), ascii=writer.ascii),
+            fitting.printable(lane_title(one.lane, short=True), ascii=writer.ascii),
             one.busy,
             {"calls": "runtime", "copies": "loader"}.get(one.lane.kind, "gpu"),
         )
@@ -406,9 +408,9 @@ def _ns(value: object) -> int:
 
 def _notes(writer: _Writer, notes: Sequence[Note]) -> Text:
     first = max(notes, key=lambda note: (note.kind == "skipped", note.count))
-    words = f"{first.count:,} {first.kind}: {formats.printable(first.reason, ascii=writer.ascii)}"
+    words = f"{first.count:,} {first.kind}: {fitting.printable(first.reason, ascii=writer.ascii)}"
     more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
     tail = f"{more} ({commands.key('app.notes')})"
     text = Text().append(" Notes  ", writer.style("head"))
-    text.append(formats.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
+    text.append(fitting.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
     return text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.kernels import range_names
 from tracetui.analysis.range_tree import (
     kernel_ranges,

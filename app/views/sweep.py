@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.quantities import format_number, format_percent, format_us
+from tracetui.analysis.base.number_format import format_number, format_percent, format_us
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
@@ -20,7 +20,7 @@ from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.sweep import busy_base, deviation, label, spelled, verdict
 from tracetui.app.reports.finding_words import headline
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.views.common.messages import OpenRuns
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LEGEND, stretch
 from tracetui.app.keys import commands
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.times import parse_time
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
 from tracetui.app.views.timeline_text import facts_text, selected_lines

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tracetui.analysis.base import quantities
-from tracetui.analysis.base.quantities import format_bytes, format_ns, format_percent
+from tracetui.analysis.base import number_format
+from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
 from tracetui.analysis.timeline.facts import delay, host_during, module, operator
 from tracetui.app.charts.lanes import shown_name, time_label
-from tracetui.app.text import formats
-from tracetui.app.text.formats import fit, printable
+from tracetui.app.text import fitting
+from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def facts_text(facts: Sequence[Fact], zero: int, width: int, *, ascii: bool) -> 
     lines: list[str] = []
     for fact in facts:
         if fact.kind == "text":
-            text = formats.printable(str(fact.value), ascii=ascii)
+            text = fitting.printable(str(fact.value), ascii=ascii)
             room = max(width - TITLE, 20)
             parts = [text[at : at + room] for at in range(0, len(text), room)]
             lines += [f"{fact.title if not number else '':<{TITLE}}{part}" for number, part in enumerate(parts)]
@@ -44,7 +44,7 @@ def facts_text(facts: Sequence[Fact], zero: int, width: int, *, ascii: bool) -> 
     for begin in range(0, len(numbers), per_line):
         row = numbers[begin : begin + per_line]
         cells = [f"{fact.title:<{TITLE}}{value_text(fact, zero, ascii=ascii)}" for fact in row]
-        lines.append("".join(formats.pad(cell, CELL) for cell in cells).rstrip())
+        lines.append("".join(fitting.pad(cell, CELL) for cell in cells).rstrip())
     return lines
 
 
@@ -52,18 +52,18 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     """A value with its unit."""
     value = fact.value
     if fact.kind == "time":
-        return quantities.format_ns(cast("float", value), ascii=ascii)
+        return number_format.format_ns(cast("float", value), ascii=ascii)
     if fact.kind == "at":
         return time_label(cast("int", value) - zero, 1, ascii=ascii)
     if fact.kind == "bytes":
-        return quantities.format_bytes(cast("float", value))
+        return number_format.format_bytes(cast("float", value))
     if fact.kind == "count":
-        return quantities.format_count(cast("int", value))
+        return number_format.format_count(cast("int", value))
     if fact.kind == "percent":
-        return quantities.format_percent(cast("float", value))
+        return number_format.format_percent(cast("float", value))
     if fact.kind == "number":
-        return quantities.format_number(cast("float", value))
-    return formats.printable(str(value), ascii=ascii)
+        return number_format.format_number(cast("float", value))
+    return fitting.printable(str(value), ascii=ascii)
 
 
 def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii: bool) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -68,7 +68,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
         mark = " " if column.name in self._hidden else "x" if column.name in self._shown else "-"
         remark = "no room; " if mark == "-" else "always; " if column is self._columns[0] else ""
         text = Text(f"[{mark}] {column.label:<12} ", no_wrap=True)
-        text.append(formats.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii))
+        text.append(fitting.fit(remark + column.about, WIDTH - len(text), ascii=self._ascii))
         return text
 
     def _show(self) -> None:

@@ -8,9 +8,9 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def detail_text(row: Mapping[str, object] | None, columns: Sequence[Field], widt
             unit = " %" if column.kind in ("percent", "change") and value is not None else ""
             shown = (cell_text(value, column.kind, ascii=ascii) or "no") + unit
             text.append(f"{_title(column):<12} ", "bold")
-            text.append(formats.pad(shown, CELL - 13))
+            text.append(fitting.pad(shown, CELL - 13))
         text.append("\n")
     for name, title in LIST_TITLES.items():
         members = row.get(name)
@@ -98,6 +98,6 @@ def _title(column: Field) -> str:
 
 
 def _member(member: Mapping[str, object], *, ascii: bool) -> str:
-    time = quantities.format_ns(cast("float | None", member.get("ns")), ascii=ascii)
-    name = formats.printable(str(member.get("path") or member.get("name")), ascii=ascii)
-    return f"  {formats.pad(time, 9, right=True)}  {member.get('calls'):>6} calls  {name}"
+    time = number_format.format_ns(cast("float | None", member.get("ns")), ascii=ascii)
+    name = fitting.printable(str(member.get("path") or member.get("name")), ascii=ascii)
+    return f"  {fitting.pad(time, 9, right=True)}  {member.get('calls'):>6} calls  {name}"

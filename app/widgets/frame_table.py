@@ -13,12 +13,12 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.app.keys import commands
 from tracetui.app.tables import columns as column_specs
 from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.tables.filters import Filter
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
@@ -348,9 +348,9 @@ class FrameTable(Widget, can_focus=True):
             is_sorted = self.sort is not None and self.sort[0] == column.name
             if is_sorted and self.sort is not None:
                 mark = "▼" if self.sort[1] else "▲"
-                mark = formats.to_ascii({"▼": "v", "▲": "^"}[mark]) if self.ascii else mark
+                mark = fitting.to_ascii({"▼": "v", "▲": "^"}[mark]) if self.ascii else mark
                 title = f"{mark}{title}" if column.right else f"{title}{mark}"
-            text = formats.pad(formats.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
+            text = fitting.pad(fitting.fit(title, placed.width, ascii=self.ascii), placed.width, right=column.right)
             if number:
                 segments.append(Segment(" " * self._gap, plain))
             segments.append(Segment(text, marked if is_sorted else plain))
@@ -383,25 +383,25 @@ class FrameTable(Widget, can_focus=True):
             column = placed.column
             text, key = self._cell(position, placed, value)
             text = self._fit(text, placed)
-            cells.append((formats.pad(text, placed.width, right=column.right), key))
+            cells.append((fitting.pad(text, placed.width, right=column.right), key))
             if placed.bar:
                 share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
-                cells.append((" " + formats.bar(share, placed.bar, ascii=self.ascii), "bar"))
+                cells.append((" " + fitting.bar(share, placed.bar, ascii=self.ascii), "bar"))
         return tuple(cells)
 
     def _fit(self, text: str, placed: Placed) -> str:
         if placed.column.tail:
-            return formats.fit(text, placed.width, ascii=self.ascii, keep_end=True)
-        if placed.column.short and self.frame.height <= NAMES_LIMIT and formats.cell_width(text) > placed.width:
+            return fitting.fit(text, placed.width, ascii=self.ascii, keep_end=True)
+        if placed.column.short and self.frame.height <= NAMES_LIMIT and fitting.cell_width(text) > placed.width:
             return self._names(placed).get(text, text)
-        return formats.fit(text, placed.width, ascii=self.ascii)
+        return fitting.fit(text, placed.width, ascii=self.ascii)
 
     def _names(self, placed: Placed) -> dict[str, str]:
         column = placed.column
         if column.name not in self._cut:
             values = self.frame[self._source(column.name)].cast(pl.String).unique()
             texts = (cell_text(value, column.kind, ascii=self.ascii) for value in values)
-            self._cut[column.name] = formats.fit_apart(texts, placed.width, ascii=self.ascii)
+            self._cut[column.name] = fitting.fit_apart(texts, placed.width, ascii=self.ascii)
         return self._cut[column.name]
 
     def _cell(self, position: int, placed: Placed, value: object) -> tuple[str, str]:
@@ -410,7 +410,7 @@ class FrameTable(Widget, can_focus=True):
         text = cell_text(value, kind, ascii=self.ascii)
         if kind == "status":
             return f"{STATUS_SIGNS.get(text, ' ')} {text}", STATUS_STYLES.get(text, "muted")
-        return text, "muted" if text == quantities.UNKNOWN else ""
+        return text, "muted" if text == number_format.UNKNOWN else ""
 
     # --- moving
 

@@ -8,8 +8,9 @@ from rich.text import Text
 from textual.message import Message
 from textual.widget import Widget
 
-from tracetui.app.keys import commands, tabs
-from tracetui.app.text import formats
+from tracetui.app import tabs
+from tracetui.app.keys import commands
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Line(Widget):
         self.ascii = False
 
     def show(self, left: str | Text, right: str | Text = "") -> None:
-        """Sets both sides; names in them must have passed `formats.printable`."""
+        """Sets both sides; names in them must have passed `fitting.printable`."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
@@ -150,7 +151,7 @@ class Footer(Widget):
         """The message, or the keys."""
         if self.message:
             style = self.get_component_rich_style("footer--message")
-            return Text(f" {formats.fit(self.message, self.size.width - 2)}", style, no_wrap=True, overflow="crop")
+            return Text(f" {fitting.fit(self.message, self.size.width - 2)}", style, no_wrap=True, overflow="crop")
         key_style = self.get_component_rich_style("footer--key")
         label_style = self.get_component_rich_style("footer--label")
         text = Text(" ", no_wrap=True, overflow="crop")

@@ -11,13 +11,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts import lanes as drawing
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.keys import commands
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.widgets.timeline_lanes import LaneList
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class TimelineWidget(Widget, can_focus=True):
         assert self.timeline is not None
         zero, columns = self.timeline.zero, self.columns
         text = drawing.ruler(self.start - zero, self.end - zero, columns, signs=self._signs(), ascii=self.ascii)
-        left = formats.pad(formats.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
+        left = fitting.pad(fitting.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
         axis = self._style("axis")
         return Strip([Segment(left + text, axis)]).adjust_cell_length(self.size.width, axis)
 
@@ -226,7 +226,7 @@ class TimelineWidget(Widget, can_focus=True):
         return {column: sign for column, sign in signs.items() if 0 <= column < self.columns}
 
     def _scale(self) -> str:
-        return f"{quantities.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
+        return f"{number_format.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
 
     # --- the window
 

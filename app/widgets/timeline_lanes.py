@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Timeline
@@ -102,8 +102,8 @@ class LaneList:
             closed, opened = ("+", "-") if ascii else ("▸", "▾")
             sign = closed if lane in self.folded else opened
         pin = "*" if lane in self.pinned else ""
-        text = formats.printable(lane_title(owner, short=width < 20), ascii=ascii)
+        text = fitting.printable(lane_title(owner, short=width < 20), ascii=ascii)
         hidden = self.depths[lane] - 1
         more = f" +{hidden}" if lane in self.folded and hidden else ""
         room = width - len(sign) - len(pin) - len(more)
-        return formats.pad(f"{pin}{sign}{formats.fit(text, room, ascii=ascii)}{more}", width)
+        return fitting.pad(f"{pin}{sign}{fitting.fit(text, room, ascii=ascii)}{more}", width)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from . import machine_torch, script, steps
+from .profilers import Refused
 from .progress import Progress
-from .tools import Refused
 
 FAILED, REFUSED = 1, 2
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import machine_torch
-from .tools import TRACE, Refused
+from .profilers import TRACE, Refused
 
 if TYPE_CHECKING:
     from .progress import Progress

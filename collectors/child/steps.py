@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .tools import RECORDERS, durations, endless, mark, synchronize
+from .profilers import RECORDERS, durations, endless, mark, synchronize
 
 if TYPE_CHECKING:
     from collections.abc import Callable

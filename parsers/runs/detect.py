@@ -11,7 +11,7 @@ from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.tools import EXAMPLES, REPORT, TOOLS, Tool, function
+from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

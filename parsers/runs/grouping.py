@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from tracetui.parsers.tools import WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
+from tracetui.parsers.tool_registry import WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

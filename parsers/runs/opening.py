@@ -13,7 +13,7 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
 from tracetui.parsers.runs.run import Run
-from tracetui.parsers.tools import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
+from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
 
 if TYPE_CHECKING:
     import threading

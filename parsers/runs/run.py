@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.parsers.tools import KINDS
+from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

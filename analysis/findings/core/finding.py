@@ -15,7 +15,7 @@ class Query:
     """Where the rows are that prove something."""
 
     tab: str
-    """Id of a tab, as in `app/keys/tabs.py`: ``kernels``, ``operators``, ``host``, …"""
+    """Id of a tab, as in `app/tabs.py`: ``kernels``, ``operators``, ``host``, …"""
     filter: str = ""
     """In the language of ``/`` (docs/guide.md): what to filter that tab's table by."""
     row: str = ""

@@ -1,12 +1,12 @@
-"""Words that findings have in common; their numbers are written as everywhere else (`base.quantities`)."""
+"""Words that findings have in common; their numbers are written as everywhere else (`base.number_format`)."""
 
 from __future__ import annotations
 
-from tracetui.analysis.base.quantities import format_bytes as size
-from tracetui.analysis.base.quantities import format_count as count
-from tracetui.analysis.base.quantities import format_ns as ns
-from tracetui.analysis.base.quantities import format_percent as percent
-from tracetui.analysis.base.quantities import format_signed_ns as signed_ns
+from tracetui.analysis.base.number_format import format_bytes as size
+from tracetui.analysis.base.number_format import format_count as count
+from tracetui.analysis.base.number_format import format_ns as ns
+from tracetui.analysis.base.number_format import format_percent as percent
+from tracetui.analysis.base.number_format import format_signed_ns as signed_ns
 
 __all__ = ["count", "listed", "ns", "number", "percent", "signed_ns", "size", "things"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import UNKNOWN, format_count, format_share
+from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences
 

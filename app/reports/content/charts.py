@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.distribution import Distribution
-from tracetui.analysis.base.quantities import format_bytes, format_us
+from tracetui.analysis.base.number_format import format_bytes, format_us
 from tracetui.analysis.timeline.lanes import Lane
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.charts.gantt import GanttLane, gantt
@@ -16,7 +16,7 @@ from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.reports.parts import Chart
 from tracetui.app.tables.range_tree import spelled
-from tracetui.app.text.formats import fit, printable
+from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.quantities import format_count
+from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.tables.counters import COUNTERS, NCU_RULES, OCCUPANCY
 from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, listed
-from tracetui.app.text.formats import letter_of
+from tracetui.app.text.fitting import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_percent, format_signed_us
+from tracetui.analysis.base.number_format import format_percent, format_signed_us
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed

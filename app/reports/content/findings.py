@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.reports.finding_words import LABEL_WIDTH, STEP, evidence_text, headline, looked, parts, whole_of
 from tracetui.app.reports.layout import WIDTH
-from tracetui.app.text.formats import cell_width, pad
+from tracetui.app.text.fitting import cell_width, pad
 
 if TYPE_CHECKING:
     from collections.abc import Callable

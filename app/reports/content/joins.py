@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_count, format_percent
-from tracetui.app.text.tools import WORDS
+from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.app.text.tool_words import WORDS
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes, format_count, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.tables.memory import CALLERS, HOLDERS, LONG_LIVED, STEPS, named_by
 from tracetui.app.reports.content.charts import memory_chart
 from tracetui.app.reports.layout import WIDTH

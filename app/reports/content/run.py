@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_bytes, format_count, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.content import counters, sections
 from tracetui.app.reports.content.captures import capture_parts
 from tracetui.app.reports.content.joins import sentences as sentences_of_join
 from tracetui.app.reports.parts import Facts, Sentences, Title, listed
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

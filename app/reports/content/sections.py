@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.quantities import format_count, format_percent
+from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
@@ -18,8 +18,8 @@ from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
 from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
 from tracetui.app.tables.range_tree import spelled
-from tracetui.app.text.formats import fit, short_function
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.fitting import fit, short_function
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, group_words
 
 if TYPE_CHECKING:

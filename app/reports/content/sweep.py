@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_share, format_signed_us, format_us
+from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
-from tracetui.app.text.formats import cell_width
+from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_percent
+from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.tables.program import MODULES, RANGE_TREE
 from tracetui.app.reports.content.charts import modules_chart, ranges_chart
 from tracetui.app.reports.layout import WIDTH

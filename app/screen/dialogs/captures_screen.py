@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from tracetui.analysis.tables.runs import CAPTURES, ROLES
 from tracetui.app.session import jobs
-from tracetui.app.text.formats import printable, to_ascii
+from tracetui.app.text.fitting import printable, to_ascii
 from tracetui.app.widgets.frame_table import FrameTable
 
 if TYPE_CHECKING:

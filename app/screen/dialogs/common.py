@@ -11,9 +11,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.analysis.base.quantities import format_bytes
-from tracetui.app.keys import commands, tabs
-from tracetui.app.text.formats import fit, pad, printable, to_ascii, wrapped
+from tracetui.analysis.base.number_format import format_bytes
+from tracetui.app import tabs
+from tracetui.app.keys import commands
+from tracetui.app.text.fitting import fit, pad, printable, to_ascii, wrapped
 from tracetui.app.text.paths import is_folder, is_there, typed
 
 if TYPE_CHECKING:

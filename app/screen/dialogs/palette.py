@@ -9,8 +9,9 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import Input
 
-from tracetui.app.keys import commands, tabs
-from tracetui.app.text.formats import printable
+from tracetui.app import tabs
+from tracetui.app.keys import commands
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,11 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.analysis.base.quantities import format_bytes
+from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import MOVES
-from tracetui.app.text.formats import fit, fit_apart, pad, printable
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.fitting import fit, fit_apart, pad, printable
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from tracetui.app.screen.dialogs.common import MOVES
 from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
 from tracetui.app.session import jobs
-from tracetui.app.text.formats import cell_width, fit, pad, printable, to_ascii
+from tracetui.app.text.fitting import cell_width, fit, pad, printable, to_ascii
 from tracetui.app.text.paths import is_there, typed
 
 if TYPE_CHECKING:

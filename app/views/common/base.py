@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from tracetui.app.session import jobs
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

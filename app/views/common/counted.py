@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from tracetui.app.keys import commands
-from tracetui.app.tables import units
+from tracetui.app.tables import totals
 from tracetui.app.views.common.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
-    from tracetui.app.tables.units import Per
+    from tracetui.app.tables.totals import Per
     from tracetui.app.views.common.page import Page
 
 GROUPED = "by "
@@ -36,8 +36,8 @@ def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
     if per == "total" or not page.frame.height:
         return page
     steps = session.counted().step_count
-    frame, columns = units.divided(page.frame, page.columns, per, steps=steps, calls=calls)
-    return replace(page, frame=frame, columns=columns, unit=units.WORDS[per], saved_as=f"{page.id}_per_{per}")
+    frame, columns = totals.divided(page.frame, page.columns, per, steps=steps, calls=calls)
+    return replace(page, frame=frame, columns=columns, unit=totals.WORDS[per], saved_as=f"{page.id}_per_{per}")
 
 
 def filled(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
@@ -106,8 +106,8 @@ class CountedView(TableView):
         if not any(column.sums for column in state.page.columns):
             self.host.say("There are no totals in this table that could be divided by steps or calls")
             return
-        self.per = units.next_unit(self.per, has_steps=self.has_steps)
-        words = units.WORDS[self.per] or "totals of everything in view"
+        self.per = totals.next_unit(self.per, has_steps=self.has_steps)
+        words = totals.WORDS[self.per] or "totals of everything in view"
         self.rebuild()
         self.host.say(f"{words[0].upper()}{words[1:]}" + ("" if self.has_steps else " (no steps are known here)"))
 
@@ -204,7 +204,7 @@ class CountedView(TableView):
         if state is None or self.has_class("-blank"):
             return labels
         if any(column.sums for column in state.page.columns):
-            labels["table.units"] = units.WORDS[units.next_unit(self.per, has_steps=self.has_steps)] or "totals"
+            labels["table.units"] = totals.WORDS[totals.next_unit(self.per, has_steps=self.has_steps)] or "totals"
         if self.GROUPS and len(self._stack) == 1 and (not self.TABLES or self.kind == self.TABLES[0]):
             labels["table.group"] = "group"
         return labels

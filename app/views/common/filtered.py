@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from tracetui.app.tables import filters
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.views.common.saving import SavingView
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class FilteredView(SavingView):
             return ""
         count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
         leads = "Esc goes back to the finding" if self.host.came_from_finding and not self.own_filter else "Esc clears"
-        return f"/ {formats.printable(state.filter)}   {count}   {leads}"
+        return f"/ {fitting.printable(state.filter)}   {count}   {leads}"
 
     @property
     def own_filter(self) -> bool:

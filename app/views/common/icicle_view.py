@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base import quantities
+from tracetui.analysis.base import number_format
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.keys.commands import key
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.views.common.launch_picture import PicturedView
 from tracetui.app.widgets.icicle import Icicle
 from tracetui.app.widgets.lines import Line
@@ -117,7 +117,7 @@ class IcicleView(PicturedView):
         icicle = self.icicle
         icicle.ascii = self.query_one("#box", Line).ascii = self.session.ascii
         values = _values(frame)
-        icicle.time = lambda node: quantities.format_ns(node.value, ascii=self.session.ascii)
+        icicle.time = lambda node: number_format.format_ns(node.value, ascii=self.session.ascii)
         tree = IcicleTree.of(names, frame["depth"].to_list(), values, kept=kept, ascii=self.session.ascii)
         self._led = table.row_number(table.cursor)
         icicle.load(tree, stand_on=self._led)
@@ -138,21 +138,21 @@ class IcicleView(PicturedView):
         node, icicle = box.node, self.icicle
         whole = icicle.source.whole
         what = _what(page.frame)
-        parts = [f"{quantities.format_ns(node.value, ascii=ascii)} {what}"]
-        parts.append(f"{quantities.format_percent(100 * node.value / whole)} of all" if whole else "")
+        parts = [f"{number_format.format_ns(node.value, ascii=ascii)} {what}"]
+        parts.append(f"{number_format.format_percent(100 * node.value / whole)} of all" if whole else "")
         if icicle.way and icicle.base and node != icicle.way[-1].node:
-            share = quantities.format_percent(100 * node.value / icicle.base)
+            share = number_format.format_percent(100 * node.value / icicle.base)
             parts.append(f"{share} of {icicle.way[-1].node.name}")
         inside = sum(child.value for child in icicle.source.inside(box))
         if inside and not box.hidden:
-            parts.append(f"{quantities.format_ns(max(node.value - inside, 0), ascii=ascii)} its own")
+            parts.append(f"{number_format.format_ns(max(node.value - inside, 0), ascii=ascii)} its own")
         if box.hidden:
             parts.append(f"too small here: {key('go.in')} zooms in")
         elif node.group and len(node.group) > 1:
             parts.append(f"{key('tree.toggle')}: " + ("together" if node.group[0] in icicle.source.apart else "apart"))
         name = node.name if box.hidden or len(node.rows) > 1 else str(page.frame["path"][node.rows[0]])
         room = max(self.size.width - 4 - sum(len(part) + 3 for part in parts), 12)
-        name = formats.fit(formats.printable(name, ascii=ascii), room, ascii=ascii, keep_end=True)
+        name = fitting.fit(fitting.printable(name, ascii=ascii), room, ascii=ascii, keep_end=True)
         return self.host.own(" · ".join([name, *filter(None, parts)]))
 
     def on_icicle_activated(self, event: Icicle.Activated) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from textual.widgets import Static
 
 from tracetui.analysis.base.distribution import distribution, p95_of
-from tracetui.analysis.base.quantities import format_count, format_ns
+from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.app.charts.histogram import bins_for, histogram
 from tracetui.app.keys.commands import key
 from tracetui.app.views.common.table_view import TableView

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.quantities import format_count, format_percent
+from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.matching.run_join import Joined, with_counters
 from tracetui.analysis.tables.kernels import MEASURED
 from tracetui.app.session.measured import joined_with, measured_of
-from tracetui.app.text.tools import WORDS
+from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

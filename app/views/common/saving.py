@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.tables import export
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.text.paths import is_there, typed
 from tracetui.app.views.common.base import View
 from tracetui.app.widgets.prompt import Prompt
@@ -76,7 +76,7 @@ class SavingView(View):
     def action_export(self) -> None:
         """Asks for a file name."""
         if self.state is not None:
-            run = formats.printable(self.session.runs["a"].name)
+            run = fitting.printable(self.session.runs["a"].name)
             name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
             self.prompt.open("export", "save as", name)
             self.prompt.remark(".csv .json .parquet .md .svg")

@@ -9,7 +9,7 @@ import polars as pl
 from rich.text import Text
 
 from tracetui.app.keys import commands
-from tracetui.app.text import formats
+from tracetui.app.text import fitting
 from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
@@ -152,9 +152,9 @@ class TableView(FilteredView):
         if state is None:
             return
         # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
-        crumbs = [formats.printable(s.page.title) for s in self._stack]
+        crumbs = [fitting.printable(s.page.title) for s in self._stack]
         unit = f", {state.page.unit}" if state.page.unit else ""
-        crumb = " › ".join(formats.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
+        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
         own = self.host.own
         # with two runs open, the tabs of one say whose numbers they are
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""

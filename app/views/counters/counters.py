@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.quantities import format_ns
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters.missing import not_collected

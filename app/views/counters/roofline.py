@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.quantities import format_percent
+from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.report.roofline import roofs
 from tracetui.analysis.tables.counters import ROOFLINE
 from tracetui.app.reports.content.roofline import chart_lines, roofs_text
-from tracetui.app.text.formats import printable
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
 from tracetui.app.views.common.page import Page
 

@@ -68,7 +68,7 @@ class Phase:
 
 
 def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) -> dict[str, Any]:
-    """What the child is told: the keys that `child.steps`, `child.tools` and `child.script` read."""
+    """What the child is told: the keys that `child.steps`, `child.profilers` and `child.script` read."""
     first = tool == request.tools[0]
     return {
         "run_id": run_id,

@@ -1,4 +1,4 @@
-"""What people read about each kind of recording, one record per kind; how files are read is in `parsers/tools.py`.
+"""What people read about each kind of recording, one record per kind; how to read one: `parsers/tool_registry.py`.
 
 Pure data, so that the command line and the first paint need no Polars.
 """

@@ -1,7 +1,7 @@
 """The kinds of recordings, one record each: how a file of the kind is recognised, what reads it, what it can tell.
 
 Data only: functions are named, and imported by whoever calls them. What people read about a kind is in
-`app/text/tools.py`, which has one record per kind too.
+`app/text/tool_words.py`, which has one record per kind too.
 """
 
 from __future__ import annotations
