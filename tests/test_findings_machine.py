@@ -176,7 +176,7 @@ def test_swapping(recording: Recording, tmp_path):
     memory = state["memory"]
     later = state | {"memory": memory | {"pages_swapped_in": memory["pages_swapped_in"] + 5000}}
     finding = fires("T5", run(recording(VIM), device, before=state, after=later))
-    assert "20.5 MB came back from swap" in finding.title
+    assert "19.53 MiB came back from swap" in finding.title
     grown = state | {"memory": memory | {"swap_used_bytes": memory["swap_used_bytes"] + (1 << 30)}}
     assert "1.07 GB more" in fires("T5", run(recording(VIM), device, before=state, during=[grown])).title
     assert silent("T5", run(recording(VIM), device, before=state, after=state))

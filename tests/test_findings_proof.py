@@ -10,8 +10,9 @@ from made_run import facts_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.host import host_functions
+from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
+from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.app.tables import filters
-from tracetui.app.views import host, kernels, operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,12 +40,12 @@ RECORDINGS = (
 
 def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
     return {
-        "kernels": (facts.kernels, kernels.COLUMNS),
-        "kernels:copies": (facts.memops, kernels.MEMOPS),
-        "operators": (facts.operators, operators.COLUMNS),
-        "host": (host_functions(facts.sel), host.COLUMNS),
-        "host:API calls": (facts.api, host.API_CALLS),
-        "host:ranges": (facts.ranges, host.RANGES),
+        "kernels": (facts.kernels, KERNELS.columns),
+        "kernels:copies": (facts.memops, MEMOPS.columns),
+        "operators": (facts.operators, OPERATORS.columns),
+        "host": (host_functions(facts.sel), HOST_FUNCTIONS.columns),
+        "host:API calls": (facts.api, API_CALLS.columns),
+        "host:ranges": (facts.ranges, RANGES.columns),
     }
 
 

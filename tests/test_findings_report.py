@@ -148,7 +148,7 @@ def test_nothing_in_a_finding_gets_at_the_terminal() -> None:
     ("value", "unit", "shown"),
     [
         (1_500.0, "ns", "1.500 µs"), (12, "", "12"), (0.5, "%", "0.50 %"), (2.5e12, "FLOP", "2.500 TFLOP"),
-        (989e12, "FLOP/s", "989.0 TFLOP/s"), (1.98e9, "Hz", "1.980 GHz"), (4.8e12, "byte/s", "4.800 TB/s"),
+        (989e12, "FLOP/s", "989 TFLOP/s"), (1.98e9, "Hz", "1.980 GHz"), (4.8e12, "byte/s", "4.800 TB/s"),
         (1024, "byte", "1.000 KiB"), ("registers", "", "registers"), (700.0, "W", "700 W"), (0.85, "x", "0.850 x"),
     ],
 )  # fmt: skip

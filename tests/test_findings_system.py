@@ -147,7 +147,7 @@ def test_s2_bounds_the_gain_by_the_time_that_the_gpu_is_busy(tmp_path: Path) -> 
     found = finding("S2", facts)
     assert found.impact_ns == 1_000_000 - 10 * 8_000
     assert found.ceiling_percent == pytest.approx(92.0)
-    assert "80.0 µs would be left" in found.formula
+    assert "80.00 µs would be left" in found.formula
 
 
 def test_s2_is_silent_where_long_kernels_come_late(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_s8_finds_pageable_copies(tmp_path: Path) -> None:
     found = finding("S8", _copying(HTOD).facts(tmp_path))
     assert found.impact_ns == pytest.approx(2_010_000, rel=0.01)
     assert "pin_memory=True" in found.advice
-    assert "16.8 MB" in found.title
+    assert "16.00 MiB" in found.title
     assert _value(found, "host in these calls") == 2_010_000
 
 

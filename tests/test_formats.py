@@ -78,7 +78,7 @@ def test_sizes_are_binary(size: int | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(None, "-"), (0.0, "0.00 %"), (0.001, "<0.01 %"), (2.93, "2.93 %"), (99.96, "100.0 %"), (41.25, "41.2 %")],
+    [(None, "-"), (0.0, "0 %"), (0.001, "<0.01 %"), (2.93, "2.93 %"), (99.96, "100.0 %"), (41.25, "41.2 %")],
 )
 def test_a_share_is_never_rounded_to_nothing(share: float | None, text: str) -> None:
     assert format_percent(share) == text

@@ -83,7 +83,7 @@ NULL_IN: dict[str, dict[str, str]] = {
     "chrome/forms/cpu_only_rank34.json.gz": {"operators": "percent"},
     "nsys/graph_whole.sqlite.gz": {"overview.gpu": "utilization_percent tensor_core_percent"},
     "ncu/scan_metrics_raw.csv.gz": {"roofline": "flops bytes"},
-    "memory/gpt_memory_snapshot.pickle": {"memory.growth": "allocated_start_bytes growth_bytes"},
+    "memory/gpt_memory_snapshot.pickle.gz": {"memory.growth": "allocated_start_bytes growth_bytes"},
 }
 """A recording for each value that is declared as one that may be null, in which it is."""
 NEVER_NULL = {

@@ -311,8 +311,8 @@ def test_the_text_answers_the_question(reduction: Path, capsys: pytest.CaptureFi
     assert "68.6" in text
     flowing = " ".join(text.split())
     assert (
-        "- batch 1, keep 0.1: 0.85 times as fast; 68.6 % less work; GPU work +200 µs, the rest of the step +900 µs; "
-        "+20 kernels" in flowing
+        "- batch 1, keep 0.1: 0.85 times as fast; 68.6 % less work; GPU work +200.0 µs, the rest of the step +900.0 "
+        "µs; +20 kernels" in flowing
     )
     assert "step time, log-log" in text
     assert main(["sweep", str(reduction), "--ascii", "--no-cache"]) == 0

@@ -45,7 +45,7 @@ UNTITLED = {
 WITHOUT_ROWS = (
     "broken/empty_events.json",
     "broken/only_metadata_events.json",
-    "memory/gpt_memory_snapshot.pickle",
+    "memory/gpt_memory_snapshot.pickle.gz",
     reported.NO_MEMORY,
 )
 """Recordings that fill none of the sections that are tables."""

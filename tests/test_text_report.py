@@ -76,11 +76,11 @@ def test_the_verdict_stands_before_the_numbers() -> None:
 
 def test_a_newcomer_finds_kernel_module_and_host_function() -> None:
     text = report_text(report_of(VIM), limit=10)
-    kernels = text[text.index("Kernels (") : text.index("Host hot spots")]
+    kernels = text[text.index("Kernels (") : text.index("Host functions (")]
     assert re.search(r"selective_scan_fwd_kernel +Mamba ×48", kernels.splitlines()[2])
     assert "10 of 20; --limit 0 for all" in kernels
     assert "Mamba ×48" in text[text.index("Modules (") :]
-    assert text.index("Host hot spots") < text.index("Operators (")
+    assert text.index("Host functions (") < text.index("Operators (")
 
 
 def test_what_a_recording_lacks_is_said() -> None:

@@ -35,7 +35,7 @@ def test_the_list_of_runs_leads_to_the_comparison(folder):
     (text, *_), _ = shown(folder, keys=["C"])
     lines = text.splitlines()
     assert "3 captures" in lines[0]
-    assert "fwd host" in lines[1]
+    assert "fwd CPU" in lines[1]
     assert [line.strip(">").split()[:2] for line in lines[2:5]] == [
         ["small", "ctx128"],
         ["small", "ctx1024"],
