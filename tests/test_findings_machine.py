@@ -178,7 +178,7 @@ def test_swapping(recording: Recording, tmp_path):
     finding = fires("T5", run(recording(VIM), device, before=state, after=later))
     assert "19.53 MiB came back from swap" in finding.title
     grown = state | {"memory": memory | {"swap_used_bytes": memory["swap_used_bytes"] + (1 << 30)}}
-    assert "1.07 GB more" in fires("T5", run(recording(VIM), device, before=state, during=[grown])).title
+    assert "1.000 GiB more" in fires("T5", run(recording(VIM), device, before=state, during=[grown])).title
     assert silent("T5", run(recording(VIM), device, before=state, after=state))
     assert "before and after" in abstains("T5", run(recording(VIM), device, before=state))
     assert "tracetui profile" in abstains("T5", facts(recording(VIM)))

@@ -16,7 +16,7 @@ from textual.app import ScreenError
 from textual.pilot import Pilot
 
 import tracetui.parsers
-from tracetui.app import leaving
+from tracetui.app.screen import leaving
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 from tracetui.app.settings import last_position as left

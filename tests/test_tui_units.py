@@ -133,7 +133,7 @@ async def test_what_is_chosen_holds_in_all_tabs_and_inside():
         inner = total(app)
         await press(pilot, "escape")
         assert app.view.table.current["total_ns"] == pytest.approx(inner)
-        for key, name in (("3", "Operators"), ("4", "Host"), ("5", "Modules")):
+        for key, name in (("3", "Operators"), ("4", "Host functions"), ("5", "Modules")):
             await press(pilot, key)
             assert title(app).startswith(f" {name}, per step")
         await press(pilot, "u", "2")
