@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TOLERANCE_PERCENT = 1.0
 ABOVE = {
     "compute": "above the roof: the algorithm needs fewer FLOPs than counted (Winograd, FFT), or the clock was higher",
-    "memory": "above the roof: what it reads was still in a cache, or is one number many times (expand)",
+    "memory": "above the roof: its input was still in a cache, or is one number read many times (expand)",
 }
 """Why work computed from shapes may put a kernel above the roof."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
