@@ -159,8 +159,7 @@ class Sweep:
 
     @property
     def variants(self) -> list[str]:
-        """The axes along which points are compared: not sizes, and models only if there are two, which may be variants
-        of one."""
+        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one."""
         return [
             name
             for name in self.axes

@@ -79,8 +79,7 @@ def _slope_error(first: Point, last: Point, axis: str, cv: float) -> float:
 
 
 def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[Point, float, float]]:
-    """Points that contradict their neighbours: the point, the step time the neighbours allow, and the standard errors
-    between.
+    """Points that contradict their neighbours: the point, the step time these allow, the standard errors between both.
 
     A larger size never makes the step shorter; a larger batch never makes samples per second fewer. If two points
     contradict each other, a point between two neighbours is at fault if it contradicts both; a first or last point is
@@ -104,7 +103,7 @@ def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[P
 
 
 def _excess(known: Sequence[Point], at: int, axis: str, cv: float, beside: Sequence[int]) -> tuple[float, float]:
-    """How far a point is outside what these neighbours allow: the nearest bound, and the distance in standard errors.
+    """How far a point is outside what these neighbours allow: the farthest bound, and the distance in standard errors.
 
     The distance is 0 unless the point contradicts all of them by at least one standard error.
     """

@@ -59,8 +59,7 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
 
 
 def delay(timeline: Timeline, place: Place) -> int | None:
-    """From the end of the launching call to the start of a device event, ns; 0 where the event began before that
-    end."""
+    """Time from the end of the launching call to the start of a device event, ns; 0 where the event began before."""
     if timeline.lanes[place.lane].source != "device":
         return None
     launch = timeline.launches[timeline.event(place)]

@@ -116,7 +116,7 @@ class Timeline:
     # --- from one event to another
 
     def find(self, source: str, event: int) -> Place | None:
-        """The event of a row of a frame; null where it has no place in time."""
+        """The place of an event, given its row in a frame; null where its time is unknown."""
         start = self.frame(source)["start"][event]
         if start is None:
             return None
@@ -195,8 +195,7 @@ class Timeline:
         return best[2] if best else None
 
     def find_name(self, part: str, time: int, after: Place | None, lanes: list[int]) -> Place | None:
-        """The next event whose name holds `part` (upper or lower case), from a time on; continues from the start if
-        there is none.
+        """The next event whose name contains `part` (in any case) from a time on, else the first from the start.
 
         Args:
             part: of the name.
