@@ -108,7 +108,7 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     ``launches`` is how many were profiled; ``total_ns`` their time together; ``duration_ns`` their mean. ``bound`` is
     the class of the mean SM and memory shares. ``tensor_cores`` is true if any launch used them, false if none did and
     all are known. ``grid`` and ``block`` are null where the launches differ. ``rules`` has each rule once, with the
-    number of launches it speaks of and its mean estimated speed-up.
+    number of launches it is about and its mean estimated speed-up.
 
     Args:
         launches: what `launch_counters` gives, or some of its rows.
@@ -203,7 +203,7 @@ def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
 def metric_table(trace: Trace) -> pl.DataFrame:
     """Every metric over all launches: ``section, metric, unit, launches, mean_value, min_value, max_value, text``.
 
-    ``launches`` is how many have a number; ``text`` what stands for it where none has.
+    ``launches`` is how many have a number; ``text`` is the value where none has.
     """
     found = trace.counters.filter((pl.col("kind") == "metric") & (pl.col("metric").cast(pl.String) != RANGE))
     value = pl.col("value")

@@ -23,7 +23,7 @@ COUNTERS = (
 )  # fmt: skip
 """The columns of `counters.by_kernel` that each kernel gets."""
 MEASURED = "measured_"
-"""What the names of these columns begin with beside a recording's own."""
+"""Prefix of these columns' names next to a recording's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None
 
 
 def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFrame:
-    """A table of kernels with what was measured beside it, as columns ``measured_…``, null where nothing was.
+    """Adds what was measured to a table of kernels, as columns ``measured_…``, null where nothing was measured.
 
     ``tensor_cores`` follows the counters where they tell; ``tensor_cores_from`` says ``counters`` or ``name``.
     """

@@ -283,9 +283,9 @@ NCU_RULES = Table(
             "speedup_type", "Of", width=6, priority=3, about="global: the kernel's time; local: what the rule is about"
         ),
         Field("name", "Rule", width=18, priority=0, flex=True, about="rule of ncu"),
-        Field("kernel", "Kernel", width=16, priority=1, flex=True, short="short_name", about="kernel it speaks of"),
+        Field("kernel", "Kernel", width=16, priority=1, flex=True, short="short_name", about="kernel that it is about"),
         FILE,
-        Field("launches", "N", "count", width=3, priority=2, about="launches it speaks of"),
+        Field("launches", "N", "count", width=3, priority=2, about="launches that it is about"),
         Field("kind", "Kind", width=4, priority=3, about="opt: something to gain; wrn: warning; inf: information"),
         Field("text", "Says", width=20, priority=2, flex=True, about="its advice; d shows it whole"),
         Field("section", "Section", width=12, priority=5, about="section it belongs to"),
