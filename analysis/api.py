@@ -96,7 +96,7 @@ def launches(sel: Selection, conventions: Conventions = TRACETUI) -> Launches:
 
 
 def _hta_rows(sel: Selection, conventions: Conventions) -> pl.DataFrame:
-    """A row for each pair of call and activity with one correlation."""
+    """A row for each pair of a call and an activity that share a correlation id."""
     last = last_step_start(sel.trace)
     host = sel.trace.host.filter(pl.col("correlation").is_not_null())
     if last is not None:

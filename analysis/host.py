@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 CALLS = ("operator", "module", "python", "runtime", "driver", "overhead", "os")
-"""Host events that are calls. Annotations and waits for the data loader stand beside them, not among them."""
+"""Host events that are calls. Annotations and waits for the data loader are not among them."""
 
 
 def host_functions(sel: Selection) -> pl.DataFrame:
@@ -30,9 +30,9 @@ def host_functions(sel: Selection) -> pl.DataFrame:
 
     ``self_ns`` is the duration less that of calls directly inside on the same thread, whatever their kind: own times
     add up to the time that threads were in any call. ``total_ns`` is the whole duration, a call inside another of its
-    kind and name counting once. ``waits`` marks calls in which a thread stands still (for a lock, a file, the GPU)
-    rather than works. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps;
-    without steps the whole file is one. Several busy threads can give more than 100 %.
+    kind and name counting once. ``waits`` marks calls in which a thread waits (for a lock, a file, the GPU) rather than
+    works. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps; without steps, the
+    whole file counts as one. Several busy threads can add up to more than 100 %.
     """
     host = sel.trace.host
     tree = call_tree(host, CALLS, nested=is_nested(sel.trace))
@@ -93,5 +93,5 @@ _WAITS = re.compile(
 
 
 def _waits(name: str) -> bool:
-    """Whether a call lets its thread stand still: for a lock, a file, another thread, or the GPU."""
+    """Whether a call makes its thread wait: for a lock, a file, another thread, or the GPU."""
     return _WAITS.search(name) is not None

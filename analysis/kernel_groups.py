@@ -1,7 +1,8 @@
 """Kernels by what they have in common: a row per category, module, range, launch shape, input shapes or stream.
 
 Every grouping is of the same launches, each of which is in one group: the times and calls of any of them add up to
-those of the table by name. What a recording does not say of a launch makes a group of its own.
+those of the table by name. Launches of which a recording does not say what they are grouped by form a group of their
+own.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NOT_RECORDED = "(not recorded)"
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """What kernels can be grouped by; ``name`` is `kernels.kernels`."""
 UNKNOWN = {"class": NOT_ATTRIBUTED, "module": NOT_ATTRIBUTED, "range": NOT_IN_ANY_RANGE}
-"""What the group of the launches without one is called; `NOT_RECORDED` where not here."""
+"""By grouping, the name of the group of launches that have none; `NOT_RECORDED` for those not listed."""
 
 
 def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:

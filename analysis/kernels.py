@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 NOT_ATTRIBUTED = "(not attributed)"
-"""What stands for the operator or module of kernels that belong to none."""
+"""Shown as the operator or module of kernels that belong to none."""
 
 PERCENT = pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum())
 """Each row's share of the time of all."""
@@ -66,7 +66,7 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
 
 
 def sums(sel: Selection) -> dict[str, pl.Expr]:
-    """What is said of some launches together: the numbers of `kernels`."""
+    """The aggregations of a group of launches: the numbers of `kernels`."""
     spent = pl.col("duration")
     steps = spent.filter(pl.col("step").is_not_null()).sum()
     return {
@@ -172,7 +172,7 @@ def size_text(column: str) -> pl.Expr:
 
 
 def or_null(rows: pl.Series) -> pl.Series:
-    """Row numbers with null in the place of those below 0."""
+    """Row numbers, with null in place of negative ones."""
     return pl.select(pl.when(rows >= 0).then(rows)).to_series()
 
 
@@ -235,7 +235,7 @@ def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     if loose.size:
         from tracetui.analysis.attribution.projection import innermost
 
-        # the frame's own column knows ranges that overlap only roughly; this is what the table of ranges counts by
+        # the frame's own column is only approximate for overlapping ranges; the table of ranges counts as here
         around = or_null(pl.Series(innermost(host, loose, rows)))
     return pl.DataFrame({"range": host["name"].gather(around), "domain": host["domain"].gather(around)})
 

@@ -27,7 +27,7 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     duration. ``device_self_ns`` is the time of kernels, copies and fills whose launch has this module as the innermost
     around it; ``device_total_ns`` adds those of modules inside, and ``kernels`` counts them. ``backward_device_ns``
     (modules inside included) is that of kernels launched outside any module for the backward pass of operators which
-    ran in this one. The last row holds the device time that no module has.
+    ran in this one. The last row holds the device time that belongs to no module.
 
     Compiled programs (XLA) have name scopes instead of modules: their paths begin with the program's name, and what the
     host did is null below it.

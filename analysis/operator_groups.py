@@ -28,7 +28,8 @@ def operator_groups(sel: Selection, by: str, conventions: Conventions = TRACETUI
     """One row per module (or class of modules), the most device time first; without a GPU, the most host time.
 
     Calls and host time are of the innermost module around the call; of a backward pass, the module around the forward
-    operator. Device time is of the module that `kernels` gives the work. What has none is a group of its own.
+    operator. Device time is of the module that `kernels` gives the work. What belongs to no module forms a group of its
+    own.
 
     Args:
         sel: the calls and the work.

@@ -31,7 +31,7 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     ``kernels`` counts the activities of ``device_self_ns``, ``percent`` is its share of the device time in scope, and
     ``tensor_core_percent`` the part of it in kernels that use tensor cores.
 
-    What a compiled program (XLA) launches is its operations' own, which may have no host event at all.
+    What a compiled program (XLA) launches belongs to its operations, which may have no host event at all.
     """
     nodes = operator_tree(sel, conventions)
     label, keys = _labels(nodes, sel.trace.host, by_shape)
@@ -103,7 +103,7 @@ def _launched(nodes: OperatorTree, chosen: Bools) -> tuple[Ints, Ints, Ints]:
 def _with_operations(frame: pl.DataFrame, nodes: OperatorTree, compiled: Bools) -> pl.DataFrame:
     """Adds what the operations of compiled programs launched: to the row of their name, else to one of their own.
 
-    A total holds already what was launched inside a host event of the operation's name.
+    A total already holds what was launched inside a host event of the operation's name.
     """
     rows, node = nodes.device_rows.filter(compiled), nodes.device_node[compiled]
     number = lookup(nodes.codes, rows["operation"].to_physical().to_numpy().astype(np.int64))

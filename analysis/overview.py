@@ -50,7 +50,7 @@ class Overview:
 def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     """Splits the steps in scope into categories and sums up the GPU's part.
 
-    Time that several categories have a claim on belongs to the first of `conventions.priority`; all devices and
+    Time that several categories claim belongs to the first of `conventions.priority`; all devices and
     threads count together (torch-tb-profiler's `OverallParser`).
     """
     slots = step_slots(sel, conventions)

@@ -1,4 +1,4 @@
-"""Ranges as a tree: one row per path of nested ranges, whatever of the program its author named."""
+"""Ranges as a tree: one row per path of nested ranges, for any part of the program that its author named."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RangePaths:
     inside_ns: Ints
     """Host time of the ranges directly inside each range, at most its own."""
     parent: Ints
-    """The number of the path above, or -1, of each path; a parent's number is smaller."""
+    """For each path, the number of the path above, or -1; a parent's number is smaller than its children's."""
     labels: list[tuple[str, str]]
     """Domain and name of each path's last part."""
 
@@ -73,7 +73,7 @@ def range_paths(trace: Trace) -> RangePaths:
     """Gives ranges with the same ranges around them the same path.
 
     The range around another is the shortest one of its thread that contains all of it. Ranges that overlap without one
-    containing the other stand beside each other. Instants and ranges across threads have no place in a tree.
+    containing the other are siblings. Instants and ranges that end on another thread have no place in a tree.
     """
     host = trace.host
     rows = walk(host, containing_rows(host))
@@ -105,9 +105,10 @@ def range_tree(sel: Selection) -> pl.DataFrame:
     ``device_self_ns`` is the time of the kernels, copies, fills and whole graphs whose launch has this range as the
     innermost around it, ``device_total_ns`` adds that of the ranges inside, ``gpu_ops`` counts both; so nothing counts
     twice. ``device_meanwhile_ns`` is the time of the work that any thread of the process launched while a range of the
-    path was open (`meanwhile`): that of a backward pass too, which autograd launches from a thread without ranges.
-    ``gpu_projected_ns`` is, for each instance, from its first GPU work's start to the end of its last, summed.
-    ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no range.
+    path was open (`concurrent_launches`): that of a backward pass too, which autograd launches from a thread without
+    ranges. ``gpu_projected_ns`` is, for each instance, the time from the start of its first GPU work to the end of its
+    last, summed. ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no
+    range.
     """
     tree = range_paths(sel.trace)
     size = len(tree.labels)
@@ -210,7 +211,7 @@ def roll_up(parent: Ints, values: Ints) -> Ints:
 
 
 def _depth_first(tree: RangePaths, start: Ints) -> tuple[Ints, Ints]:
-    """Path numbers as a reader walks the tree, siblings by their first instance; and the depth of each path."""
+    """Path numbers in the order of a walk through the tree, siblings by their first instance; and each path's depth."""
     size = len(tree.labels)
     first = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(first, tree.path, start)

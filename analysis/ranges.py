@@ -42,10 +42,10 @@ def ranges(sel: Selection) -> pl.DataFrame:
 
         ``device_ns`` is the time of the kernels, copies, fills and whole graphs inside, ``gpu_ops`` their number,
         ``by_category`` splits them by kind of work: each counts once, however many ranges of the name are around it.
-        ``device_self_ns`` is what has a range of the name as the innermost around it, so this column sums to all GPU
-        time. ``gpu_projected_ns`` is, for each instance, the time from its first activity's start to its last one's
-        end (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances. All four are null for instants, and for ranges
-        that end on another thread than they began on: what belongs to those is not known.
+        ``device_self_ns`` is the time of the work whose innermost range has the name, so this column sums to all GPU
+        time. ``gpu_projected_ns`` is, for each instance, the time from its first activity's start to its last one's end
+        (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances. All four are null for instants, and for ranges that
+        end on another thread than they began on: their work is not known.
 
         A last row holds the GPU work that is in no range.
     """
@@ -110,7 +110,7 @@ def _inside(found: Projection, label: Ints) -> _Inside:
     filled = np.flatnonzero(found.end > found.begin)
     order = filled[np.lexsort((-found.end[filled], found.begin[filled], label[filled]))]
     label, begin, end = label[order], found.begin[order], found.end[order]
-    # labels apart, so that one running maximum serves all of them
+    # labels are shifted apart, so that one running maximum serves all of them
     base = label * (found.work.size + 1)
     reached = np.append(NONE, np.maximum.accumulate(base + end)[:-1]) if order.size else base
     begin = np.maximum(base + begin, reached) - base

@@ -1,4 +1,4 @@
-"""Which part of a trace is asked for. Apart from `selection`, so that a command line can say it without Polars."""
+"""Which part of a trace is asked for. It is apart from `selection` so that a command line needs no Polars for it."""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ class Selection:
         return frame
 
     def describe_totals(self, *, calls: bool = False) -> str:
-        """`describe`, and that totals count more where work lies outside the steps: "steps 1-2 and outside".
+        """Returns `describe`, and says where totals include work outside the steps: "steps 1-2 and outside".
 
         Args:
-            calls: of API calls; without it of GPU work.
+            calls: whether the totals are of API calls; otherwise of GPU work.
         """
         text = self.describe()
         if self.by_steps or not self.steps.height:
@@ -117,7 +117,7 @@ def select(trace: Trace, scope: Scope | None = None) -> Selection:
 
 
 def in_steps(sel: Selection) -> Selection:
-    """The selection without what lies outside its steps, for numbers per step; as it is where the trace has none."""
+    """The selection without what lies outside its steps, for numbers per step; unchanged for a trace without steps."""
     if sel.by_steps or not sel.steps.height:
         return sel
     index = sel.steps["index"]

@@ -1,4 +1,4 @@
-"""Chosen kinds of host events as trees, one per thread: what is inside what, and sums over it.
+"""Trees of chosen kinds of host events, one per thread: which event contains which, and sums over subtrees.
 
 The rows of `schema.HOST` stand in the order of a walk through each thread's tree, so a node's descendants are the
 nodes right after it: sums over subtrees are differences of one running sum.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NONE = -1
 _MOST_LEVELS = 1 << 10
 _EXACT = float(1 << 52)
-"""Whole numbers that add up to less do so exactly in float64."""
+"""Whole numbers whose sum stays below this add up exactly in float64."""
 _NO_ROW = 0xFFFFFFFF
 
 
@@ -42,12 +42,12 @@ class CallTree:
     start: Ints
     duration: Ints
     parent: Ints
-    """The node that encloses each most closely, or -1."""
+    """The closest node that encloses each node, or -1."""
     last: Ints
-    """The first node after each one's descendants."""
+    """For each node, the first node after its descendants."""
 
     def nodes_of(self, host_rows: Ints) -> Ints:
-        """The node of each host row, or -1 where the row is negative or no node."""
+        """The node of each host row, or -1 where the row is negative or is not a node."""
         return lookup(self.rows, host_rows)
 
     def of_children(self, values: Ints) -> Ints:
@@ -66,7 +66,7 @@ class CallTree:
         if not size:
             return np.zeros(0, np.bool_)
         order = stable_order(label)
-        # labels apart, nodes in walk order within each: an ancestor's `last` is the largest seen so far
+        # sorted by label, then in walk order, so an ancestor's `last` is the largest seen so far within its label
         base = label[order].astype(np.int64) * (size + 1)
         reached = np.maximum.accumulate(base + self.last[order])
         inside = np.zeros(size, np.bool_)
@@ -77,14 +77,14 @@ class CallTree:
 def call_tree(
     host: pl.DataFrame, kinds: tuple[str, ...], also: Bools | None = None, *, nested: bool = False
 ) -> CallTree:
-    """The trees of all rows of these kinds, and of the rows marked in `also`.
+    """Builds the trees of all rows of these kinds and of the rows marked in `also`.
 
     Args:
         host: `schema.HOST`.
-        kinds: of the rows.
-        also: other rows.
-        nested: the kinds are calls, and their parents in the frame those that `nesting.nest` gives, each cut at its
-            parent's end: no tree has to be sought then, since a call's parent among some is the nearest above.
+        kinds: the kinds of host events to include.
+        also: marks further rows to include.
+        nested: the kinds are calls whose parents in the frame come from `nesting.nest`, which cuts each call at its
+            parent's end. The tree is then already known: a call's parent is its nearest chosen ancestor.
     """
     kind = host["kind"].to_physical().to_numpy()
     chosen = np.zeros(len(schema.HOST_KINDS), np.bool_)
@@ -112,7 +112,7 @@ def call_tree(
 
 
 def _last(parent: Ints, depth: NDArray[np.int16]) -> Ints:
-    """The first node after each one's descendants, counted from the deepest nodes up."""
+    """For each node, the first node after its descendants, computed from the deepest nodes up."""
     size = np.ones(parent.size, np.int64)
     order = stable_order(depth)
     edges = np.cumsum(np.bincount(depth, minlength=1)).tolist()
@@ -124,7 +124,7 @@ def _last(parent: Ints, depth: NDArray[np.int16]) -> Ints:
 
 
 def add_up(group: Ints, values: Ints, size: int) -> Ints:
-    """The sum of the values of each group from 0 to `size`; a negative group counts nowhere.
+    """Returns the sum of the values of each group from 0 to `size`; values of negative groups are ignored.
 
     Exact: `np.bincount` adds in float64, so large values go in two halves.
     """
@@ -142,12 +142,12 @@ def add_up(group: Ints, values: Ints, size: int) -> Ints:
 
 
 def count(group: Ints, size: int) -> Ints:
-    """How often each group from 0 to `size` occurs; a negative group counts nowhere."""
+    """Counts how often each group from 0 to `size` occurs; negative groups are ignored."""
     return np.bincount(group[group >= 0], minlength=size).astype(np.int64)
 
 
 def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
-    """Numbers from 0 in place of codes, and the code of each number."""
+    """Renumbers codes from 0; returns the numbers and the code of each number."""
     if not codes.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     present = np.zeros(int(codes.max()) + 1, np.bool_)
@@ -159,7 +159,7 @@ def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
 
 
 def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:
-    """A stable argsort of whole numbers from 0; quick where they fit 16 bits."""
+    """A stable argsort of whole numbers from 0; fast where they fit in 16 bits."""
     if label.size and int(label.max()) < 1 << 16:
         return np.argsort(label.astype(np.uint16), kind="stable")
     return np.argsort(label, kind="stable")
@@ -177,7 +177,7 @@ def codes_of(names: pl.Series) -> NDArray[np.uint32]:
 def row_ids(column: pl.Series) -> Ints:
     """Row ids as int64 with -1 for null."""
     if column.dtype == schema.RowId:
-        # a frame has fewer rows than half of uint32, so that its last number reads as -1
+        # a frame has fewer rows than half the range of uint32, so the largest uint32 is free to stand for -1
         known = column.fill_null(_NO_ROW) if column.null_count() else column
         return known.to_numpy().view(np.int32).astype(np.int64)
     values: Ints = column.cast(pl.Int64).fill_null(NONE).to_numpy()
@@ -192,7 +192,7 @@ def parents_of(host: pl.DataFrame) -> Ints:
 
 @latest
 def lanes_of(host: pl.DataFrame) -> Ints:
-    """A number per thread for every host row, in the order the threads come."""
+    """The thread of every host row as a number; threads are numbered in the order in which they appear."""
     changes = np.zeros(host.height, np.bool_)
     for column in ("process", "thread"):
         values = host[column]

@@ -1,9 +1,9 @@
-"""What any thread launched while ranges were open: how a range counts work that another thread launches for it.
+"""GPU work that any thread launched while ranges were open, for ranges whose work another thread launches.
 
 A range contains the launches of its own thread (`projection`). PyTorch's autograd launches a backward pass from a
 thread of its own, which has no ranges: ``backward_pass`` on the main thread then contains next to nothing, though its
-thread waits for that work. Counted by time, as `captures` does, it holds what any thread of its process launched
-between its begin and its end.
+thread waits for that work. Counted by time, as `captures` does, a range holds what any thread of its process launched
+between its start and its end.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def launched_meanwhile(sel: Selection, rows: Ints, number: Ints, size: int) -> tuple[Ints, Ints]:
     """GPU time (ns) and number of the kernels, copies, fills and whole graphs launched while ranges of a set were open.
 
-    A launch counts once for a set, however many of its ranges are open, and if its call begins in one.
+    A launch counts for a set if its call begins while a range of the set is open, and only once however many are open.
 
     Args:
-        sel: the work.
+        sel: the selection whose work is counted.
         rows: host rows of ranges.
         number: the set of each range, from 0.
         size: how many sets there are.

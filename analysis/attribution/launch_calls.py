@@ -1,4 +1,4 @@
-"""Calls that launch kernels or graphs, and those of them of whose work nothing was recorded."""
+"""API calls that launch kernels or graphs, and which of them have no recorded GPU work."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def launch_calls(trace: Trace) -> pl.DataFrame:
 
 
 def lost_launches(trace: Trace) -> pl.DataFrame:
-    """Those `launch_calls` of which no activity was recorded.
+    """Returns the `launch_calls` that have no recorded activity.
 
-    Neither a call that another launching call made, or made, counts while either has its activity, nor one inside a
-    stream capture: that only adds a node to a graph.
+    Two kinds of calls are left out. Where one launching call made another, both are left out if either has an activity.
+    A call inside a stream capture only adds a node to a graph.
     """
     calls = launch_calls(trace)
     if not calls.height:

@@ -29,7 +29,7 @@ class ModuleTree:
     path: Ints
     """The path number of each call."""
     parent: Ints
-    """The enclosing path's number, or -1, of each path; a parent's number is smaller."""
+    """For each path, the number of the enclosing path, or -1; a parent's number is smaller than its children's."""
     names: list[str]
     """``Mamba_3`` of each path."""
     paths: list[str]

@@ -48,7 +48,7 @@ class OperatorTree:
 
     tree: CallTree
     name: Ints
-    """A number from 0 per name."""
+    """The name of each node, as a number from 0."""
     codes: Ints
     """The category code of each name number."""
     kept: Bools
@@ -58,7 +58,7 @@ class OperatorTree:
     module: Bools
     in_scope: Bools
     host_self: Ints
-    """Duration less direct children and less the node's own API calls."""
+    """Duration minus that of direct children and of the node's own API calls."""
     device_self: Ints
     """Kernels, copies and fills that the node itself launched."""
     kernels: Ints
@@ -67,7 +67,7 @@ class OperatorTree:
     listed: Bools
     """Operators that are known to be able to use tensor cores, by name."""
     eligible: Bools
-    """The node, or an operator inside it, could use tensor cores, or does."""
+    """Whether the node, or an operator inside it, could use tensor cores or does."""
     device_rows: pl.DataFrame
     """The device activities in scope."""
     device_node: Ints
@@ -85,9 +85,9 @@ def device_work(sel: Selection) -> pl.DataFrame:
 
 
 def is_nested(trace: Trace) -> bool:
-    """Whether the calls of a recording stand in the tree of `nesting.nest`, as the reader of Chrome traces leaves them.
+    """Whether the calls of a recording form the tree of `nesting.nest`, as the reader of Chrome traces leaves them.
 
-    That of Nsight Systems cuts no call: its calls may overlap.
+    The reader of Nsight Systems' recordings cuts no calls, so they may overlap.
     """
     return trace.info.kind in ("chrome", "jax")
 
@@ -168,7 +168,7 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
 
 
 def _api_calls(host: pl.DataFrame, kind: Ints, tree: CallTree, conventions: Conventions) -> tuple[Ints, Ints]:
-    """Rows of API calls and the node each belongs to; a call inside another (runtime above driver) counts with it."""
+    """Rows of API calls and the node each belongs to; one inside another (driver in runtime) counts with it."""
     is_api = kind == RUNTIME
     if conventions.driver_is_runtime:
         is_api |= kind == DRIVER
@@ -191,11 +191,11 @@ def _api_calls(host: pl.DataFrame, kind: Ints, tree: CallTree, conventions: Conv
 
 
 def _merge_chains(tree: CallTree, name: Ints, operator: Bools) -> tuple[CallTree, Ints, Bools]:
-    """Makes one node of an operator and its only child of the same name, as autograd's profiler does.
+    """Merges an operator with its only child where both have the same name, as autograd's profiler does.
 
-    Returns the tree with the children of merged nodes moved up, where what each node launched now counts (one entry
-    more than nodes, for "nowhere"), and which nodes are left. `remove_dup_nodes` puts the child's API calls in the
-    place of the parent's own, which count nowhere.
+    Returns the tree with the children of merged nodes moved up; for each node, the node that its launches now count for
+    (with one more entry, for "nowhere"); and which nodes are left. As in `remove_dup_nodes`, the child's API calls
+    replace the parent's own, which are dropped.
     """
     size = tree.rows.size
     parent = tree.parent

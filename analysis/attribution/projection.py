@@ -1,8 +1,8 @@
 """Ranges of the host projected on the GPU: which launches a range contains, and when their work ran.
 
 A range contains a launch if the launching API call lies wholly inside it, on the range's own thread (as
-`nvtx_gpu_proj_sum` of nsys has it). The launches of a thread stand in order, so a range contains a slice of them, and
-ranges that overlap without nesting are no special case.
+`nvtx_gpu_proj_sum` of nsys has it). The launches of a thread are in order, so a range contains a slice of them, and
+ranges that overlap without nesting need no special case.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def project(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Projectio
     call_start, call_end = start[calls], start[calls] + duration[calls]
     clock = LaneClock(count, call_start, call_end, range_start, range_end)
 
-    # Calls inside one another both end where the inner one does: a range that begins before the outer one and ends
-    # within it would be no range of this thread.
+    # A call around another is taken to end where the inner one does: a range of this thread that begins before the
+    # outer call cannot end within it.
     ends = np.minimum.accumulate(clock.key(lane[calls], call_end)[::-1])[::-1]
     low = np.searchsorted(clock.key(lane[calls], call_start), clock.key(lane[ranges], range_start), side="left")
     high = np.maximum(np.searchsorted(ends, clock.key(lane[ranges], range_end), side="right"), low)
@@ -93,8 +93,8 @@ def innermost(host: pl.DataFrame, ranges: Ints, device: pl.DataFrame) -> Ints:
     Args:
         host: the whole host frame (`schema.HOST`).
         ranges: host rows.
-        device: ``launch``, ``range``, ``start`` and ``duration`` of each activity (`schema.DEVICE`); its ranges are
-            those that nest, and others only where none of those is around.
+        device: ``launch``, ``range``, ``start`` and ``duration`` of each activity (`schema.DEVICE`); ``range`` names
+            the innermost nesting range, or another one only where no nesting range is around.
     """
     found = row_ids(device["range"])
     loose = ranges[(host["style"] == "start_end").fill_null(value=False).to_numpy()[ranges]]
@@ -126,7 +126,7 @@ def over_slices(ufunc: np.ufunc, values: Ints, begin: Ints, end: Ints, nothing: 
 
 
 def enclosing(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """For each range the position of the shortest one of its lane that contains it whole, or -1.
+    """For each range, the position of the shortest range of its lane that contains all of it, or -1.
 
     Ranges come ordered by lane, start, then the longer first. They may overlap without nesting.
     """

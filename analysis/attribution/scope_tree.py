@@ -1,4 +1,4 @@
-"""The tree of name scopes of compiled programs: what stands for nn.Modules where XLA has fused the calls away.
+"""The tree of name scopes of compiled programs, which replaces nn.Modules where XLA has fused the calls away.
 
 A scope of `schema.DEVICE` reads ``jit_step/jit(step)/jit(main)/transpose(jvp(MLP))/Dense_0/dot_general``: the program,
 then JAX's name stack (`jax.named_scope`, Flax modules), the last part being the primitive.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COMPILED = re.compile(r"p?jit\(.*\)$")
 _TRANSFORMED = re.compile(r"(transpose|jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)$")
 _PROGRAM_CALL = ":XLA GPU module"
-"""What XLA's host event around the launches of a program adds to its name."""
+"""What XLA adds to a program's name in the host event around its launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def scope_tree(rows: pl.DataFrame) -> ScopeTree:
 
 
 def split_scope(scope: str) -> tuple[list[str], bool]:
-    """(the program and the scopes in it, whether it is of a backward pass).
+    """Returns (the program and the scopes in it, whether they are of a backward pass).
 
-    Left out: the primitive, the wrappers of the program itself, and the marks of JAX's transformations.
+    Leaves out the primitive, the wrappers of the program itself, and the marks of JAX's transformations.
     """
     program, _, rest = scope.partition("/")
     parts = rest.rpartition(":")[0].split("/") if ":" in rest.rpartition("/")[2] else rest.split("/")
@@ -97,7 +97,7 @@ def split_scope(scope: str) -> tuple[list[str], bool]:
 def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
     """The table of `modules` for scopes: device time per path, depth first, siblings by their first activity.
 
-    What the host did is known of whole programs only: calls and host time are null below them.
+    What the host did is known only for whole programs, so calls and host time are null below them.
     """
     tree = scope_tree(device)
     size = len(tree.paths)

@@ -1,1 +1,1 @@
-"""What every analysis builds on: sets of time intervals, statistics, whose definitions a number follows."""
+"""What every analysis builds on: sets of time intervals, statistics, and the conventions that numbers follow."""

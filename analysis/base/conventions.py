@@ -54,7 +54,7 @@ class Conventions:
 
     name: str
     priority: tuple[str, ...] = CATEGORIES[:-1]
-    """Which category time belongs to that several have a claim on: the first of these."""
+    """Time that several categories claim belongs to the first of these."""
     communication: Literal["kernels", "operators", "kernel types"] = "kernels"
     """`kernels`: GPU time of NCCL/RCCL kernels. `operators`: host time of ``nccl:*`` operators and the kernels that
     carry their `External id`. `kernel types`: by HTA's name patterns."""
@@ -65,11 +65,11 @@ class Conventions:
     restart_empty_slots: bool = False
     """Whether time counts twice once the first categories have filled all steps."""
     drop_partial_tail: bool = False
-    """Whether last steps without (or with a fifth less) GPU work are left out."""
+    """Whether last steps are left out that have no GPU work, or over a fifth less than the step before."""
     drop_last_step: bool = False
     """Whether only what was launched before the last step counts."""
     gaps_by_stream: bool = False
-    """Whether idle time is what passes between one activity and the next of each stream, overlaps negative."""
+    """Whether idle time is the time between one activity and the next of each stream, negative where they overlap."""
     synchronization_is_work: bool = False
     """Whether the profiler's rows for stream and event waits count as device activity."""
     launch_calls: frozenset[str] | None = None
@@ -77,11 +77,11 @@ class Conventions:
     failed_occupancy_is_zero: bool = False
     """Whether an estimate of occupancy that the profiler could not make counts as the 0 that it wrote."""
     operator_kernels_only: bool = False
-    """Whether the tensor-core share is of kernels whose launch carries an operator's `External id`."""
+    """Whether the tensor-core share covers only kernels whose launch carries an operator's `External id`."""
     operator_link: Literal["containment", "external_id"] = "containment"
     """How a launch finds its operator: the innermost around the call, or the one its `External id` names."""
     single_child_chains: bool = True
-    """Whether an operator whose only child has its name counts beside that child (else the two are one call)."""
+    """Whether an operator and its only child of the same name count as two calls (otherwise as one)."""
     recursion_counts_again: bool = False
     """Whether a call inside another of the same name adds to the name's total time once more."""
     module_self_without_operators: bool = False

@@ -1,4 +1,4 @@
-"""How the launches of a kernel spread over durations: bins that none of them falls between, and three marks."""
+"""How the durations of a kernel's launches are distributed: a histogram, median, 95th percentile and maximum."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
 
 LOG_FROM = 8.0
-"""Times the shortest that the longest launch takes, from which equal bins would hold most launches in one."""
+"""From this ratio of the longest launch to the shortest on, bins grow: one of equal bins would hold most launches."""
 TICKS = (1000, 32)
-"""Steps of clocks that are met, ns: microseconds, and the GPU's own of 31.25 MHz."""
+"""Clock ticks that recordings have, ns: microseconds, and the GPU's own clock of 31.25 MHz."""
 ROUNDED = 2
-"""How far a duration may stand from a tick, ns."""
+"""How far a duration may be from a multiple of the tick, ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,17 @@ class Distribution:
     log: bool
     """Whether the bins grow by a factor rather than by an amount."""
     edges: tuple[int, ...]
-    """Ascending, one more than there are bins; the last one is above the longest launch."""
+    """Edges of the bins, ascending, one more than there are bins; the last one is above the longest launch."""
     counts: tuple[int, ...]
-    """Launches of each bin, from its edge (included) to the next (excluded)."""
+    """How many launches each bin has, from its edge (included) to the next (excluded)."""
     median_ns: float
     p95_ns: int
-    """The shortest duration that at least 95 % of the launches don't exceed: that of a launch."""
+    """The shortest recorded duration that at least 95 % of the launches don't exceed."""
     max_ns: int
 
 
 def distribution(durations: pl.Series, bins: int) -> Distribution | None:
-    """The launches in at most so many bins; null where there are no two durations.
+    """Sorts launches into at most this many bins; null where there are no two different durations.
 
     A profiler's clock ticks: no bin is narrower than a tick, or its neighbours would look empty.
 
@@ -59,17 +59,17 @@ def distribution(durations: pl.Series, bins: int) -> Distribution | None:
 
 
 def median_of(values: Ints) -> float:
-    """The middle of ascending durations, of two middle ones their mean."""
+    """The median of ascending durations: the middle one, or the mean of the two in the middle."""
     return float(values[(values.size - 1) // 2] + values[values.size // 2]) / 2
 
 
 def p95_of(values: Ints) -> int:
-    """The one of ascending durations that at least 95 % of them don't exceed."""
+    """The first of ascending durations that at least 95 % of them don't exceed."""
     return int(values[-(-values.size * 95 // 100) - 1])
 
 
 def _tick(values: Ints) -> int:
-    """The clock's step: what all distances are multiples of, or nearly, since both ends of a launch were rounded."""
+    """The clock's tick, of which all differences are (nearly) multiples: both ends of a launch were rounded."""
     apart = values - values[0]
     for tick in TICKS:
         if bool(np.all(np.minimum(apart % tick, -apart % tick) <= ROUNDED)):

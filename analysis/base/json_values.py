@@ -1,4 +1,4 @@
-"""Values as the report's JSON has them: ns become µs, what is no number becomes null."""
+"""Converts values to those of the report's JSON: ns become µs, and what is not a number becomes null."""
 
 from __future__ import annotations
 

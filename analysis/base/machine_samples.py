@@ -1,4 +1,4 @@
-"""What the samples of a run's machine come to: what slowed it down, its heat."""
+"""Sums up the samples of a run's machine: what slowed it down, and how hot it got."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
 
 
 def counters_raised(power: Power) -> dict[str, int]:
-    """Counters of slowing down (``oc1_event_cnt``) that rose from before to after, and by how much."""
+    """Throttling counters (``oc1_event_cnt``) that rose between the start and the end of the run, and by how much."""
     if power.before is None or power.after is None:
         return {}
     old, new = power.before.alarms, power.after.alarms
@@ -42,7 +42,7 @@ def counters_raised(power: Power) -> dict[str, int]:
 
 
 def raised_alarms(power: Power) -> list[str]:
-    """Alarms that went on during the run."""
+    """Alarms that were raised during the run."""
     before = power.before.alarms if power.before else {}
     later = [state.alarms for state in (*power.during, power.after) if state is not None]
     return sorted(

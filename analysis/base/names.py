@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint32]
 
 _KEPT = 4096
-"""Distinct names of a column up to which their texts are kept: a few hundred kernels are asked for again and again."""
+"""The texts of a column with at most this many distinct names are cached: a few hundred kernels are used often."""
 _TEXTS: dict[int, str] = {}
 """The text of a category; `categories` keeps the numbers valid for as long as the program runs."""
 

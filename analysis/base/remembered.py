@@ -1,4 +1,4 @@
-"""What several sections and rules ask for is computed once: kept with what it was computed of, or only the latest."""
+"""Caches what several sections and rules need: results live as long as their input, or only the latest is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = "_remembered"
 
 
 def kept(compute: Callable[[Owner], Found]) -> Callable[[Owner], Found]:
-    """A function of a recording or a selection, computed once and kept as long as that; for small results only."""
+    """Computes a function of a recording or selection once and keeps the small result as long as that lives."""
 
     @wraps(compute)
     def known(owner: Owner) -> Found:
@@ -31,12 +31,12 @@ def kept(compute: Callable[[Owner], Found]) -> Callable[[Owner], Found]:
 
 
 def kept_of_pair(compute: Callable[[Trace, Trace], Found]) -> Callable[[Trace, Trace], Found]:
-    """The same of two recordings, kept with the second."""
+    """Does the same for a function of two recordings; the second one keeps the result."""
 
     @wraps(compute)
     def known(first: Trace, second: Trace) -> Found:
         answers: dict[int, tuple[Trace, Found]] = _answers(second).setdefault(compute, {})
-        # the first is held beside the answer: as long as it is, no other has its identity
+        # the first is kept with the result, so that no other object can get its identity
         if id(first) not in answers:
             answers[id(first)] = first, compute(first, second)
         return answers[id(first)][1]
@@ -45,9 +45,9 @@ def kept_of_pair(compute: Callable[[Trace, Trace], Found]) -> Callable[[Trace, T
 
 
 def latest(compute: Callable[..., Found]) -> Callable[..., Found]:
-    """A function that remembers its last result, as long as its first argument lives; for arrays of many rows.
+    """Makes a function remember its last result as long as its first argument lives; for arrays of many rows.
 
-    The other arguments are compared, the first is told by its identity. Nobody may write into the result.
+    The first argument is compared by identity, the others by value. Callers must not write into the result.
     """
     slot: list[tuple[weakref.ref[Any], tuple[Any, ...], dict[str, Any], Found]] = []
 
@@ -64,6 +64,6 @@ def latest(compute: Callable[..., Found]) -> Callable[..., Found]:
 
 
 def _answers(owner: Any) -> dict[Any, Any]:
-    # as functools.cached_property does: a frozen dataclass has a dictionary of its own all the same
+    # as functools.cached_property does: even a frozen dataclass has a dictionary of its own
     answers: dict[Any, Any] = owner.__dict__.setdefault(_KEPT, {})
     return answers

@@ -20,7 +20,7 @@ def timings() -> list[pl.Expr]:
 
 
 def by_name(frame: pl.DataFrame) -> pl.DataFrame:
-    """name, calls and timings of the rows (name, duration), the longest total first."""
+    """Returns name, calls and timings of rows (name, duration), the longest total first."""
     return (
         frame.group_by("name")
         .agg(timings())

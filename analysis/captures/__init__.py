@@ -1,1 +1,1 @@
-"""Several recordings of one kind side by side: what their names vary, and what their ranges measure."""
+"""Several recordings of one kind side by side: how their names differ, and what their ranges measure."""

@@ -1,4 +1,4 @@
-"""Several captures of one kind beside each other: models, context lengths, batch sizes; one row per file."""
+"""Several captures of one kind side by side: models, context lengths, batch sizes; one row per file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopKernel:
-    """A kernel that takes the most time of its category; all its launches in scope. Times in ns."""
+    """The kernel that takes the most time of its category, over all its launches in scope. Times in ns."""
 
     category: str
     name: str
@@ -45,7 +45,7 @@ class Capture:
 
     path: Path
     name: str
-    """Its path below the folder of all, without suffixes."""
+    """Its path below the folder that all files are in, without suffixes."""
     axes: dict[str, Value]
     kind: str
     rank: int | None = None
@@ -53,7 +53,7 @@ class Capture:
     """Why it could not be read; then nothing else is known."""
     base: str | None = None
     steps: int | None = None
-    """Steps in scope, as the trace marks them or as ranges that are called steps; null without any."""
+    """Number of steps in scope, as marked or as ranges with a name like ``train_step``; null without any."""
     average_step_ns: float | None = None
     wall_ns: int | None = None
     """From the first event to the last."""
@@ -78,16 +78,16 @@ def captures(
     open_file: Callable[[Path], Trace] | None = None,
     done: Callable[[Capture], None] | None = None,
 ) -> list[Capture]:
-    """One row per file of the folder that is of the main trace's kind; none where there is but one.
+    """Returns a row per file of the folder that is of the main trace's kind; none if there is only one.
 
-    Files are opened one after the other and let go again. Rows are in the order of their axes: text by the least GPU
-    time of its captures, numbers by size.
+    Files are opened one after the other and released again. Rows are sorted by their axes: texts by the least GPU time
+    of their captures, numbers by size.
 
     Args:
         run: what `open_path` returned for the folder.
         scope: the steps or devices the numbers are about.
         open_file: opens a file that is not open yet; a TraceError makes it a row with a problem.
-        done: told of each row as it is there.
+        done: called with each row as soon as it is ready.
     """
     files = comparable_files(run)
     if len(files) < 2:
@@ -170,7 +170,7 @@ def _top(work: pl.DataFrame) -> tuple[TopKernel, ...]:
 
 
 def ordered(found: Sequence[Capture]) -> list[Capture]:
-    """The rows by their axes; a text's place is that of the capture with the least GPU time among those it names."""
+    """Sorts the rows by their axes; a text is placed by the least GPU time among the captures that have it."""
     least: dict[tuple[str, str], int] = {}
     for row in found:
         for axis, value in row.axes.items():

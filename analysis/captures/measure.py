@@ -44,13 +44,13 @@ class Sums:
     calls: dict[str, Ints]
     span: Ints
     step_instances: Ints | None = None
-    """Of what is inside steps; null without steps, as the next two."""
+    """Counts only what is inside steps, as the next two do; null without steps."""
     step_host: Ints | None = None
     step_launched: Ints | None = None
 
 
 def category_of(device: pl.DataFrame) -> pl.Series:
-    """Each device row's kernel category, or its kind where it is no kernel."""
+    """Each device row's kernel category, or its kind where it is not a kernel."""
     return _category_of(device, pl.String())
 
 
@@ -144,7 +144,7 @@ class Measure:
 
 
 def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Ordered by ``group``, a number for each combination of values in `keys`, by start, then the longer first."""
+    """Sorts by ``group`` (a number for each combination of values in `keys`), then by start, then the longer first."""
     group = np.zeros(rows.height, np.int64)
     for key in keys:
         number = _numbered(rows[key].to_numpy())
@@ -153,14 +153,14 @@ def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     start, end = rows["start"].to_numpy()[order], rows["end"].to_numpy()[order]
     group = group[order]
     behind = (group[1:] > group[:-1]) | (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))
-    if not behind.all():  # mostly they stand so thread by thread
+    if not behind.all():  # usually each thread's rows are in this order already
         again = np.lexsort((-end, start, group))
         order, group = order[again], group[again]
     return rows[order].with_columns(group=pl.Series(group, dtype=pl.Int64))
 
 
 def _numbered(values: Ints) -> Ints:
-    """A whole number from 0, the same for the same value; only the stretches of a column that repeats are looked at."""
+    """Whole numbers from 0, the same for the same value; looks at each stretch of equal values only once."""
     if not values.size or (int(values.min()) >= 0 and int(values.max()) < values.size):
         return values
     heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
@@ -169,7 +169,7 @@ def _numbered(values: Ints) -> Ints:
 
 
 def _keys(rows: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
-    """Of ranges in order, as whole numbers that also order the groups: starts, ends, and what is before the group."""
+    """Starts, ends and a floor below the group of ordered ranges, as whole numbers that also order the groups."""
     group, start, end = (rows[name].to_numpy() for name in ("group", "start", "end"))
     clock = LaneClock(int(group[-1]) + 1 if group.size else 0, start, end)
     return clock.key(group, start), clock.key(group, end), clock.floor(group)

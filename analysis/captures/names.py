@@ -1,4 +1,4 @@
-"""What differs between the names of several captures: ``small_ctx128``, ``xl_ctx512``: model and context length."""
+"""What differs between captures' names: ``small_ctx128`` and ``xl_ctx512`` tell model and context length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUFFIXES = (
     ".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle", ".nsys-rep", ".ncu-rep",
 )  # fmt: skip
 _SEPARATORS = (r"[/_\-=,\s]+|\.(?!\d)|(?<!\d)\.", r"[/_\s]+", r"[/\-\s]+", r"/+")
-"""Ways to cut names into parts, the finest first; a point between digits is part of a number."""
+"""Ways to cut names into parts, the finest first; a dot between digits is part of a number."""
 _NUMBER = r"\d+(?:\.\d+)?"
 _LETTERS_NUMBER = re.compile(rf"([A-Za-z]+)({_NUMBER})$")
 _NUMBER_LETTERS = re.compile(rf"({_NUMBER})([A-Za-z]+)$")
@@ -32,7 +32,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def axes_of(names: Sequence[str]) -> list[dict[str, Value]]:
-    """For each name what tells it from the others, by axis, numbers as numbers; empty where there is no regularity.
+    """Returns what tells each name from the others, by axis, numbers as numbers; empty where names follow no pattern.
 
     An axis is called by the letters that stand with its numbers (``ctx128``, ``4bs``) or before them (``ctx_128``),
     else ``dtype`` or ``model``.

@@ -1,4 +1,4 @@
-"""Ranges of one capture by what they mean: host time, and the GPU work launched while they were open.
+"""Ranges of one capture by their role: host time, and the GPU work launched while they were open.
 
 A range's own GPU work (`ranges`) is what its thread launched. PyTorch computes gradients on a thread of their own, so a
 ``backward_pass`` of the main thread launches next to nothing itself. What was launched *during* a range, by any thread
@@ -32,7 +32,7 @@ ROLES = {
     "warmup": re.compile(r"\bwarm ?up\b"),
     "forward": re.compile(r"forward|\bfwd\b"),
 }
-"""What a range is by the words of its name; the first that fits."""
+"""The role of a range by the words of its name; the first match counts."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
 NUMBERED = re.compile(r"[#_\-\s]*\d+$")
@@ -57,25 +57,25 @@ class Phase:
     role: str | None
     names: tuple[str, ...]
     instances: int | None
-    """Those that are not inside another of the phase."""
+    """The number of instances that are not inside another instance of the phase."""
     host_ns: int | None
     """Time that the ranges were open, on each thread; a range inside another of the phase adds nothing."""
     launched_ns: int | None
-    """GPU time of what was launched meanwhile by any thread of the process."""
+    """GPU time of the work that any thread of the process launched while the ranges were open."""
     launched_ops: int | None
     span_ns: int | None
     """From the first start to the last end of that work, summed over the stretches of time the ranges were open."""
     shares: tuple[Share, ...] = ()
     """`launched_ns` by category, the most time first."""
     step_instances: int | None = None
-    """Those begun in steps."""
+    """The number of instances that began in steps."""
     step_host_ns: int | None = None
     """The part of `host_ns` inside steps; null where the capture has neither steps nor a range that is one."""
     step_launched_ns: int | None = None
 
 
 def role_of(name: str) -> str | None:
-    """What a range of this name is about; None where the name doesn't say, and for operators (``aten::softmax``)."""
+    """The role of a range of this name; None where the name doesn't say, and for operators (``aten::softmax``)."""
     if "::" in name:
         return None
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
@@ -102,8 +102,8 @@ class Phases:
 def phases(sel: Selection) -> Phases:
     """Measures the ranges in scope by name and by role; numbered steps are one name.
 
-    In a trace without steps, ranges that are called so (``train_step``) stand for them. Of Nsight Compute's captures,
-    which have no host, ranges are known by the launches inside them alone.
+    In a trace without steps, ranges with a name like ``train_step`` stand for them. Nsight Compute's captures have no
+    host events: their ranges are known only by the launches inside them.
     """
     host = (
         sel.trace.host.lazy()
@@ -135,7 +135,7 @@ def phases(sel: Selection) -> Phases:
 
 
 def _without_gpu(found: Phases) -> Phases:
-    """Of a recording without any GPU work it is unknown what was launched: nothing, or the tool did not look."""
+    """A recording without GPU work does not tell whether nothing was launched or the tool did not record it."""
 
     def told(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
         return tuple(
@@ -146,7 +146,7 @@ def _without_gpu(found: Phases) -> Phases:
 
 
 def _operators(sel: Selection, host: pl.DataFrame) -> set[str]:
-    """Names of ranges that PyTorch's `emit_nvtx` made, one a call: ``MmBackward0`` is an operator, no phase."""
+    """Names of ranges that PyTorch's `emit_nvtx` made, one per call: ``MmBackward0`` is an operator, not a phase."""
     if sel.trace.info.kind != "nsys":
         return set()
     numbered = host.filter(pl.col("sequence").is_not_null() | pl.col("external_id").is_not_null())

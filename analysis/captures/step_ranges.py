@@ -1,4 +1,4 @@
-"""The iterations of a recording: its steps, or the ranges that a person would call so."""
+"""The iterations of a recording: its steps, or the ranges whose names say that they are steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class StepRanges:
 
 
 def step_ranges(sel: Selection) -> StepRanges:
-    """The steps in scope; where the trace has none, ranges that are called so (``train_step``).
+    """The steps in scope; where the trace has none, ranges with a name like ``train_step``.
 
-    These are of the name and thread that take the most time; one inside another does not count.
+    Of those, only the name and thread that take the most time count, and no range inside another.
     """
     columns = {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64}
     if sel.trace.steps.height:

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 NEVER_EQUAL = frozenset({"trace_id", "host_name", "schemaVersion", "export schema", "page"})
-"""What every recording writes anew, or what says nothing about its times."""
+"""Header entries that differ in every recording, or that say nothing about its times."""
 FLAGS = frozenset({"record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules"})
 """Settings of torch.profiler that slow the host down; it writes only those that are on."""
 CONDITIONS = FLAGS | {
     "traced", "capture starts", "CUDA graph trace", "GPU memory usage", "platform", "architecture", "CPU", "CPU cores",
     "hardware platform",
 }  # fmt: skip
-"""Header entries on which times depend whatever the code: how nsys recorded, and on what machine."""
+"""Header entries that times depend on even for the same code: how nsys recorded, and on what machine."""
 VERSIONS = frozenset({"NVIDIA driver", "CUDA driver", "cuda_runtime_version", "cuda_driver_version", "cupti_version"})
-"""Header entries whose change may be what the comparison is about."""
+"""Header entries that may be the very change that is being compared."""
 IN_MANIFEST = FLAGS | VERSIONS
 """Header entries that run.json has too."""
 
 
 def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunManifest | None] = (None, None)) -> Json:
-    """The verdict and every difference.
+    """Returns the verdict and every difference.
 
     Args:
         a: the base.
@@ -38,10 +38,10 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
         manifests: their runs' run.json, where they have one.
 
     Returns:
-        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters`` and ``intended``. Differences
-        that matter (another GPU, power mode, clock, tool, profiler setting, …) make times prove nothing about the
-        code: ``not_comparable``. Else those that somebody chose (type, batch, options, code, versions) are what the
-        comparison is about: ``explained``. What is left, or nothing at all, is ``comparable``.
+        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters`` and ``intended``. The verdict is
+        ``not_comparable`` if any difference matters (another GPU, power mode, clock, tool, profiler setting, …): times
+        then prove nothing about the code. Otherwise it is ``explained`` if somebody chose any difference (type, batch,
+        options, code, versions): that is what the comparison is about. It is ``comparable`` if neither is so.
     """
     found = _of_traces(a, b)
     both = manifests[0] is not None and manifests[1] is not None
@@ -67,7 +67,7 @@ def verdict_of(rows: list[Difference]) -> str:
 
 
 def _of_traces(a: Trace, b: Trace) -> list[Difference]:
-    """What the recordings themselves differ in."""
+    """Differences between the recordings themselves."""
     found: list[Difference] = []
 
     def compare(field: str, left: object, right: object, *, unknown: object = None) -> None:
@@ -75,7 +75,7 @@ def _of_traces(a: Trace, b: Trace) -> list[Difference]:
             found.append(Difference(field, left, right, matters=True))
 
     compare("tool", a.info.tool, b.info.tool)
-    # where only one says how many ranks there were, it is the other that knows of none
+    # a recording that does not say how many ranks there were counts as one rank
     if (a.info.world_size or 1) != (b.info.world_size or 1):
         found.append(Difference("world_size", a.info.world_size, b.info.world_size, matters=True))
     compare("gpu", _gpus(a, "name"), _gpus(b, "name"))
@@ -83,7 +83,7 @@ def _of_traces(a: Trace, b: Trace) -> list[Difference]:
     if a.has_timeline and b.has_timeline:
         marked = a.steps.height, b.steps.height
         if 0 in marked and marked[0] != marked[1]:
-            # one is then per step and the other for the whole file
+            # then the numbers of one are per step and those of the other are of the whole file
             found.append(Difference("steps", marked[0], marked[1], matters=True))
         elif marked[0] != marked[1]:
             found.append(Difference("steps", marked[0], marked[1]))
@@ -100,7 +100,7 @@ def _gpus(trace: Trace, what: str) -> list[object] | None:
 
 def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> list[Difference]:
     left, right = dict(a.info.captured), dict(b.info.captured)
-    # what one tool's files never record says nothing about the other's run
+    # what the files of one tool never record is no difference between the runs
     fields = left.keys() | right.keys() if a.info.tool == b.info.tool else left.keys() & right.keys()
     found = []
     for field in sorted(fields - NEVER_EQUAL - skip):
@@ -112,7 +112,7 @@ def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> list[Difference]
 
 
 def _setting(captured: Mapping[str, str], field: str) -> str | None:
-    """What a header says; a flag that it lacks is off, if it has others."""
+    """The value of a header entry; a flag that is missing is off, if the header has other flags."""
     if field in FLAGS and field not in captured and FLAGS & captured.keys():
         return "0"
     return captured.get(field)

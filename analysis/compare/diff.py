@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 NOISE_FACTOR = 2.0
 """How many standard errors of the difference of two means still count as noise."""
 MEDIAN_NOISE = math.sqrt(math.pi / 2)
-"""The standard error of a median is that of a mean times this, where steps vary as by chance (a normal law)."""
+"""The standard error of a median is that of a mean times this, if step times are normally distributed."""
 SAME_PERCENT = 1.0
-"""What counts as no change where the noise is unknown."""
+"""A difference of up to this many percent is no change where the noise is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class StepDifference:
     b_median_ns: float | None = None
     median_delta_ns: float | None = None
     median_delta_percent: float | None = None
-    """Of the medians: one slow step does not move them."""
+    """Difference of the median step times; one slow step does not move it."""
 
     median_noise_ns: float | None = None
-    """Of the difference of medians: `MEDIAN_NOISE` times `noise_ns`."""
+    """The noise of the difference of medians: `MEDIAN_NOISE` times `noise_ns`."""
 
     @property
     def beyond_noise(self) -> bool | None:
@@ -79,7 +79,7 @@ class Diff:
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]
-    """By how many steps the numbers of A and of B were divided; 1 for a run without."""
+    """By how many steps the numbers of A and of B were divided; 1 for a run without steps."""
     split: pl.DataFrame
     """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
@@ -90,9 +90,9 @@ def diff(a: Selection, b: Selection) -> Diff:
 
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
-    launched in them counts. A kernel is the same where its calls per step are and its time differs by no more than the
-    noise of its per-step times (so are operators and modules by their GPU time); what has no noise, by no more than
-    `SAME_PERCENT`. One over other types is changed.
+    launched in them counts. A kernel is ``same`` if its calls per step are equal and its time differs by no more than
+    the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. So are operators and
+    modules, by their GPU time. A kernel over other element types is always ``changed``.
     """
     a, b = in_steps(a), in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
@@ -114,9 +114,9 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
     Args:
         a: the base.
         b: what is compared with it.
-        of: ``modules``: launched in the module of this path or those inside, or for their backward pass. ``operators``:
-            launched by the operator itself. ``ranges``: launched by any thread while a range of this name was open.
-            ``categories``: of this kind of work.
+        of: which kernels. ``modules``: launched in the module of this path or those inside, or for their backward pass.
+            ``operators``: launched by the operator itself. ``ranges``: launched by any thread while a range of this
+            name was open. ``categories``: of this kind of work.
         name: path, operator or category; the same in both runs.
     """
     a, b = in_steps(a), in_steps(b)
@@ -126,7 +126,7 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
 
 
 def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Series:
-    """Which kernel rows are of a module, an operator or a category."""
+    """Which kernel rows belong to a module, an operator, a range or a category."""
     if of == "categories":
         return labels(sel, rows, "category") == name
     if of == "operators":
@@ -220,7 +220,7 @@ def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
 def _per_step(
     table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Calls and time per step of each row; of those with GPU time, how much it varies (`step_noise`)."""
+    """Calls and time per step of each row, and for rows with GPU time how much it varies (`step_noise`)."""
     steps = sel.step_count
     rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
         pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
@@ -263,7 +263,8 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
     """The difference of GPU time by category, split into what more (or fewer) launches and longer ones cost.
 
-    More launches cost A's mean time each; what is left is that B's take longer. A category that A lacks is all count.
+    Each additional launch costs A's mean time; the rest is because B's launches take longer. A category that A lacks
+    counts as additional launches only.
     """
     both = _categories(a).join(_categories(b), on="category", how="full", coalesce=True, suffix="_b").fill_null(0)
     count_effect = (

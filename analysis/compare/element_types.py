@@ -1,4 +1,4 @@
-"""What element type a run multiplies in, told from operators' inputs or, without them, from kernels' names."""
+"""The element type of a run's multiplications, from operators' inputs or, without them, from kernels' names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 MULTIPLYING = (
     "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_convolution", "aten::linear",
 )  # fmt: skip
-"""Operators whose first input tells what is multiplied; those they call would count twice."""
+"""Operators whose first input tells what is multiplied. The operators that these call are left out, or they would count
+twice."""
 TYPES = {
     "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "c10::Float8_e4m3fn": "fp8",
     "c10::Float8_e5m2": "fp8",
@@ -30,9 +31,9 @@ _BY_NAME = (
     ("fp64", re.compile(r"dgemm|double|f64f64", re.IGNORECASE)),
     ("fp32", re.compile(r"sgemm|f32f32|scudnn|\bfloat\b", re.IGNORECASE)),
 )
-"""The first that a name holds counts: kernels over 16-bit types name float too, as what they add up in."""
+"""The first pattern that a name matches counts: kernels over 16-bit types also name float, the type they add up in."""
 LEAST_KNOWN = 0.5
-"""A name that says nothing is common: below this share of the time, nothing is said of the whole."""
+"""Many names tell no type: if less than this share of the time has one, the type of the run is unknown."""
 
 
 def element_type(trace: Trace) -> str | None:

@@ -33,9 +33,9 @@ SCHEMA = {
 def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
     """Compares the ranks of a run, per step.
 
-    In synchronous training all ranks step together, and the quick ones wait for the slow inside collectives: step
-    times say little, and the rank that spends least in communication is the one the others wait for. So a rank is
-    judged by its own compute time.
+    In synchronous training all ranks step together, and the fast ones wait inside collectives for the slow ones. So
+    step times say little, and the rank that spends the least time in communication is the one that the others wait for.
+    A rank is therefore judged by its own compute time.
 
     Returns:
         rank, steps, step_ns (mean), kernel_ns (any kernel runs), compute_ns and communication_ns (either kind runs),

@@ -1,4 +1,4 @@
-"""What two runs' manifests say differs: the machine and its state, what was measured and how, what was meant to."""
+"""Differences between two runs' manifests: the machine and its state, how it was measured, what was chosen."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
 
 CLOCK_TOLERANCE_PERCENT = 5.0
-"""Clocks that differ by less made no difference that steps would show."""
+"""Clocks that differ by less do not change step times noticeably."""
 LEAST_SAMPLES = 3
-"""Fewer samples under load say nothing of the clock during a run."""
+"""Fewer samples under load are too few to tell the clock during a run."""
 SOFTWARE = (
     "torch", "torch_git", "cuda_runtime", "cudnn", "triton", "mamba_ssm", "causal_conv1d", "timm", "driver",
     "cuda_driver", "l4t", "jetpack",
 )  # fmt: skip
-"""Versions whose change may be what the comparison is about."""
+"""Versions that may be the very change that is being compared."""
 SERIALISING = frozenset({"CUDA_LAUNCH_BLOCKING"})
-"""Variables under which times mean something else."""
+"""Environment variables that change what times mean."""
 OF_A_TYPE = ("autocast", "tf32_matmul", "tf32_cudnn")
-"""Settings by which a type is chosen: where the type differs, they are no change of their own."""
+"""Settings that choose an element type: where the type differs, they are not listed as differences of their own."""
 OF_ITS_OWN = frozenset({"batch", "dtype", "device", "workers", "seed", "data", "train", "compile"})
 """Options that `Workload` has a field for."""
 
@@ -38,19 +38,19 @@ class Difference:
     a: object
     b: object
     matters: bool = False
-    """Times depend on it, whatever the code."""
+    """Whether times depend on it even for the same code."""
     intended: bool = False
-    """Somebody chose it: it may be what the comparison is about."""
+    """Whether somebody chose it: it may be the very change that is being compared."""
 
     def json(self) -> Json:
-        """As the contract has it."""
+        """The difference as a JSON object of the report."""
         return {
             "field": self.field, "a": self.a, "b": self.b, "matters": self.matters, "intended": self.intended,
         }  # fmt: skip
 
 
 def run_differences(a: RunManifest, b: RunManifest) -> list[Difference]:
-    """Every difference; what either manifest does not say is none."""
+    """Returns every difference; a value that either manifest lacks is not one."""
     return [*_machine(a, b), *_measured(a, b), *_meant(a, b), *_noted(a, b)]
 
 
@@ -60,7 +60,7 @@ def _pair(field: str, a: object, b: object, *, matters: bool = False, intended: 
 
 
 def _machine(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
-    """The GPU, and what caps it."""
+    """Differences in the GPU and its limits."""
     yield from _pair("device", _sort(a), _sort(b), matters=True)
     ours, theirs = _device(a), _device(b)
     if ours is not None and theirs is not None:
@@ -141,11 +141,11 @@ def _clock(run: RunManifest) -> int | None:
 
 
 def _measured(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
-    """How it was measured."""
+    """Differences in how the runs were measured."""
     flags = a.measurement.flags, b.measurement.flags
     for flag in sorted(flags[0].keys() & flags[1].keys()):
         yield from _pair(flag, flags[0][flag], flags[1][flag], matters=True)
-    # a backend is chosen by what is installed: nobody asked for the slow one
+    # the backend depends on what is installed: nobody asked for the slow one
     chosen = "backend" in a.workload.options or "backend" in b.workload.options
     yield from _pair("backend", a.workload.backend, b.workload.backend, matters=not chosen, intended=chosen)
     on_cpu = _sort(a) == _sort(b) == "cpu"
@@ -160,7 +160,7 @@ def _measured(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
 
 
 def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
-    """What somebody chose."""
+    """Differences that somebody chose."""
     ours, theirs = a.workload, b.workload
     for field in (
         "model", "dtype", "autocast", "tf32_matmul", "tf32_cudnn", "cudnn_benchmark", "deterministic", "train",
@@ -171,7 +171,7 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     if (ours.compile or None) != (theirs.compile or None):
         yield Difference("compile", ours.compile, theirs.compile, intended=True)
     yield from _pair("batch", _batch(a), _batch(b), intended=True)
-    # a run without any option is one that does not record them
+    # a run that lists no option did not record them
     for name in sorted(ours.options.keys() | theirs.options.keys()) if ours.options and theirs.options else ():
         if name not in OF_ITS_OWN and ours.options.get(name) != theirs.options.get(name):
             yield Difference(name, ours.options.get(name), theirs.options.get(name), intended=True)
@@ -189,7 +189,7 @@ def _batch(run: RunManifest) -> int | None:
 
 
 def _noted(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
-    """What is said for the record."""
+    """Differences that are listed for the record only."""
     yield from _pair("machine", a.identity.host, b.identity.host)
     yield from _pair("python", a.software.python, b.software.python)
     yield from _pair("profiled steps", a.measurement.steps, b.measurement.steps)

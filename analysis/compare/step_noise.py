@@ -17,7 +17,7 @@ SCHEMA = {"name": pl.String(), "variance": pl.Float64()}
 
 
 def variance_of_mean(steps: int) -> pl.Expr:
-    """Of the column ``ns``, a row per step with any: the variance of its mean over all steps; null for one step.
+    """The variance of the mean over all steps of the column ``ns``, a row per step that has any; null for one step.
 
     Steps without a row count as 0.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 PARTS = ("gpu_time", "overlap", *CAUSES)
-"""``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: less what ran at the same time as
-other work, or outside of the step; then idle time by its cause (`idle.gaps`)."""
+"""``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: minus what of it ran at the same
+time as other work or outside the step; then idle time by its cause (`idle.gaps`)."""
 
 
 def step_split(sel: Selection) -> dict[str, float] | None:

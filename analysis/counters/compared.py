@@ -50,7 +50,8 @@ class Compared:
     out.
     """
     same_kernels: bool
-    """Whether all files profiled the same kernels equally often; else the means of ``all`` speak of different work."""
+    """Whether all files profiled the same kernels equally often; otherwise the means of ``all`` are of different
+    work."""
 
 
 def compare(traces: Sequence[Trace]) -> Compared:
@@ -128,7 +129,7 @@ def _stem(name: str) -> str:
 
 
 def _identities(files: Sequence[Sequence[str]]) -> dict[str, str]:
-    """What each name is matched by: its key, or itself where one file has several names of that key."""
+    """What each name is matched by: its key, or the name itself where one file has several names with that key."""
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     ambiguous: set[str] = set()
     for names in files:

@@ -33,12 +33,12 @@ NVTX_SECTION = "NVTX"
 WARP = 32
 _VERSION = re.compile(r"\d+(\.\d+)?")
 RULE_FIELDS = ("kind", "section", "name", "speedup_percent", "speedup_type", "text")
-"""What a rule's struct holds."""
+"""The fields of a rule's struct."""
 RANGE = "push/pop range"
 _PART = pl.coalesce(
     pl.col("metric").str.extract(r"(?:^|\.)([a-z0-9]+?)__"), pl.col("metric").str.extract("^([a-z0-9]+?)_")
 )
-"""Of a raw metric: the part of the GPU that counts it."""
+"""Finds the part of the GPU that counts a raw metric."""
 MEANS = (*PERCENTAGES, "registers", "shared_memory", "waves", "dram_bytes")
 """Columns of which a kernel has the mean of its launches."""
 
@@ -108,7 +108,7 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     ``launches`` is how many were profiled; ``total_ns`` their time together; ``duration_ns`` their mean. ``bound`` is
     the class of the mean SM and memory shares. ``tensor_cores`` is true if any launch used them, false if none did and
     all are known. ``grid`` and ``block`` are null where the launches differ. ``rules`` has each rule once, with the
-    number of launches it speaks of and its mean estimated speed-up.
+    number of launches it is about and its mean estimated speed-up.
 
     Args:
         launches: what `launch_counters` gives, or some of its rows.
@@ -170,11 +170,11 @@ def bound_class() -> pl.Expr:
 
 
 def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
-    """The rules of ncu by kernel, what gains most first.
+    """Returns ncu's rules by kernel, the largest gain first.
 
-    ``kernel, short_name, kind, section, name, speedup_type, launches, speedup_percent, gain_ns, text``: how many
-    launches a rule speaks of, the mean of its estimates, the time that they come to where they are global (local ones
-    are not of the kernel's time), and what it says of the first launch.
+    The columns are ``kernel, short_name, kind, section, name, speedup_type, launches, speedup_percent, gain_ns, text``:
+    how many launches a rule is about, the mean of its estimates, the time that global estimates add up to (local ones
+    are not of the kernel's time), and the rule's text for the first launch.
 
     Args:
         launches: what `launch_counters` gives, or some of its rows.
@@ -182,7 +182,7 @@ def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
     own = pl.col("name").alias("kernel"), "device_row", "short_name", "duration_ns"
     said = launches.select("name", "device_row", "short_name", "duration_ns", "rules").explode("rules")
     said = said.drop_nulls("rules").select(*own, pl.col("rules").struct.unnest())
-    # a rule that speaks of several things in one launch counts once there, with what gains most
+    # a rule with several messages for one launch counts once, with the largest gain
     said = said.sort("speedup_percent", descending=True, nulls_last=True, maintain_order=True).unique(
         ["device_row", "kernel", "kind", "section", "name"], keep="first", maintain_order=True
     )
@@ -203,7 +203,7 @@ def kernel_rules(launches: pl.DataFrame) -> pl.DataFrame:
 def metric_table(trace: Trace) -> pl.DataFrame:
     """Every metric over all launches: ``section, metric, unit, launches, mean_value, min_value, max_value, text``.
 
-    ``launches`` is how many have a number; ``text`` what stands for it where none has.
+    ``launches`` is how many have a number; ``text`` is the value where none has.
     """
     found = trace.counters.filter((pl.col("kind") == "metric") & (pl.col("metric").cast(pl.String) != RANGE))
     value = pl.col("value")

@@ -1,4 +1,4 @@
-"""Which counters of Nsight Compute stand for what: raw names, the labels of the details page, old and new."""
+"""The quantities that Nsight Compute's counters measure, by raw name and by label of the details page, old and new."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Metric:
     unit: str
     """Base unit; a counter of another unit is not this quantity, whatever its name (an empty one passes)."""
     raw: tuple[str, ...]
-    """Metric names, the one to prefer first."""
+    """Metric names, the preferred one first."""
     labels: tuple[str, ...] = ()
     """What the details page calls it, since 2020."""
     section: str = ""
@@ -160,7 +160,7 @@ LIMITS = {
 }
 """What a limit of resident blocks is set by."""
 ALWAYS_PRINTED = ("limit_registers", "limit_shared", "limit_warps", "limit_blocks")
-"""Limits without which the smallest is not known; barriers count since 2024."""
+"""Limits that must all be known to tell the smallest; ncu has a limit by barriers since 2024."""
 
 
 def by_column(column: str) -> Metric:

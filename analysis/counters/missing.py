@@ -25,7 +25,7 @@ _MISSABLE = {
     "waves": "LaunchStats",
     "tensor_percent": "ComputeWorkloadAnalysis",
 }
-"""Columns whose absence is worth a word, and the section that collects them."""
+"""Columns whose absence is reported, and the section that collects each."""
 _WORDS = {
     "SpeedOfLight": "SM, memory and DRAM throughput",
     "MemoryWorkloadAnalysis": "L1 and L2 hit rates",

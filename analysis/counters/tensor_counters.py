@@ -28,7 +28,7 @@ _SHARE = re.compile(
 
 
 def evidence(counters: pl.DataFrame) -> pl.DataFrame:
-    """Per launch that has any: what its tensor counters say.
+    """Returns what the tensor counters of each launch that has any say.
 
     Args:
         counters: rows of kind ``metric`` with a value; ``metric`` as a Categorical.
@@ -60,7 +60,7 @@ def evidence(counters: pl.DataFrame) -> pl.DataFrame:
         return pl.when(value.len() > 0).then(value.sum() if how == "sum" else value.max())
 
     return found_rows.group_by("device_row").agg(
-        # the same instructions may be counted per SM and per sub-partition: the larger is not their sum
+        # the same instructions may be counted both per SM and per sub-partition: take the larger, not the sum
         hmma=total("hmma", "max"),
         other=total("other"),
         tensor_instructions=total("tensor_instructions", "max"),

@@ -1,4 +1,4 @@
-"""What the GPUs did, as arrays: when, on which device and stream, and as which sort of work."""
+"""What the GPUs did, as arrays: when, on which device and stream, and which kind of work."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def distinct(values: Ints) -> list[int]:
 def activities(sel: Selection, conventions: Conventions = TRACETUI) -> Activities:
     """The work of the devices in scope, in and outside steps.
 
-    Annotations and synchronisations are no work (HTA counts the latter).
+    Annotations and synchronisations are not work (HTA counts the latter).
     """
     frame = sel.trace.device
     kind = frame["kind"].to_physical().to_numpy()
@@ -116,7 +116,7 @@ def _of_collectives(trace: Trace, device: pl.DataFrame) -> Bools:
 
 
 def last_step_start(trace: Trace) -> int | None:
-    """When HTA takes the last step to begin; None for a trace with fewer than two (`_filter_irrelevant_gpu_kernels`).
+    """When HTA's last step begins; None for a trace with fewer than two (`_filter_irrelevant_gpu_kernels`).
 
     It is the latest start among annotations called ProfilerStep, on the host or projected on the GPU.
     """

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "unknown"]
 
 GPU_BOUND_PERCENT = 70.0
-"""From this share of GPU work in a step, the GPU is the limit: without any idle time the step would still last that."""
+"""From this share of GPU work in a step on, the GPU is the limit: even without idle time the step would last that
+long."""
 HOST_WAIT_PERCENT = 50.0
-"""From this share of host_wait in the idle time, late launches are what the GPU waits for."""
+"""From this share of host_wait in the idle time on, the GPU waits for late launches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,11 @@ class Bound:
 
 
 def find_bound(average: pl.DataFrame, idle: pl.DataFrame, gpu: pl.DataFrame, base: str, span: str) -> Bound:
-    """Weighs the average step: GPU work against what fills the rest.
+    """Judges the average step: GPU work against what fills the rest.
 
-    The GPU is the limit where kernels, copies and fills take `GPU_BOUND_PERCENT` of the step. Elsewhere the largest
-    of communication that nothing overlaps, the data loader, and the host's own work is what the run waits for; the
-    host only if the gaps agree: `HOST_WAIT_PERCENT` of the idle time must have begun before the next launch.
+    The GPU is the limit where kernels, copies and fills take `GPU_BOUND_PERCENT` of the step. Otherwise the run waits
+    for the largest of communication that nothing overlaps, the data loader, and the host's own work. For the host the
+    gaps must agree: `HOST_WAIT_PERCENT` of the idle time must have begun before the next launch.
 
     Args:
         average: category and percent of the average step.

@@ -43,7 +43,7 @@ def gpu_metrics(
     - occupancy: the profiler's estimates, weighted by kernel time;
     - tensor cores: share of kernel time spent in kernels that use them.
 
-    Null where the trace lacks what a number is made of.
+    Null where the trace lacks what a number is computed from.
     """
     if window is None or window[1] <= window[0]:
         return pl.DataFrame(schema=SCHEMA)
@@ -57,7 +57,7 @@ def gpu_metrics(
         kernels = mine.where(mine.kernel)
         if kernels.start.size:
             metrics = _kernel_metrics(kernels, window, conventions)
-        else:  # what a graph recorded as one activity runs inside is not known
+        else:  # the kernels inside a graph that was recorded as one activity are not known
             metrics = {"utilization_percent": None if mine.compute.any() else 0.0}
         if linked is not None:
             metrics["tensor_core_percent"] = _linked_tensor_share(kernels, linked[on][mine.kernel], conventions)
@@ -110,7 +110,7 @@ def _filled(start: Ints, end: Ints, blocks: NDArray[np.float64], chosen: NDArray
     order = np.argsort(np.concatenate((start, end)), kind="stable")
     times = np.concatenate((start, end))[order]
     running = np.cumsum(np.concatenate((blocks, -blocks))[order])
-    # rounding leaves crumbs where nothing runs
+    # rounding leaves small remainders where nothing runs
     count = np.cumsum(np.concatenate((np.ones(start.size, np.int64), np.full(end.size, -1)))[order])
     share = np.where(count > 0, np.minimum(running, 1.0), 0.0)
     return float((share[:-1] * np.diff(times)).sum())

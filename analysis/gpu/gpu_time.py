@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 SORTS = ("computation", "communication", "memory")
-"""In the order in which combinations name them."""
+"""Kinds of GPU work, in the order in which combinations name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _sorts(sel: Selection, conventions: Conventions) -> list[Intervals]:
 
 
 def stretches(sel: Selection, conventions: Conventions = TRACETUI) -> tuple[Ints, Ints]:
-    """The times between one start or end and the next: how long each lasts, and a bit for each of `SORTS` that runs."""
+    """Stretches between consecutive starts or ends: how long each lasts, and a bit for each of `SORTS` that runs."""
     sorts = _sorts(sel, conventions)
     time = np.concatenate([edge for sort in sorts for edge in sort])
     change = np.concatenate([np.full(edge.size, sign << bit) for bit, sort in enumerate(sorts)

@@ -1,4 +1,4 @@
-"""Why a GPU has nothing to do: it waits for the host, for the next kernel to start, or for something else."""
+"""Why a GPU is idle: it waits for the host, for the next kernel to start, or for something else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 KERNEL_WAIT_LIMIT_NS = 30_000
-"""A shorter gap before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""
+"""A gap shorter than this before a kernel that was launched in time is the GPU's own start-up time (HTA's default)."""
 CAUSES = ("host_wait", "kernel_wait", "other")
 CAUSE = pl.Enum(CAUSES)
 GAPS = {
@@ -38,7 +38,7 @@ IDLE = {
 
 
 def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
-    """Every stretch in which a device (stream null) or one of its streams has nothing to do, and why.
+    """Every stretch in which a device (stream null) or one of its streams is idle, and why.
 
     HTA's causes (`_analyze_idle_time_for_stream`), on exact times:
 
@@ -59,7 +59,7 @@ def gaps(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
 def gaps_of(
     trace: Trace, work: Activities, window: tuple[int, int] | None, conventions: Conventions = TRACETUI
 ) -> pl.DataFrame:
-    """`gaps` of activities and a window that are at hand."""
+    """`gaps`, from activities and a window that are already computed."""
     if conventions.synchronization_is_work:
         work = work.where(work.frame["kind"].is_in(list(WORK)).to_numpy())
     if conventions.gaps_by_stream:
@@ -90,7 +90,7 @@ def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
 
 
 def shares(found: pl.DataFrame) -> pl.DataFrame:
-    """`idle` of gaps that are at hand."""
+    """`idle`, from gaps that are already computed."""
     total = pl.col("duration_ns").sum()
     share = [
         pl.when(total != 0)

@@ -1,9 +1,9 @@
-"""How many blocks of a launch an SM holds at a time, and what allows no more: CUDA's occupancy arithmetic.
+"""How many blocks of a launch an SM holds at a time, and what limits them: CUDA's occupancy arithmetic.
 
 As in NVIDIA's occupancy calculator and `cudaOccupancyMaxActiveBlocksPerMultiprocessor`: registers are given to warps in
 units of 256 out of each partition's part of the file, shared memory to blocks in units of its own plus what the system
-keeps for itself. Barriers and clusters, which seldom bind, are left out. The part of the L1 cache that serves as shared
-memory is taken at its largest: the driver grows it to what resident blocks need.
+keeps for itself. Barriers and clusters, which are seldom the limit, are left out. The part of the L1 cache that serves
+as shared memory is taken at its largest: the driver grows it to what resident blocks need.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import polars as pl
 
 WARP = 32
 MOST_THREADS = 2048
-"""That an SM of any GPU since 2012 holds at most."""
+"""The most threads that an SM of any GPU since 2012 holds."""
 REGISTER_UNIT = 256
-"""Registers that a warp gets are a multiple of it."""
+"""The number of registers that a warp gets is a multiple of this."""
 LIMITERS = ("blocks", "warps", "registers", "shared memory")
 
 
@@ -39,14 +39,14 @@ class SmLimits:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Of one launch configuration."""
+    """The theoretical occupancy of one launch configuration."""
 
     blocks: int
     """Resident blocks per SM."""
     warps: int
     """Resident warps per SM."""
     percent: float
-    """Of the warps an SM can hold."""
+    """Share of the warps that an SM can hold."""
     limiters: tuple[str, ...]
     """What allows the fewest blocks (`LIMITERS`), several where they tie."""
     limits: dict[str, int | None]
@@ -54,11 +54,11 @@ class Occupancy:
 
 
 def estimated_occupancy() -> pl.Expr:
-    """The column ``occupancy_percent`` of device activities without the zeros of estimates that failed.
+    """The column ``occupancy_percent`` of device activities, with null in place of zeros from estimates that failed.
 
     Kineto asks CUDA how many blocks an SM can hold and writes 0 where CUDA refuses, as it does for kernels that take
-    more shared memory than a launch gets unasked (nvjet, cuDNN's fused attention). A kernel that ran filled at least
-    ``min(1, blocks per SM)`` blocks' threads: where that alone rounds to 1 % or more, 0 means unknown.
+    more shared memory than a launch gets unasked (nvjet, cuDNN's fused attention). A kernel that ran occupied at least
+    the threads of ``min(1, blocks per SM)`` blocks: if that alone rounds to 1 % or more, 0 means unknown.
     """
     size = pl.col("block").arr
     threads = size.get(0).cast(pl.Int64) * size.get(1) * size.get(2)
@@ -72,7 +72,7 @@ def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLim
 
     Args:
         threads: per block.
-        registers: per thread; null where unknown, which then is no limit.
+        registers: per thread; null where unknown, and then registers are no limit.
         shared: bytes per block, static and dynamic, without what the system takes; null where unknown.
         sm: what an SM holds.
     """

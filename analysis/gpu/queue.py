@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def queue_depth(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
-    """Per stream, the activities that were launched and have not begun (HTA's `get_queue_length_time_series`).
+    """Per stream, how many launched activities have not begun (HTA's `get_queue_length_time_series`).
 
     A launch adds one for each activity that it starts, an activity's own start takes one away.
 

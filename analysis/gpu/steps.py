@@ -43,12 +43,13 @@ class StepSlots:
 
 @latest
 def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots:
-    """The steps in scope, each from the end of the work before it to the end of its own.
+    """The steps in scope, each from the end of the previous step's work to the end of its own.
 
     As in torch-tb-profiler (`_update_steps_duration`): a step lasts until its own last device activity ends, if that
     is later than its host annotation, and the next one begins there. The first begins after the device work that was
-    launched before it, as far as that ended before its own began. Unlike there, a step's work is what was launched in
-    its host time by any API call, and no step is dropped. Where no launch is known, it is what began to run in it.
+    launched before it, if that work ended before the step's own began. Unlike there, a step's work is what any API call
+    launched in the step's host time, and no step is dropped. Where no launch is known, a step's work is what began to
+    run in it.
 
     A trace without steps is one step from its first event to its last.
     """
@@ -56,7 +57,7 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
-        # a window cuts the steps as they are here, not as the host saw them
+        # a window cuts the steps with these bounds, not their host annotations
         wanted = Selection(sel.trace, replace(sel.scope, window=None)).steps["index"].implode()
         chosen &= pl.Series(whole.index, dtype=pl.Int64).is_in(wanted).to_numpy()
     if sel.scope.window is not None:
@@ -83,7 +84,7 @@ def _steps(trace: Trace) -> StepSlots:
 
 
 def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
-    """Steps from their host time, and the step (or -1) and times of each device activity.
+    """Extends steps from their host time, given the step (or -1) and the times of each device activity.
 
     Returns:
         Starts, ends, and how many activities each step has.
@@ -165,7 +166,7 @@ def _torch_tb_steps(trace: Trace, conventions: Conventions) -> StepSlots:
         maintain_order="left",
     )
     called = work["call"].fill_null(_NEVER).to_numpy()
-    # its merge of calls into steps passes a step for good once a call begins after the step's end
+    # when it merges calls into steps, it leaves a step for good once a call begins after the step's end
     step = np.searchsorted(np.maximum.accumulate(end), called, side="right")
     inside = step < start.size
     at = np.minimum(step, start.size - 1)

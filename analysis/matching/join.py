@@ -1,9 +1,9 @@
 """One run, several tools: which kernel of the main recording each launch of another recording is.
 
 The kernel's key (`parsers.kernel_key`) makes the match, since the tools spell one function in three ways. Where a key
-stands for several kernels, what the names still tell (namespaces, parameters), the order of the launches, and then
-grid and block prefer among them; none of these ever forbids a match, since a program may choose another launch
-configuration in every process. What can't be told apart is ambiguous.
+stands for several kernels, the rest of the names (namespaces, parameters), the order of the launches, and then grid and
+block choose among them. None of these ever rules a match out, since a program may choose another launch configuration
+in every process. Kernels that can't be told apart are ambiguous.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ class _Launches:
 
     frame: pl.DataFrame
     names: list[str]
-    """The different names."""
+    """The distinct names of its kernels."""
     first: Ints
-    """Of each name: its first launch."""
+    """The first launch of each name."""
     code: Ints
-    """Of each launch: which of `names`."""
+    """Which of `names` each launch has."""
     shape: Ints
-    """Of each launch: a number for its grid and block; `NONE` where unknown."""
+    """A number for the grid and block of each launch; `NONE` where unknown."""
 
 
 def join_kernels(main: Trace, other: Trace) -> KernelJoin:
-    """Finds the kernel, and where possible the launch, of `main` that each kernel launch of `other` is.
+    """Matches each kernel launch of `other` with a kernel, and where possible a launch, of `main`.
 
-    A launch's row is told where the launches of both, in order, are the same sequence, where one sequence occurs
-    exactly once within the other, or where both have as many launches of the kernel.
+    The launch is known where the launches of both are the same sequence, where one sequence occurs exactly once within
+    the other, or where both have equally many launches of the kernel.
     """
     ours, theirs = _launches(main), _launches(other)
     candidates = _candidates(ours.names, theirs.names)
@@ -134,10 +134,11 @@ def _launches(trace: Trace) -> _Launches:
 
 
 def _candidates(ours: list[str], theirs: list[str]) -> list[list[int]]:
-    """For each of their names, which of ours it may be: those with its key, as far as the names can tell.
+    """For each of their names, which of our names it may be: those with its key that the names do not rule out.
 
     A name without template arguments and parameters, as ``ncu --kernel-name-base function`` prints it, may be any
-    function of that base name. Functions in namespaces of which each has one that the other lacks are two.
+    function of that base name. If each of two functions is in a namespace that the other lacks, they are different
+    functions.
     """
     by_key: dict[str, list[int]] = {}
     by_base: dict[str, list[int]] = {}
@@ -156,7 +157,7 @@ def _candidates(ours: list[str], theirs: list[str]) -> list[list[int]]:
 
 
 def closest(name: str, same: list[int], ours: list[str]) -> list[int]:
-    """Of functions with one key (indices of `ours`), those whose namespaces and parameters agree best with a name."""
+    """Of functions with one key (indices of `ours`), those that agree best with a name's namespaces and parameters."""
     if len(same) < 2 or function_name(name).bare:
         return same
     parameters = function_name(name).parameters
@@ -179,13 +180,13 @@ def _agree(name: str, other: str) -> bool:
 
 
 def _is_within(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:
-    """Whether one sequence is left when words are taken out of another."""
+    """Whether one sequence is a subsequence of another."""
     rest = iter(whole)
     return all(word in rest for word in part)
 
 
 def _families(count: int, candidates: list[list[int]]) -> Ints:
-    """A number for each of our names, the same for names that any of theirs can't tell apart."""
+    """A number for each of our names, the same for names that some name of theirs can't tell apart."""
     family = list(range(count))
 
     def root(number: int) -> int:
@@ -201,7 +202,7 @@ def _families(count: int, candidates: list[list[int]]) -> Ints:
 
 
 def _preferred(ours: _Launches, found: list[int], row: Ints, shape: Ints) -> tuple[Ints, Ints]:
-    """Which candidate each launch of one ambiguous name is, and what told it (index in `Evidence`); `NONE` if nothing.
+    """Which candidate each launch of an ambiguous name is, and what decided it (index in `Evidence`), or `NONE`.
 
     Args:
         ours: the main recording's launches.

@@ -18,18 +18,17 @@ _ELEMENT_TYPES = re.compile(
     r"OpaqueType<\w+>)(?![\w<])"
 )
 _VECTOR_WIDTH = re.compile(r"(\bvectorized_elementwise_kernel<)\d+,")
-"""PyTorch loads 16 bytes at once: how many elements that are follows from their type."""
+"""PyTorch loads 16 bytes at once, so the number of elements follows from their type."""
 _LAMBDA_NUMBER = re.compile(r"#\d+")
 
 
 def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """For names of run B the name of the same kernel in run A, and what told it; at most one for each on either side.
+    """Maps names of run B to the same kernel's name in run A and to how it was found; each name is used at most once.
 
     ``name``: spelled alike. ``key``: one function in the spellings of two tools. ``types``: base name and category are
     equal, and template arguments differ in element types only, such as float and Half, OpaqueType<4> and
-    OpaqueType<2> (nor count what follows from the type: numbers of lambdas, by which functions choose among types, and
-    how many elements PyTorch's elementwise kernels load at once); told only where both runs have exactly one such
-    kernel.
+    OpaqueType<2> (and in what follows from the type: the numbers of lambdas that functions choose by type, and how many
+    elements PyTorch's elementwise kernels load at once); used only where both runs have exactly one such kernel.
     """
     left, right = dict.fromkeys(a), dict.fromkeys(b)
     found = {name: (name, "name") for name in right if name in left}
@@ -59,7 +58,7 @@ def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def _without_types(name: str) -> tuple[str, str, str] | None:
-    """What is left of a name when its element types are; null for one without template arguments."""
+    """A name without its element types; null for one without template arguments."""
     parts = function_name(name)
     if "<" not in parts.key:
         return None

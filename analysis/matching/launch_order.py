@@ -1,4 +1,4 @@
-"""Where the launches of one recording stand among those of another, told by their order alone."""
+"""Finds the launches of one recording among those of another, by their order alone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 NONE = -1
 MOST_OCCURRENCES = 64
-"""How many places of a repeated sequence are looked at; with more, it repeats and tells nothing."""
+"""How many places of a repeated sequence are tried; a sequence with more places tells nothing."""
 
 
 def alignment(ours: Ints, theirs: Ints, our_shapes: Ints, their_shapes: Ints) -> Ints:
     """The place among `ours` of each of `theirs`; `NONE` where the order can't tell it.
 
-    The launches of kinds that both have must be one sequence, or one of the sequences occur exactly once in the other;
-    where it occurs more often, grid and block may leave one place only.
+    The launches of kinds that both have must be the same sequence, or one sequence must occur exactly once in the
+    other; where it occurs more often, grid and block must leave only one place.
 
     Args:
         ours: a number for the kind of each launch.
@@ -45,7 +45,7 @@ def alignment(ours: Ints, theirs: Ints, our_shapes: Ints, their_shapes: Ints) ->
 
 
 def _only_place(part: Ints, whole: Ints, part_shapes: Ints, whole_shapes: Ints) -> int | None:
-    """Where the one sequence occurs in the other, if there is exactly one place that fits best."""
+    """Where one sequence occurs in the other, if exactly one place fits best."""
     places = _occurrences(part, whole)
     if len(places) > 1:
         places = [at for at in places if (whole_shapes[at : at + part.size] == part_shapes).all()]
@@ -80,6 +80,6 @@ def paired(ours: Ints, theirs: Ints, taken: Ints) -> Ints:
     equal[theirs[taken != NONE]] = False
     left = np.flatnonzero(equal[ours])
     right = np.flatnonzero((theirs != NONE) & equal[theirs])
-    # a stable sort puts the n-th launch of a kind opposite the n-th
+    # a stable sort pairs the n-th launch of a kind with the n-th
     place[right[np.argsort(theirs[right], kind="stable")]] = left[np.argsort(ours[left], kind="stable")]
     return place

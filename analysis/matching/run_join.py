@@ -21,14 +21,14 @@ COUNTERS = (
     "l1_hit_percent", "l2_hit_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
     "waves", "tensor_percent", "tensor_cores", "dram_bytes", "bound",
 )  # fmt: skip
-"""What is taken over from `counters.by_kernel` for each kernel."""
+"""The columns of `counters.by_kernel` that each kernel gets."""
 MEASURED = "measured_"
-"""What the names of these columns begin with beside a recording's own."""
+"""Prefix of these columns' names next to a recording's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """One recording found in another of the same run."""
+    """One recording matched with another of the same run."""
 
     main: Trace
     other: Trace
@@ -43,13 +43,13 @@ class Measured:
     """``name`` (as the recording spells it) and `COUNTERS`: means over the measured launches, every launch counting the
     same; one row per kernel that has any."""
     launches: int
-    """How many measured launches found their kernel."""
+    """How many measured launches were matched with a kernel."""
     gpu_time_percent: float | None
     """Share of the recording's kernel time that is of measured kernels; null without kernels."""
 
 
 def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
-    """A recording joined with the run's recordings by other tools that hold kernels, of the same rank where both say.
+    """Joins a recording with the run's other tools' recordings of kernels, of the same rank where both tell theirs.
 
     Args:
         run: the run.
@@ -93,7 +93,7 @@ def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None
 
 
 def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFrame:
-    """A table of kernels with what was measured beside it, as columns ``measured_…``, null where nothing was.
+    """Adds what was measured to a table of kernels, as columns ``measured_…``, null where nothing was measured.
 
     ``tensor_cores`` follows the counters where they tell; ``tensor_cores_from`` says ``counters`` or ``name``.
     """
@@ -108,7 +108,7 @@ def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFram
 
 
 def conventions_of(measured: Measured | None) -> Conventions:
-    """Our conventions, but of kernels whose counters tell whether they used tensor cores, these decide."""
+    """Our conventions, except that counters, where known, decide whether a kernel used tensor cores."""
     if measured is None:
         return TRACETUI
     told: dict[str, bool] = dict(measured.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())

@@ -31,9 +31,9 @@ class Allocations:
     """All allocations of one memory (a GPU's, or the host's); arrays of one length."""
 
     begin: Ints
-    """Row of `schema.MEMORY` that made it, or -1: it was there before the recording."""
+    """Row of `schema.MEMORY` that made it, or -1 if it was there before the recording."""
     finish: Ints
-    """Row that gave it back, or the number of rows: it was still there at the end."""
+    """Row that gave it back, or the number of rows if it was still there at the end."""
     row: Ints
     """A row that tells its stack and operator: the one that made it, else the one that gave it back or its block."""
     bytes: Ints
@@ -74,7 +74,7 @@ def allocations(trace: Trace, device_type: int, device: int | None) -> Allocatio
     makes = code == ALLOC
     same = address[1:] == address[:-1]
     after, before = np.append(same, False), np.append(False, same)
-    # where the event between is lost, an address that is allocated again had been given back by then
+    # if the event in between is lost: an address that is allocated again must have been given back by then
     finish = np.where(after, np.append(row[1:], height)[: row.size], height)[makes]
     begin = row[makes]
     orphan = ~makes & ~(before & np.append(False, makes[:-1])[: makes.size])
@@ -90,12 +90,12 @@ def allocations(trace: Trace, device_type: int, device: int | None) -> Allocatio
 
 
 def mine_of(memory: pl.DataFrame, condition: pl.Expr) -> pl.Series:
-    """The rows of a frame that fulfil a condition, as a mask."""
+    """The rows of a frame that meet a condition, as a mask."""
     return memory.select(condition.fill_null(value=False).alias("mine"))["mine"]
 
 
 def _asked_before(code: NDArray[np.uint8], address: Ints) -> Bools:
-    """Of events ordered by address: a block's ``free`` after its ``free_requested``, which says nothing new."""
+    """Marks, among events ordered by address, each ``free`` that follows its ``free_requested`` and adds nothing."""
     if not (code == REQUESTED).any():
         return np.zeros(code.size, np.bool_)
     follows = np.append(False, (address[1:] == address[:-1]) & (code[:-1] == ALLOC))[: code.size]

@@ -1,4 +1,4 @@
-"""A memory's curve in as many points as there is room for, no peak lost."""
+"""A memory's curve, reduced to as many points as there is room for without losing a peak."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def curve(sel: Selection, at: Peak | None = None) -> pl.DataFrame:
 
 
 def curve_points(frame: pl.DataFrame, points: int) -> pl.DataFrame:
-    """At most so many rows of a curve: of each equal stretch of time its fullest moment, with the most reserved in it.
+    """Reduces a curve to its fullest moment in each equal stretch of time, with the most reserved in that stretch.
 
-    Where times are unknown, a stretch is so many events.
+    Where times are unknown, stretches have equally many events.
     """
     if frame.height <= points:
         return frame
@@ -74,7 +74,7 @@ def _places(times: pl.Series, parts: int, begin: int | None, span: int | None) -
     values = np.maximum.accumulate(times.to_numpy())
     first = int(values[0]) if begin is None else begin
     length = max(int(values[-1]) - first if span is None else span, 1)
-    # in float64: a product of ns and parts may not fit 64 bits, and a stretch is far longer than what that rounds
+    # in float64: a product of ns and parts may overflow 64 bits, and rounding is far smaller than a stretch
     share = (values - first).astype(np.float64) * parts / length
     places: Ints = np.clip(share.astype(np.int64), 0, parts - 1)
     return places

@@ -41,8 +41,9 @@ GROWTH: dict[str, pl.DataType] = {
 def long_lived(sel: Selection, by: By) -> pl.DataFrame:
     """Allocations made in a step and still there when it ends, by who made them, the most bytes first (`LONG_LIVED`).
 
-    `kept_bytes` of them were never given back in the recording, `steps` is in how many steps such allocations were
-    made. In a trace without steps: what was made in the recording and not given back in it; `steps` is then null.
+    `kept_bytes` of them were never given back in the recording, `steps` is the number of steps in which such
+    allocations were made. In a trace without steps: what was made in the recording and not given back in it; `steps` is
+    then null.
     """
     found, chosen, step = _outliving(sel)
     if found is None:
@@ -79,7 +80,7 @@ def outliving(sel: Selection, by: By, name: str, stack: str | None = None) -> pl
 
 @latest
 def _outliving(sel: Selection) -> tuple[Allocations | None, Ints, Ints]:
-    """All allocations of the memory with the peak, which of them outlive their step, and the place of that step."""
+    """All allocations of the memory with the peak, which of them outlive their step, and that step's position."""
     none = np.empty(0, np.int64)
     moment = peak(sel)
     if moment is None:

@@ -35,7 +35,7 @@ _MACHINERY = re.compile(r"unwind::|CapturedTraceback|gather_with_cpp|CachingAllo
 def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
     """The owner of each of some `schema.MEMORY` rows: name, and of a stack its own and library frames.
 
-    Of what was allocated before the recording only who gave it back is known, which is no owner (`EARLIER`).
+    For what was allocated before the recording, only who gave it back is known, so it has no owner (`EARLIER`).
 
     Args:
         trace: whose rows they are.
@@ -47,7 +47,7 @@ def owners(trace: Trace, rows: Ints, by: str) -> pl.DataFrame:
     frees = actions.is_in(["free", "free_requested"])
     if by == "stack":
         texts = trace.memory["stack"].gather(rows).cast(pl.String)
-        # a block that was allocated while stacks were recorded has one
+        # a block that was allocated while stacks were recorded has a stack
         recorded = trace.memory["stack"].null_count() < trace.memory.height
         earlier = frees | (actions == "block") & texts.is_null() if recorded else frees
         return _stacks(pl.select(pl.when(~frees).then(texts)).to_series(), earlier)
@@ -152,7 +152,7 @@ def own_and_library(stack: str) -> tuple[str | None, str | None]:
 def compiled(stack: str) -> str:
     """What tells a stack without Python frames: ``mul_Tensor in SoftmaxBackward0``, operator and autograd node.
 
-    Where there is neither, its first frame that is not of the recording or the allocator.
+    Without either, it is the first frame that belongs neither to the recorder nor to the allocator.
     """
     operator, node = _OPERATOR.search(stack), _NODE.search(stack)
     if operator and node:

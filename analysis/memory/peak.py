@@ -38,7 +38,7 @@ class Peak:
     device_type: int
     device: int | None
     row: int
-    """Row of `schema.MEMORY` after whose event it was so; -1: before the first one."""
+    """The row of `schema.MEMORY` right after which memory was fullest; -1: before the first one."""
     time: int | None
     """ns on the trace's clock; null where the source does not say."""
     allocated: int
@@ -46,7 +46,7 @@ class Peak:
 
     @property
     def unused_percent(self) -> float | None:
-        """What the allocator held from the driver without a tensor in it, of all it held."""
+        """Share of what the allocator held from the driver that held no tensor."""
         if not self.reserved:
             return None
         return 100 * (self.reserved - self.allocated) / self.reserved
@@ -99,7 +99,7 @@ def _begins(sel: Selection, rows: pl.DataFrame) -> bool:
     if sel.trace.info.kind != "memory_snapshot" or sel.by_steps or sel.scope.window is not None:
         return False
     first = rows.row(0, named=True)
-    # where requests are recorded, what is freed had been given back by its request
+    # where requests are recorded, the request to free a block gave it back
     frees = {"free_requested"} if (rows["action"] == "free_requested").any() else {"free"}
     if first["action"] not in frees or first["bytes"] is None:
         return False
@@ -161,7 +161,7 @@ def _known(times: Ints) -> pl.Series:
 
 
 def _grouped(sel: Selection, found: Allocations, chosen: Ints, by: By, whole: int) -> pl.DataFrame:
-    """Some allocations by who made them (`HOLDERS`), and what is missing of `whole`, which `percent` is of."""
+    """Groups allocations by who made them (`HOLDERS`) and adds what they lack of `whole`, which `percent` is of."""
     labels = owners(sel.trace, found.row[chosen], by)
     sizes = pl.Series("bytes", found.bytes[chosen], dtype=pl.Int64)
     frame = labels.with_columns(sizes)
@@ -171,7 +171,7 @@ def _grouped(sel: Selection, found: Allocations, chosen: Ints, by: By, whole: in
     )
     if whole > total:
         name = ROUNDING if sel.trace.info.kind == "memory_snapshot" else EARLIER
-        # what was never given back was in no event, so of all that is older only the sum is known
+        # older allocations that were never given back have no event, so only their sum is known
         older = table.filter(pl.col("name") == name)["bytes"].sum()
         extra = pl.DataFrame({"name": [name], "bytes": pl.Series([whole - total + int(older)], dtype=pl.Int64)})
         table = pl.concat([table.filter(pl.col("name") != name), extra], how="diagonal")

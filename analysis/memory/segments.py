@@ -56,10 +56,10 @@ class EndState:
     reserved_bytes: int | None
     allocated_bytes: int | None
     free_bytes: int | None
-    """Free blocks of held segments: what the allocator can give out without the driver."""
+    """Bytes of free blocks in held segments, which the allocator can give out without asking the driver."""
     largest_free_bytes: int | None
     inactive_split_bytes: int | None
-    """Free blocks of segments that are also in use, which can't go back to the driver."""
+    """Bytes of free blocks in segments that are partly in use, which can't go back to the driver."""
     fragmentation_percent: float | None
     """100 x (1 - largest free block / free bytes): what of the free memory no single allocation can get."""
 
@@ -116,7 +116,7 @@ def end_state(sel: Selection) -> EndState:
 
 
 def _says_so(sel: Selection) -> bool:
-    """Whether the file has a list of segments, be it empty."""
+    """Whether the file has a list of segments, even an empty one."""
     return not any("end state" in note.reason or "segments of the driver" in note.reason for note in sel.trace.notes)
 
 

@@ -34,9 +34,9 @@ class Memory:
 
 
 def memory(sel: Selection) -> Memory:
-    """Peaks and the curve, as in torch-tb-profiler: the largest totals that any event carries (`get_memory_curve`).
+    """Peaks and the curve, as in torch-tb-profiler: the largest totals in any event (`get_memory_curve`).
 
-    What a snapshot's history begins with counts too (`memory_peak.peaks`); its end state is no event.
+    What was allocated at the start of a snapshot's history counts too (`peak.peaks`); its end state is not an event.
     """
     if not sel.trace.memory.height:
         nothing = sel.trace.memory

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 _FOLDED = {"sequence": "seq", "external_id": "op_id", "input_shapes": "sizes"}
-"""Columns of what stood in a range's name, and what it is called there, in PyTorch's order."""
+"""Columns with parts of a range's name, and what the name calls each part, in PyTorch's order."""
 _STYLES = {"push_pop": "PushPop", "start_end": "StartEnd", "cross_thread": "StartEnd"}
 
 
 def nvtx_sum(sel: Selection, styles: Sequence[str] = tuple(_STYLES)) -> pl.DataFrame:
-    """Ranges by name and style: host time. Ranges that end on another thread count, instants do not."""
+    """Ranges by name and style: host time. Ranges that end on another thread are included, instants are not."""
     groups = (
         _ranges(sel)
         .filter(pl.col("style").is_in(styles))
@@ -120,7 +120,7 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
         place=pl.struct(pl.all()).rank("dense").cast(pl.UInt32)
     )
     places = of_range.unique("place")
-    # a row per range and kernel inside it, in numbers, since there may be many; then the kernels outside any
+    # a row per range and kernel inside it, as numbers, since there may be many; then the kernels outside any range
     length = found.end - found.begin
     owner = np.repeat(np.arange(length.size, dtype=np.uint32), length)
     ahead = np.concatenate(([0], np.cumsum(length)))[:-1]
@@ -161,7 +161,7 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
 
 
 def nvtx_pushpop_trace(sel: Selection) -> pl.DataFrame:
-    """Every push/pop range in the order in which they begin, with what it spends in ranges inside it."""
+    """Every push/pop range in order of start, with the time that it spends in ranges inside it."""
     ranges = _nested(_ranges(sel).filter(pl.col("style") == "push_pop"))
     inner = ranges.group_by("parent_id").agg(pl.col("duration").sum().alias("inner"))
     ranges = ranges.join(inner, left_on="range_id", right_on="parent_id", how="left").sort("range_id")
@@ -218,7 +218,7 @@ def _ranges(sel: Selection) -> pl.DataFrame:
 
 
 def _unfolded(label: pl.Series, frame: pl.DataFrame, sel: Selection) -> pl.Series:
-    """Labels with what PyTorch's emit_nvtx writes behind an operator's name, which the reader holds apart."""
+    """Labels with what PyTorch's emit_nvtx writes after an operator's name, which the reader stores separately."""
     if sel.trace.info.kind != "nsys" or all(frame[column].null_count() == frame.height for column in _FOLDED):
         return label
     parts = [
@@ -255,7 +255,7 @@ def _projected(sel: Selection) -> pl.DataFrame:
 
 
 def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Ranges with the one that encloses each most closely (parent_id, null for none), level and children."""
+    """Ranges with the closest enclosing range (parent_id, null for none), level and children."""
     ranges = ranges.sort("lane", "start", -pl.col("duration"), "range_id")
     start = ranges["start"].to_numpy()
     parent = enclosing(ranges["lane"].to_numpy(), start, start + ranges["duration"].to_numpy())
@@ -275,7 +275,7 @@ def _nested(ranges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stacks(ids: list[int], parents: list[int | None]) -> list[str]:
-    """``:1:3`` for range 3 inside range 1; a parent begins no later than what is inside it."""
+    """Returns ``:1:3`` for range 3 inside range 1; a parent begins no later than the ranges inside it."""
     stacks: dict[int, str] = {}
     for own, parent in zip(ids, parents, strict=True):
         stacks[own] = f"{stacks.get(parent, '') if parent is not None else ''}:{own}"

@@ -26,7 +26,7 @@ class _Report:
     title: str
     make: Callable[[Selection], pl.DataFrame]
     lacks: str
-    """What the trace does not contain where the report is empty, in NVIDIA's words."""
+    """The data that the trace lacks if the report is empty, in NVIDIA's words."""
     old: str
     """Its name before 2023."""
 
@@ -74,7 +74,7 @@ _ALIASES = {report.old: name for name, report in _REPORTS.items() if report.old}
 
 
 def known_name(name: str) -> str | None:
-    """Today's name of a report, whether it is given by that or by an older one; null for none."""
+    """The current name of a report, given that name or an older one; null for an unknown name."""
     return name if name in _REPORTS else _ALIASES.get(name)
 
 
@@ -86,7 +86,7 @@ def nsys_report(sel: Selection, name: str) -> StatsTable:
         name: out of `REPORTS`, or an older name of one of them.
 
     Raises:
-        KeyError: where there is no such report.
+        KeyError: there is no such report.
     """
     current = known_name(name)
     if current is None:

@@ -136,7 +136,7 @@ def cuda_kern_exec_trace(sel: Selection) -> pl.DataFrame:
 
 
 def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
-    """Every kernel, copy and fill in the order in which they ran.
+    """Every kernel, copy and fill, in the order in which they ran.
 
     The frames hold static and dynamic shared memory as one number and no green contexts: those columns stay empty.
     Throughput is bytes times the whole number of such activities that fit into a second, as NVIDIA counts it.
@@ -209,7 +209,7 @@ def cuda_api_trace(sel: Selection) -> pl.DataFrame:
 
 
 def _kernels(sel: Selection) -> pl.DataFrame:
-    """Kernels in scope. A CUDA graph recorded as one activity is none: NVIDIA's reports leave it out."""
+    """Kernels in scope, without CUDA graphs recorded as one activity, which NVIDIA's reports leave out."""
     return sel.device.filter(pl.col("kind") == "kernel").select(
         "name", "start", "duration", "device", "grid", "block", "launch"
     )
@@ -239,7 +239,7 @@ def _by_name(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranked(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Groups, the most time first; of equals the one that was seen first, which is the order of NVIDIA's name ids."""
+    """Groups, the most time first; among equals the one seen first, which is the order of NVIDIA's name ids."""
     seen = rows.group_by("name").agg(seen=pl.col("start").min())
     groups = rows.group_by(keys).agg(statistics("duration")).join(seen, on="name", nulls_equal=True)
     return groups.sort("total", "seen", *keys, descending=[True, *[False] * (len(keys) + 1)])
@@ -276,6 +276,6 @@ def _executions(sel: Selection) -> pl.DataFrame:
 
 
 def _size(column: str) -> pl.Expr:
-    """``  16   32    1``: each number on four columns at least."""
+    """Returns ``  16   32    1``: each number padded to at least four columns."""
     parts = [pl.col(column).arr.get(axis).cast(pl.String).str.pad_start(4) for axis in range(3)]
     return pl.concat_str(parts, separator=" ").alias(column)

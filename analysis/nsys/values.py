@@ -23,7 +23,7 @@ class StatsTable:
     rows: pl.DataFrame
     """Columns by NVIDIA's titles, in its order; Float64 columns are rounded to `digits`, null prints as nothing."""
     lacks: str
-    """What the trace does not contain where there are no rows: ``CUDA trace data``."""
+    """The data that the trace lacks if there are no rows: ``CUDA trace data``."""
 
     def digits(self, column: str) -> int:
         """Decimals of a Float64 column: three for megabytes, one for the others."""
@@ -48,8 +48,8 @@ def rounded_series(values: pl.Series, digits: int) -> pl.Series:
 def statistics(value: str, prefix: str = "") -> list[pl.Expr]:
     """Aggregations for a group: total, mean, median, min, max and the sample's standard deviation, 0 for one value.
 
-    The columns are named `prefix` + ``total``, ``num``, ``avg``, ``med``, ``min``, ``max``, ``std``. Null values count
-    nowhere; a group without values has null everywhere but in ``std``, which is 0 there too.
+    The columns are named `prefix` + ``total``, ``num``, ``avg``, ``med``, ``min``, ``max``, ``std``. Null values are
+    ignored; for a group without values every column is null except ``std``, which is 0.
     """
     column = pl.col(value)
     found = {
@@ -94,5 +94,5 @@ def spread_columns(groups: pl.DataFrame, unit: str, *, prefix: str = "", label: 
 
 
 def with_percent(groups: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFrame:
-    """The columns behind ``Time (%)``, of the sum of all totals."""
+    """The share of each total in the sum of all, as the column ``Time (%)``."""
     return pl.DataFrame([percent_of_all(groups["total"]).alias("Time (%)"), *columns])

@@ -42,7 +42,7 @@ class Counters:
         return _plain(table_rows(by_kernel(self._launches), COUNTERS, self._limit))
 
     def missing(self) -> Json | None:
-        """What no launch has, in words, and the command that would collect it."""
+        """Describes what no launch has, and the command that would collect it."""
         found = not_collected(self._trace, self._launches)
         return None if found is None else {"what": list(found.what), "command": found.command}
 
@@ -90,7 +90,7 @@ def _metric(row: Json) -> Json:
 
 
 def _plain(found: list[Json]) -> list[Json]:
-    """Lists where a row has none."""
+    """Fills in empty lists where a row has none."""
     for row in found:
         row["rules"] = row["rules"] or []
         row["missing"] = row["missing"] or []

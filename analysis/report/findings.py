@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def findings_section(found: Findings, limit: int | None = None) -> Json:
-    """The key `findings` and those beside it: what was set aside, what could not be judged, what was looked for."""
+    """The key `findings` and its companions: what was set aside, what could not be judged, what was looked for."""
     return {"findings": finding_rows(found, limit), **set_aside(found)}
 
 
@@ -26,7 +26,7 @@ def set_aside(found: Findings) -> Json:
 
 
 def finding_rows(found: Findings, limit: int | None = None) -> list[Json]:
-    """What was found, in its order; times at stake in µs, evidence in its own units."""
+    """The findings, in their order; times at stake in µs, evidence in its own units."""
     return [finding_row(finding) for finding in found.found[:limit]]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 POINTS = 200
-"""Of the curve; its peak is one of them."""
+"""The most points of the curve; its peak is one of them."""
 _BYTES = {"allocated": "allocated_bytes", "reserved": "reserved_bytes"}
 PEAKS = ("device_type", "device", "allocated_bytes", "reserved_bytes")
 CURVE = ("at_ns", "allocated_bytes", "reserved_bytes")
@@ -55,7 +55,7 @@ def memory_section(sel: Selection, limit: int | None) -> Json:
 
 
 def callers(sel: Selection) -> tuple[By, ...]:
-    """By whom a recording can tell who allocated: a snapshot by stack, a trace by operator and module."""
+    """The kinds of owner that a recording knows of allocations: a snapshot stacks, a trace operators and modules."""
     if not sel.trace.memory.height:
         return ()
     if sel.trace.info.kind == "memory_snapshot":
@@ -72,7 +72,7 @@ def _most(limit: int | None) -> int:
 
 
 def _since_begin(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
-    """With the time since the recording began beside the clock's."""
+    """Adds the time since the recording began to each row."""
     window = sel.trace.info.window
     begin = pl.lit(window[0] if window else None, dtype=pl.Int64)
     return frame.with_columns((pl.col("time") - begin).alias("at_ns"))
@@ -84,7 +84,7 @@ def _since(sel: Selection, time: int | None) -> float | None:
 
 
 def _last(whole: pl.DataFrame) -> dict[str, Any]:
-    """What was there at the end of a recording of events."""
+    """What was still allocated at the end of a recording of events."""
     return whole.row(-1, named=True) if whole.height else {"allocated": None, "reserved": None}
 
 

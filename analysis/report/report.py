@@ -46,11 +46,11 @@ def report(
         scope: the steps, devices or stretch of time the numbers are about.
         sections: names out of `SECTIONS`; all of them by default. Only these are computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
-        open_file: opens one of the folder's other files for the table of captures, which is filled for Chrome traces
-            only where it is asked for by name: reading many takes long.
-        config: thresholds of the rules, and which are silenced.
-        on_error: called with what a rule failed of; the others still hold.
-        by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; other than by name they are listed by group
+        open_file: opens one of the folder's other files for the table of captures. For Chrome traces that table is
+            filled only if it is asked for by name: reading many takes long.
+        config: thresholds of the rules, and which rules are silenced.
+        on_error: called with the error of a rule that failed; the other rules still run.
+        by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; for any but ``name``, the groups are listed
             too.
         sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
             the others are left out, keys and all.
@@ -96,7 +96,7 @@ def trace_report(
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
 ) -> Json:
-    """One trace's part of the report: its source, devices and the sections asked for; with what its run adds."""
+    """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
     sel = select(trace, scope)
     found: Json = {
         "source": report_sections.source(trace),
@@ -143,9 +143,9 @@ def diff_report(
         a: the base.
         b: what is compared with it.
         limit: at most so many rows of each list; `counts` still tells how many there are.
-        runs: the runs that A and B are of, for what their run.json says.
-        config: thresholds of the rules, and which are silenced.
-        on_error: called with what a rule failed of; the others still hold.
+        runs: the runs that A and B belong to, whose run.json is compared too.
+        config: thresholds of the rules, and which rules are silenced.
+        on_error: called with the error of a rule that failed; the other rules still run.
     """
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.engine import find
@@ -187,7 +187,7 @@ def diff_report(
 
 
 def _side(facts: Facts) -> Json:
-    """One of the two: a run that was launched is called by its folder, another by its file."""
+    """Describes one of the two: a launched run is called by its folder, any other by its file."""
     path, run = facts.trace.source.path, facts.run
     name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
     return {"path": str(path), "name": name, "rank": facts.trace.info.rank, "base": facts.sel.describe()}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def roofs(found: Roofline) -> Json:
-    """What the points stand under: each peak with its source, and what is not known."""
+    """The roofs of the points: each peak with its source, and what is not known."""
     bandwidth, ridge = found.peaks.bandwidth, found.ridge
     return {
         "device": found.peaks.device,

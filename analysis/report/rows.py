@@ -1,4 +1,4 @@
-"""From frames in ns to the report's rows in µs: the one place where units of whole columns change."""
+"""Turns frames in ns into the report's rows in µs: the one place where units of whole columns change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
     """The frame's first rows as JSON objects with these columns.
 
     A column ``x_ns`` becomes the key ``x_us``; a list of structs with an ``ns`` field becomes a list of objects with
-    ``us``. A column that the frame lacks is null: a source that can't fill it still keeps the key.
+    ``us``. A column that the frame lacks is null: the key stays even if a source can't fill it.
     """
     chosen = tuple(columns)
     head = frame if limit is None else frame.head(limit)

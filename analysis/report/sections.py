@@ -51,12 +51,12 @@ SECTIONS = (
 NEED_TIMELINE = frozenset(
     ("overview", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
 )
-"""The sections that a recording without a time line leaves empty."""
+"""The sections that are empty for a recording without a timeline."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 
 def source(trace: Trace) -> Json:
-    """Where the numbers come from and what of it could not be read."""
+    """Where the numbers come from, and which parts of that could not be read."""
     info, origin = trace.info, trace.source
     return {
         "path": str(origin.path),
@@ -99,7 +99,7 @@ class Sections:
         self.sel = sel
         self.limit = limit
         self.run = run
-        """The run that the selection's trace is of: its other tools know more about the kernels."""
+        """The run that the selection's trace belongs to: its other recordings know more about the kernels."""
         self.config = config
         """The rules' thresholds."""
         self.on_error = on_error
@@ -203,7 +203,7 @@ class Sections:
         return self._table(self._facts.ranges, RANGES)
 
     def range_tree(self) -> Section:
-        """Ranges by what is around them, depth first."""
+        """The tree of ranges, depth first."""
         from tracetui.analysis.range_tree import range_tree
 
         return self._table(range_tree(self.sel), RANGE_TREE)
@@ -232,7 +232,7 @@ class Sections:
         return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
 
     def counter_extras(self) -> Json:
-        """What goes with the section `counters`: the same by kernel, and what was not collected."""
+        """What accompanies the section `counters`: the same by kernel, and what was not collected."""
         found = self._counters
         return {
             "counters_by_kernel": [] if found is None else found.kernels(),
@@ -244,7 +244,7 @@ class Sections:
         return self._table(self._facts.roofline.points, ROOFLINE)
 
     def roofline_extras(self) -> Json:
-        """What goes with the section `roofline`: the roofs and where they are from."""
+        """What accompanies the section `roofline`: the roofs and their sources."""
         from tracetui.analysis.report.roofline import roofs
 
         return {"roofline_peaks": roofs(self._facts.roofline)}
@@ -264,7 +264,7 @@ class Sections:
         return finding_rows(self._findings, self.limit), len(self._findings.found)
 
     def finding_extras(self) -> Json:
-        """What goes with the section `findings`: what was set aside, and what could not be judged."""
+        """What accompanies the section `findings`: what was set aside, and what could not be judged."""
         from tracetui.analysis.report.findings import set_aside
 
         return set_aside(self._findings)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
 BINS = 40
-"""Of a distribution, at most."""
+"""The most bins of a distribution."""
 
 
 def distributions(launches: pl.DataFrame, names: Collection[str]) -> dict[str, Json]:

@@ -27,8 +27,8 @@ def sweep_report(
 
     Args:
         sweep: what `sweep.read_sweep` returned.
-        config: thresholds of the rules, and which are silenced.
-        on_error: called with what a rule failed of; the others still hold.
+        config: thresholds of the rules, and which rules are silenced.
+        on_error: called with the error of a rule that failed; the other rules still run.
     """
     found = find(sweep, config, on_error=on_error)
     compared = comparisons(sweep)

@@ -1,4 +1,4 @@
-"""FLOPs and DRAM traffic of every profiled launch, from Nsight Compute's counters; what was not collected stays so."""
+"""FLOPs and DRAM traffic of every profiled launch, from Nsight Compute's counters; what was not collected is null."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TENSOR = re.compile(r"sm__ops_path_tensor_op_\w+?_src_(?P<type>[a-z]+\d+|e\dm\d
 
 @kept
 def launch_flops(trace: Trace) -> pl.DataFrame:
-    """One row per launch, what it is and ``duration_ns``, ``flops`` by precision, ``bytes``, ``bound``, ``unknown``.
+    """One row per launch: its ids, ``duration_ns``, ``flops`` by precision, ``bytes``, ``bound``, ``unknown``.
 
-    ``flops`` is a list of (precision, FLOPs) or null where no counter of them was collected; ``bytes`` are DRAM's, and
-    where these were not collected what missed L2. ``unknown`` names what is missing; FLOPs are then what is known.
-    ``bound`` is Nsight Compute's class.
+    ``flops`` is a list of (precision, FLOPs) or null where no counter of them was collected; ``bytes`` are DRAM's or,
+    where these were not collected, those that missed L2. ``unknown`` names what is missing; FLOPs then include only
+    what is known. ``bound`` is Nsight Compute's class.
     """
     launches = launch_counters(trace).select(
         "device_row", "name", "short_name", "grid", "block", "duration_ns", "launches", "dram_bytes", "tensor_cores",
@@ -94,7 +94,7 @@ def _counted(trace: Trace) -> dict[int, dict[str, float]]:
 def _flops(
     mine: dict[str, float], duration_ns: float | None, tensor_cores: bool | None
 ) -> tuple[dict[str, float] | None, list[str]]:
-    """FLOPs by precision, and what of them is not known."""
+    """FLOPs by precision, and which of them are not known."""
     clock = next((mine[name] for name in SM_CLOCK if name in mine), None)
     seconds = duration_ns / 1e9 if duration_ns else None
     counts: dict[tuple[str, str], float] = {}
@@ -135,7 +135,7 @@ def _flops(
 
 
 def _total(value: float, rate: str | None, clock: float | None, seconds: float | None) -> float | None:
-    """A count from itself, from a rate per cycle, or per second."""
+    """A count, taken from the counter itself, or computed from a rate per cycle or per second."""
     if not rate:
         return value
     if seconds is None:

@@ -1,7 +1,7 @@
-"""What a call of an operator has to compute and to move at least, from the shapes and types of its inputs.
+"""The least that a call of an operator must compute and move, from the shapes and types of its inputs.
 
 FLOPs count a multiply-add as two. Bytes are compulsory: every input read once and every output written once, nothing
-kept in a cache. Where the shapes don't tell (a convolution's stride), the answer is None and no guess.
+kept in a cache. Where the shapes don't tell (a convolution's stride), the answer is None rather than a guess.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Work:
     flops: float
     bytes: float
     precision: str
-    """Of the operands: ``fp32``, ``fp16``, …"""
+    """Precision of the operands: ``fp32``, ``fp16``, …"""
     product: bool = False
     """Whether tensor cores could do it."""
     note: str = ""
-    """What the shapes leave open."""
+    """What the shapes do not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Tensor:
 
 
 def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[Shape] = ()) -> Work | None:
-    """What one call of an operator must do; None where it is not known.
+    """The work that one call of an operator must do; None where it is not known.
 
     Args:
         name: of the operator: ``aten::mm``.
         shapes: JSON text of its inputs' shapes, as the profiler records them.
         types: JSON text of their types.
         kernel: category of the kernel (`kernel_names.category`), for operators that launch several of their own.
-        after: shapes of the inputs of the operators after it, by which a convolution's output size is told.
+        after: shapes of the inputs of the operators after it, from which a convolution's output size follows.
     """
     inputs = _inputs(shapes, types)
     if inputs is None:
@@ -94,7 +94,7 @@ def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[S
             return _causal_conv(inputs)
         if base in _STREAMS:
             return _stream(inputs, *_STREAMS[base])
-    except (IndexError, ValueError, TypeError, KeyError):  # not the inputs that an operator of this name has
+    except (IndexError, ValueError, TypeError, KeyError):  # these are not the inputs that an operator of this name has
         return None
     return None
 
@@ -162,7 +162,7 @@ def _bmm(inputs: Sequence[Any]) -> Work:
 
 
 def _added(product: Callable[[Sequence[Any]], Work]) -> Callable[[Sequence[Any]], Work]:
-    """The product after the tensor that is added to it."""
+    """A product whose first input is the tensor that is added to it."""
 
     def whole(inputs: Sequence[Any]) -> Work:
         added, found = _given(inputs[0]), product(inputs[1:])
@@ -202,9 +202,9 @@ _CONVOLUTIONS = frozenset(
 
 
 def _convolution(inputs: Sequence[Any], after: Sequence[Shape]) -> Work | None:
-    """Strides and paddings are not recorded: an operator after it that takes its images and channels tells the output.
+    """Strides and paddings are not recorded: a later operator that takes its images and channels tells the output size.
 
-    That is the bias's sum, or the normalisation.
+    That operator is the addition of the bias, or the normalisation.
     """
     x, weight = _given(inputs[0]), _given(inputs[1])
     if len(x.shape) != len(weight.shape) or len(x.shape) < 3:
@@ -236,7 +236,7 @@ def _convolution_backward(inputs: Sequence[Any]) -> Work:
 
 
 def _causal_conv(inputs: Sequence[Any]) -> Work:
-    """Each channel on its own: (batch, channels, length) with (channels, width), or (channels, 1, width)."""
+    """A depthwise convolution: (batch, channels, length) with (channels, width), or (channels, 1, width)."""
     x, weight = _given(inputs[0], 3), _given(inputs[1])
     channels = weight.shape[0]
     if channels not in (x.shape[1], x.shape[1] // 2):
@@ -285,7 +285,7 @@ _SCANS = frozenset(("MambaInnerFn", "MambaInnerFnNoOutProj", "BiMambaInnerFn", "
 def _scan(inputs: Sequence[Any]) -> Work:
     """``SelectiveScanFn(u, delta, A, …)``, or an inner function of Mamba: ``(xz, conv, bias, x_proj, …, A, …)``.
 
-    Moved are u, delta, the gate z, the outputs with and without it, B and C, and the states that are kept.
+    The bytes moved are those of u, delta, the gate z, the outputs with and without it, B and C, and the kept states.
     """
     first, second = _given(inputs[0], 3), _given(inputs[1])
     if second.shape == first.shape:  # u and delta
@@ -326,7 +326,7 @@ _OPERANDS = {
     ),
     3: _words("where addcmul addcdiv lerp"),
 }
-"""How many of the inputs are read: the rest are where the result goes (``out=``)."""
+"""How many of the inputs are read: the others receive the result (``out=``)."""
 _MOVING = _words("copy clone contiguous flip roll cat stack tril triu transpose_copy repeat index_select")
 _SEVERAL = {
     "_softmax": 5, "_log_softmax": 5, "_softmax_backward_data": 4, "_log_softmax_backward_data": 4,
@@ -344,7 +344,8 @@ _STREAMS: dict[str, tuple[int, str]] = {
     "zero": (0, "filled"),
     "LayerNormFn": (8, "like first"),
 }
-"""Operations per element are nominal: one for any function of a number, for softmax and norms one per pass over it."""
+"""Operations per element are nominal: one for any function of a number, and one per pass over it for softmax and
+norms."""
 
 
 def _stream(inputs: Sequence[Any], operations: int, form: str) -> Work | None:

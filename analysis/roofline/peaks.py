@@ -1,9 +1,9 @@
-"""What a GPU could do at most: peaks by precision and memory bandwidth, each with where it is from.
+"""The peaks of a GPU: FLOP/s by precision and memory bandwidth, each with its source.
 
 The first that is known counts: Nsight Compute's sustained peaks at the clock it measured (``counters``); what
 `tracetui doctor --measure-peaks` reached on this GPU (``measured``); the clocks and caps of run.json, or of what the
 recording says of the GPU, put into the formula (``metadata``); the table of products in ``peaks.toml`` (``table``).
-Peak FLOP/s = SMs x FMA per SM and clock x 2 x clock. Nothing is known of a GPU that none of them knows.
+Peak FLOP/s = SMs x FMA per SM and clock x 2 x clock. A GPU that none of these knows has no peaks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ else:
     import tomli as tomllib
 
 SOURCES = ("counters", "measured", "metadata", "table")
-"""Where a peak can be from, the one to prefer first."""
+"""Where a peak can be from, the preferred source first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Peak:
     source: str
     """One of `SOURCES`."""
     about: str
-    """How it comes about, with the numbers put in."""
+    """How it is computed, with the numbers filled in."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The roofs of one GPU; what is not known is not there."""
+    """The roofs of one GPU, without those that are not known."""
 
     device: str | None = None
     capability: str | None = None
@@ -61,7 +61,7 @@ class Peaks:
     bandwidth: Peak | None = None
     """DRAM, byte/s."""
     unknown: tuple[str, ...] = ()
-    """What is not known and what would tell, a line each."""
+    """What is not known and how to find it out, one line each."""
 
     def flops(self, precision: str) -> float | None:
         """The peak of a precision, FLOP/s."""
@@ -79,7 +79,7 @@ def table() -> dict[str, Any]:
 
 
 def sm_limits(device: DeviceInfo) -> SmLimits | None:
-    """What an SM of this GPU holds, in the recording's own words where it has them; null for an unknown capability."""
+    """What an SM of this GPU holds, as the recording states it where it does; null for an unknown capability."""
     row = table()["capability"].get(device.compute_capability or "")
     if row is None or _is_other_maker(device):
         return None
@@ -122,7 +122,7 @@ def peaks_of(run: Run | None, trace: Trace, *, measured: bool = True) -> Peaks:
 
 
 def known_device(traces: list[Trace], manifest: RunManifest | None) -> DeviceInfo | None:
-    """The first recording's GPU, completed by what the others and run.json say of a GPU of that name and number."""
+    """The first recording's GPU, completed from what the others and run.json say of that name and number."""
     devices = [_busiest(trace) for trace in traces]
     known = [device for device in devices if device is not None]
     if manifest is not None and manifest.device:
@@ -169,14 +169,14 @@ def _of_manifest(manifest: RunManifest, number: int) -> DeviceInfo:
 
 
 def _is_other_maker(device: DeviceInfo) -> bool:
-    """Whether the capability is no CUDA one: ROCm's traces have the architecture's number there, and wide warps."""
+    """Whether the capability is not CUDA's: ROCm's traces have the architecture's number there, and wide warps."""
     return device.warp_size not in (None, 32) or re.search(r"\b(AMD|Radeon|Instinct)\b", device.name or "") is not None
 
 
 def _cap(manifest: RunManifest | None) -> int | None:
     """The clock of the SMs that run.json says was allowed, Hz.
 
-    An applications clock is no cap: GPUs of the data centre boost above it.
+    An applications clock is not a cap: data-centre GPUs boost above it.
     """
     before = manifest.power.before if manifest is not None else None
     gpus = own_gpus(manifest, before) if manifest is not None and before is not None else ()
@@ -250,7 +250,7 @@ def _unknown(device: DeviceInfo, found: Peaks) -> tuple[str, ...]:
     how = "tracetui doctor --measure-peaks measures it"
     lines = []
     if not found.compute:
-        lines.append(f"peak FLOP/s of {name}: neither its clock is recorded nor is it in the table; {how}")
+        lines.append(f"peak FLOP/s of {name}: its clock is not recorded and it is not in the table; {how}")
     if found.bandwidth is None:
         lines.append(f"peak memory bandwidth of {name}: neither recorded nor in the table; {how}")
     return tuple(lines)

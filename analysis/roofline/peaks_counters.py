@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 Roofs = tuple[dict[str, tuple[float, str, str]], "tuple[float, str, str] | None"]
-"""By precision, then of DRAM: value, source, how it comes about."""
+"""Value, source and computation of the peak by precision, and of DRAM's."""
 
 SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
 DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.peaks/1"
 SAME_CLOCK = 0.01
-"""Clock caps that differ by less are one."""
+"""Clock caps that differ by less count as the same."""
 
 
 def peaks_file() -> Path:
@@ -47,7 +47,7 @@ def measured_peaks(device: DeviceInfo, cap_hz: int | None) -> Roofs | None:
 
 
 def keep(entry: dict[str, Any]) -> Path:
-    """Adds a measurement to the file, in place of one on the same GPU at the same cap."""
+    """Adds a measurement to the file; it replaces an earlier one of the same GPU at the same cap."""
     path = peaks_file()
     key = ("device", "sm_count", "clock_cap_hz")
     others = [known for known in _entries(path) if any(known.get(name) != entry.get(name) for name in key)]

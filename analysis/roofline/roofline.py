@@ -1,7 +1,7 @@
-"""Roofline: how near each kernel comes to what the GPU's arithmetic and memory allow.
+"""Roofline: how close each kernel comes to what the GPU's arithmetic and memory allow.
 
-Of every kernel with known work: FLOP/s, arithmetic intensity (FLOPs per byte of DRAM traffic), and which share of its
-time it would need at the roof: ``max(FLOPs / peak, bytes / bandwidth) / time``. Work comes from Nsight Compute's
+For every kernel with known work: FLOP/s, arithmetic intensity (FLOPs per byte of DRAM traffic), and the share of its
+time that it would need at the roof: ``max(FLOPs / peak, bytes / bandwidth) / time``. Work comes from Nsight Compute's
 counters (what was really computed and moved) and, where operators were recorded with shapes, from these (what must be
 computed and moved at least). Both stand side by side: the difference of their bytes is what was moved more than once.
 """
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 TOLERANCE_PERCENT = 1.0
 ABOVE = {
     "compute": "above the roof: the algorithm needs fewer FLOPs than counted (Winograd, FFT), or the clock was higher",
-    "memory": "above the roof: what it reads was still in a cache, or is one number many times (expand)",
+    "memory": "above the roof: its input was still in a cache, or is one number read many times (expand)",
 }
-"""What work told by shapes may have wrong."""
+"""Why work computed from shapes may put a kernel above the roof."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""Keys of kernels in a chart: of those that have a place there, the ones with most time."""
+"""Letters of kernels in a chart: the kernels with the most time among those that have a place there."""
 SCHEMA = {
     "letter": pl.String(),
     "name": pl.String(),
@@ -62,16 +62,17 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Roofline:
-    """The roofs and what stands under them."""
+    """The roofs and the kernels under them."""
 
     points: pl.DataFrame
     """A row per kernel and origin (`SCHEMA`), the most time first. ``letter``: its key in a chart; ``launches`` and
     ``total_ns``: what the row is of;
     ``flops`` and ``bytes`` per launch (means), ``achieved_…`` per second; ``precision``: the one with most FLOPs;
     ``peak_flops``: of its mix of precisions; ``attained_percent``: time at the roof, of the time taken;
-    ``…_roof_percent``: of either roof alone; ``roof``: which of both is above it; ``bound``: of counters Nsight
-    Compute's class, else the roof where `AT_ROOF_PERCENT` is attained and ``neither`` below; ``gap_ns``: what the roof
-    would save in all; ``unknown``: what of it is not known, or was assumed. Null is not known."""
+    ``…_roof_percent``: of either roof alone; ``roof``: which of the two roofs limits it; ``bound``: from counters,
+    Nsight Compute's class; from shapes, the roof if `AT_ROOF_PERCENT` is attained, else ``neither``; ``gap_ns``: the
+    time that running at the roof would save over all launches; ``unknown``: what is not known, or was assumed. Null
+    means not known."""
     peaks: Peaks
     work: pl.DataFrame
     """`roofline_shapes.shape_work`: where shapes are known, the work of each kernel, operator and configuration."""
@@ -82,7 +83,7 @@ class Roofline:
 
     @property
     def ridge(self) -> dict[str, float]:
-        """FLOP per byte from which on arithmetic is the limit, by precision; empty where a roof is not known."""
+        """FLOP per byte above which arithmetic is the limit, by precision; empty where a roof is not known."""
         if self.peaks.bandwidth is None:
             return {}
         return {name: peak.value / self.peaks.bandwidth.value for name, peak in self.peaks.compute.items()}
@@ -122,7 +123,7 @@ def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None, measur
 
 
 def _lettered(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """The table in its order, the first kernels that have a place in the chart with their letters."""
+    """The table in its order, with letters for the first kernels that have a place in the chart."""
     points = pl.DataFrame(rows, schema=SCHEMA).sort(
         "total_ns", "name", "origin", descending=[True, False, False], nulls_last=True
     )
@@ -189,7 +190,7 @@ def _by_name(rows: pl.DataFrame) -> dict[str | None, list[dict[str, Any]]]:
 
 
 def _bounds(launches: pl.DataFrame) -> dict[str | None, str | None]:
-    """Nsight Compute's class of each kernel's mean shares of peak, as `counters.by_kernel` has it."""
+    """Nsight Compute's class for each kernel's mean shares of peak, as `counters.by_kernel` has it."""
     from tracetui.analysis.counters.counters import bound_class
 
     means = launches.group_by("name").agg(pl.col("sm_percent", "memory_percent").mean())
@@ -263,7 +264,7 @@ def _point(
 
 
 def _limited(point: dict[str, Any], *, flops: bool = True, moved: bool = True, time: bool = True) -> dict[str, Any]:
-    """Takes out what rests on work that is not known."""
+    """Removes the numbers that depend on unknown work."""
     gone: set[str] = set()
     if not flops:
         gone |= {"flops", "precision", "achieved_flops", "peak_flops", "compute_roof_percent"}

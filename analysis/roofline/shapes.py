@@ -1,4 +1,4 @@
-"""Work of kernels from the shapes of the operators that launched them: FLOPs and bytes that they can't do without."""
+"""The least work of kernels, as FLOPs and bytes, from the input shapes of the operators that launched them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 AFTER = 12
-"""How many operators after a convolution may tell the size of its output."""
+"""How many operators after a convolution are searched for the size of its output."""
 SCHEMA = {
     "name": pl.String(),
     "operator": pl.String(),
@@ -35,9 +35,9 @@ SCHEMA = {
 def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.DataFrame:
     """One row per kernel, operator, launch configuration and shapes whose work is known (`SCHEMA`).
 
-    ``flops`` and ``bytes`` are of one call, ``precision`` is the rate that the kernel goes by (`peaks.PRECISIONS`).
-    ``launches`` are calls: a call that launched several kernels of its own counts with the time of all of them, for the
-    longest. Kernels that no operator launched, or a CUDA graph, have no shapes.
+    ``flops`` and ``bytes`` are of one call, ``precision`` names the peak that applies to the kernel
+    (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several kernels, the time of all of them
+    counts for the longest. Kernels that no operator launched, or that a CUDA graph did, have no shapes.
     """
     calls = _calls(sel)
     rows = []
@@ -69,7 +69,7 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.D
 
 
 def rate(found: Work, kernel: str, uses_tensor_cores: Callable[[str], bool]) -> str:
-    """The peak that a kernel's arithmetic goes by: functions of half-precision numbers are computed in fp32."""
+    """The peak that applies to a kernel's arithmetic: functions of half-precision numbers are computed in fp32."""
     if not found.product:
         return "fp64" if found.precision == "fp64" else "fp32"
     if not uses_tensor_cores(kernel):
@@ -78,7 +78,7 @@ def rate(found: Work, kernel: str, uses_tensor_cores: Callable[[str], bool]) -> 
 
 
 def _calls(sel: Selection) -> pl.DataFrame:
-    """Calls of operators with shapes that launched kernels themselves, alike ones together."""
+    """Calls of operators with shapes that launched kernels themselves, equal calls together."""
     host = sel.trace.host
     empty = pl.DataFrame(schema={"name": pl.String(), "first": pl.UInt32()})
     if host["input_shapes"].null_count() == host.height:

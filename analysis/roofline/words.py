@@ -1,4 +1,4 @@
-"""What the roofs are called, and when one binds: what a report needs without the analysis behind it."""
+"""Names of the roofs, and when one is the limit: what a report needs without importing the analysis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ PRECISIONS = {
     "tf32_tensor": "TF32 tensor", "fp16_tensor": "FP16 tensor", "bf16_tensor": "BF16 tensor",
     "fp8_tensor": "FP8 tensor", "int8_tensor": "INT8 tensor",
 }  # fmt: skip
-"""How precisions are written; those of tensor cores are rates of their own."""
+"""How precisions are written; tensor cores have rates of their own."""
 AT_ROOF_PERCENT = 60.0
 """From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
 throughput."""

@@ -1,4 +1,4 @@
-"""A sweep's variants against their baseline: speed-up, work removed, and where one overtakes the other."""
+"""A sweep's variants against their baseline: speed-up, removed work, and where one overtakes the other."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.sweeps.model import Point, Sweep
 
 STANDARD_ERRORS = 2.0
-"""How far from its mean a gain may be by chance."""
+"""How many standard errors a gain may be from its mean by chance."""
 SAME_BATCH_PERCENT = 2.0
-"""A batch that is off by more is another one."""
+"""Two batch sizes that differ by more are not the same."""
 _NONE = frozenset(
     ("", "0", "no", "off", "false", "none", "base", "baseline", "original", "without", "eager", "default")
 )
@@ -34,20 +34,20 @@ class Row:
     speedup: float
     """Time of the baseline / time of the variant."""
     gain: float
-    """The logarithm of `speedup`: above 0 the variant is faster."""
+    """The logarithm of `speedup`; above 0 if the variant is faster."""
     error: float | None
     """Its standard error, from the repeats; null without any."""
 
     @property
     def work_removed_percent(self) -> float | None:
-        """How much fewer FLOPs the variant has, of the baseline's; null where either is unknown."""
+        """The share of the baseline's FLOPs that the variant saves; null where either is unknown."""
         if not self.base.flops or self.variant.flops is None:
             return None
         return 100 * (1 - self.variant.flops / self.base.flops)
 
     @property
     def lost_percent(self) -> float | None:
-        """Share of the speed-up that the work removed would allow which is not there (rule D5)."""
+        """The share of the speed-up possible by the removed work that was not reached (rule D5)."""
         if not self.base.flops or not self.variant.flops or self.variant.flops >= self.base.flops:
             return None
         return 100 * (1 - self.speedup / (self.base.flops / self.variant.flops))
@@ -66,7 +66,8 @@ class Crossover:
     value: float | None
     """Interpolated; null where there is none, or where it can't be told."""
     interval: tuple[float | None, float | None] | None
-    """Where it may be by chance (two standard errors); an end is null beyond the range. Null without repeats."""
+    """Range in which it may lie by chance (two standard errors); an end beyond the measured range is null. Null without
+    repeats."""
     verdict: str
     """In words."""
 
@@ -79,7 +80,7 @@ class Comparison:
     base: Value
     value: Value
     fixed: dict[str, Value]
-    """What both have besides."""
+    """The other axes' values, which both share."""
     x_axis: str | None
     rows: tuple[Row, ...]
     """By size."""
@@ -93,7 +94,7 @@ class Comparison:
 
 
 def baseline(axis: str, values: Sequence[Value]) -> Value:
-    """The value that others are compared with: nothing reduced, the widest type, else the first."""
+    """The value that the others are compared with: nothing reduced, the widest type, or else the first."""
     for value in values:
         if str(value).strip().lower() in _NONE:
             return value
@@ -107,7 +108,7 @@ def baseline(axis: str, values: Sequence[Value]) -> Value:
 
 
 def comparisons(sweep: Sweep) -> list[Comparison]:
-    """Each variant against its baseline: one for every combination of the other axes but the one shown against."""
+    """Each variant against its baseline, for every combination of the other axes except the x axis."""
     x_axis = sweep.x_axis if sweep.x_axis in SIZES else None
     found = []
     cv = sweep.cv
@@ -146,7 +147,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         axis: what the rows are ordered by.
         rows: by size.
         value: the variant.
-        invalid: why the sweep's sizes say nothing.
+        invalid: why the sweep's sizes can't be compared.
     """
     name = shown(value)
     if invalid:
@@ -178,7 +179,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
     if len(zeros) > 1:
         places = ", ".join(f"{zero:.3g}" for zero in zeros)
         return Crossover(
-            axis, None, None, f"{name} changes sides {len(zeros)} times, at {axis} {places}: no one crossover"
+            axis, None, None, f"{name} changes sides {len(zeros)} times, at {axis} {places}: no single crossover"
         )
     side = "faster" if gains[-1] > 0 else "slower"
     said = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
@@ -223,7 +224,7 @@ def _interval(
 
 
 def wrong_batches(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> list[Point]:
-    """Points whose steps took another number of samples than was asked for."""
+    """Points whose observed batch differs from the one asked for."""
     return [
         point
         for point in sweep.points
@@ -232,7 +233,7 @@ def wrong_batches(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> list[Poi
 
 
 def same_work(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> float | None:
-    """The batch that every point ran although different ones were asked for; null where that is not so."""
+    """The batch that every point ran although different ones were asked for; null otherwise."""
     known = [(point.batch, point.seen) for point in sweep.points if point.batch and point.seen]
     if len({asked for asked, _ in known}) < 2:
         return None

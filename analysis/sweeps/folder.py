@@ -35,13 +35,13 @@ MAX_INDEX_BYTES = 16 << 20
 MAX_DEPTH = 3
 CLEAN, PROFILED = "the median step without a profiler", "the median step under the profiler"
 NOT_AXES = frozenset({"device", "seed", "data"})
-"""Options that tell no points apart."""
+"""Options that do not distinguish points."""
 
 
 def read_folder(
     path: Path, open_run: Callable[[Path], Run] | None = None, done: Callable[[int, int], None] | None = None
 ) -> Sweep:
-    """The sweep in a folder; its runs are opened one after the other and let go again.
+    """The sweep in a folder; its runs are opened one after the other and released again.
 
     Raises:
         TraceError: there are fewer than two runs in it.
@@ -86,7 +86,7 @@ def _index(path: Path, notes: list[str]) -> list[tuple[dict[str, Value], Path, s
     for entry in points if isinstance(points, list) else ():
         folder, values = (entry.get(key) for key in ("folder", "values")) if isinstance(entry, dict) else (None, None)
         if not isinstance(folder, str) or not isinstance(values, dict) or _leaves(path, folder):
-            notes.append(f"{INDEX}: an entry that names no run of this folder")
+            notes.append(f"{INDEX}: an entry does not name a run of this folder")
             continue
         axes = {axis_name(str(name)): _plain(value) for name, value in values.items() if not is_repeat(str(name))}
         found.append((axes, path / folder, str(entry.get("status"))))
@@ -164,7 +164,7 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
     ]
     if not run.others and all(trace.info.rank is not None for trace in run.of_kind(run.main.info.kind)):
         raise TraceError(path, "no sweep in this folder: its files are the ranks of one run", "give several runs")
-    if not any(axes):  # names without any regularity: no two of them are repeats of one point
+    if not any(axes):  # the names follow no pattern: no two of them are repeats of one point
         axes = [{CAPTURE: name} for name in names_of(files)]
     at_hand = {trace.source.path: trace for trace in run.traces}
     samples = []
@@ -181,7 +181,7 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
 
 
 def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
-    """The numbers of one recording, per step; of one without steps, those of its ranges that are called so."""
+    """The numbers of one recording, per step; without steps, those of its ranges with a name like ``train_step``."""
     batch = axes.get("batch")
     asked = float(batch) if isinstance(batch, int | float) else None
     steps = trace.steps
@@ -210,7 +210,7 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
 
 
 def _ranged(trace: Trace) -> tuple[int, float] | None:
-    """How many ranges are called steps, and their mean time."""
+    """How many ranges are named like steps, and their mean time."""
     from tracetui.analysis.captures.roles import phases
 
     found = phases(select(trace))

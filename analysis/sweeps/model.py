@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SIZES = ("batch", "ctx", "img_size", "depth")
 """Axes along which a step's work grows."""
 CAPTURE = "capture"
-"""The axis of captures whose names tell nothing else: each is a point of its own."""
+"""The axis of captures whose names follow no pattern: each is a point of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Sample:
     where: str
     """The run's folder or file, or the table's line."""
     step_ns: float | None = None
-    """The median step, as `Sweep.base` says."""
+    """The median step time; `Sweep.base` says what that is."""
     kernels: float | None = None
     gpu_ns: float | None = None
     """Kernels, copies and fills, summed."""
@@ -34,14 +34,14 @@ class Sample:
     flops: float | None = None
     """Per step; multiply and add are two."""
     batch: float | None = None
-    """What was asked for."""
+    """The batch that was asked for."""
     seen: float | None = None
-    """Samples that a step really took, by run.json; of a table, throughput times latency."""
+    """The observed batch: samples that a step processed, from run.json; for a table, throughput times latency."""
     images_per_s: float | None = None
     problem: str | None = None
     """Why there are no numbers."""
     path: Path | None = None
-    """What opens it; null for a table's line."""
+    """The path that opens it; null for a table's line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Point:
 
     @property
     def images_per_s(self) -> float | None:
-        """Samples that really went through a step, per second."""
+        """Samples that steps processed per second."""
         if (given := self._median("images_per_s")) is not None:
             return given
         batch = self._median("seen") or self._median("batch")
@@ -96,7 +96,7 @@ class Point:
 
     @property
     def busy_percent(self) -> float | None:
-        """Of the profiled steps' time."""
+        """Share of the profiled steps' time."""
         return self._median("busy_percent")
 
     @property
@@ -106,7 +106,7 @@ class Point:
 
     @property
     def batch(self) -> float | None:
-        """What was asked for."""
+        """The batch that was asked for."""
         return self._median("batch")
 
     @property
@@ -121,7 +121,7 @@ class Point:
 
     @property
     def path(self) -> Path | None:
-        """What opens its first run that has a step time."""
+        """The path that opens its first run with a step time."""
         return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
 
     def _median(self, name: str) -> float | None:
@@ -137,29 +137,29 @@ class Sweep:
     source: str
     """``index`` (what `tracetui profile --sweep` wrote), ``runs`` (other launched runs), ``captures`` or ``table``."""
     axes: tuple[str, ...]
-    """Those that take more than one value."""
+    """The axes that take more than one value."""
     points: tuple[Point, ...]
-    """In the order of their axes."""
+    """The points, in the order of their axes."""
     base: str
     """What a step time is: without a profiler, or under one."""
     notes: tuple[str, ...] = ()
-    """What could not be used, a line each."""
+    """What could not be used, one line each."""
     kind: str = "sweep"
 
     def missing(self, needs: Iterable[str]) -> str:
-        """What of `NEEDS` is not there, in words."""
+        """Says which of `NEEDS` is missing, or returns an empty text."""
         return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
 
     @property
     def x_axis(self) -> str | None:
-        """What the numbers are shown against: a size, else another axis of numbers, else the first."""
+        """The axis that numbers are shown against: a size, else another axis of numbers, else the first axis."""
         numeric = [name for name in self.axes if all(isinstance(v, int | float) for v in self.values(name))]
         sizes = [name for name in SIZES if name in numeric]
         return next(iter((*sizes, *numeric, *self.axes)), None)
 
     @property
     def variants(self) -> list[str]:
-        """The axes along which points are compared: no sizes, and of models only two, which may be one's variants."""
+        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one."""
         return [
             name
             for name in self.axes
@@ -172,7 +172,7 @@ class Sweep:
 
     @property
     def cv(self) -> float | None:
-        """How much repeats vary, as a share of the step: pooled over all points, since each has but few."""
+        """How much repeats vary, as a share of the step; pooled over all points, since each has only a few repeats."""
         squares, free = 0.0, 0
         for point in self.points:
             if point.std_ns is not None and point.step_ns:
@@ -181,7 +181,7 @@ class Sweep:
         return (squares / free) ** 0.5 if free else None
 
     def lines(self, axis: str) -> list[tuple[dict[str, Value], list[Point]]]:
-        """Points that differ in this axis only, by it; each with what they have in common."""
+        """Groups of points that differ only in this axis, sorted by it; each with the values they have in common."""
         found: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
         for point in self.points:
             if axis in point.axes and point.step_ns:
@@ -206,7 +206,7 @@ NEEDS: dict[str, tuple[Callable[[Sweep], bool], str]] = {
     ),
     "batch_seen": (
         lambda sweep: any(point.seen is not None and point.batch is not None for point in sweep.points),
-        "the batch really seen: run.json, or throughput and latency in the table",
+        "the observed batch: run.json, or throughput and latency in the table",
     ),
 }
 """What rules on sweeps may need."""
@@ -225,9 +225,9 @@ def place(value: Value) -> tuple[float, str]:
 def sweep_of(
     path: Path, source: str, samples: Sequence[Sample], base: str, notes: Sequence[str] = (), order: Sequence[str] = ()
 ) -> Sweep:
-    """Puts samples together to points: those alike in all axes are repeats of one.
+    """Groups samples into points: samples with the same values on all axes are repeats of one point.
 
-    An axis with one value only is none. `order` names the axes in the order they were given.
+    An axis with only one value is dropped. `order` names the axes in the order they were given.
     """
     names = list(dict.fromkeys([*order, *(name for sample in samples for name in sample.axes)]))
     varied = [name for name in names if len({sample.axes.get(name) for sample in samples}) > 1]

@@ -17,24 +17,24 @@ AXES = {
     "workers": "workers numworkers nw",
     "variant": "variant method config configuration mode setting name experiment",
 }
-"""The name of an axis and how else it is spelled, in letters only."""
+"""The name of each axis and its other spellings, in letters only."""
 REPEATS = frozenset(("repeat", "rep", "run", "trial", "iteration", "iter", "repetition", "seed", "try", "attempt"))
 """What tells repeats of one point apart."""
 _KNOWN = {spelling: axis for axis, spellings in AXES.items() for spelling in (*spellings.split(), axis)}
 
 
 def letters(name: str) -> str:
-    """A name reduced to what it is told by: ``Batch Size`` and ``batch_size`` are ``batchsize``."""
+    """Reduces a name to the letters that identify it: ``Batch Size`` and ``batch_size`` are ``batchsize``."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def axis_name(name: str) -> str:
-    """The usual name of an axis; its own where it has none."""
+    """The usual name of an axis; its own name where there is no usual one."""
     return _KNOWN.get(letters(name), name.strip())
 
 
 def known_axis(name: str) -> str | None:
-    """The usual name of an axis; null where it has none."""
+    """The usual name of an axis; null where there is none."""
     return _KNOWN.get(letters(name))
 
 

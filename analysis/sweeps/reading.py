@@ -24,7 +24,7 @@ def read_sweep(
     Args:
         path: a folder that `tracetui profile --sweep` wrote, one with captures or runs, or a CSV file.
         open_run: opens a run of the folder.
-        done: told how many of how many runs have been read.
+        done: called with how many runs have been read, and of how many.
 
     Raises:
         TraceError: there is no sweep in it.

@@ -30,7 +30,7 @@ def flat(
 ) -> list[Point] | None:
     """The longest stretch whose step times differ by less than `percent` while work grows `ratio` times or more.
 
-    Null, too, where repeats vary (`Sweep.cv`) so much that two steps may be alike by chance.
+    Also null where repeats vary (`Sweep.cv`) so much that two steps may be equal by chance.
     """
     if cv is not None and any(100 * cv * math.sqrt(2 / max(point.repeats, 1)) > percent for point in points):
         return None
@@ -50,7 +50,7 @@ def flat(
 def flat_until(
     points: Sequence[Point], axis: str, limit: float, cv: float | None = None
 ) -> tuple[Point, float, float | None] | None:
-    """The last point before the step changes with size, the slope up to it, and the slope after it.
+    """The last point before the step time changes with size, the slope up to it, and the slope after it.
 
     None where it changes from the first point on, where there are fewer than two, or where repeats vary (`Sweep.cv`) so
     much that a slope of this size may be chance.
@@ -79,11 +79,11 @@ def _slope_error(first: Point, last: Point, axis: str, cv: float) -> float:
 
 
 def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[Point, float, float]]:
-    """Points that their neighbours exclude: the point, the step time they allow, and by how many standard errors.
+    """Points that contradict their neighbours: the point, the step time these allow, the standard errors between both.
 
-    A larger size never makes the step shorter; a larger batch never makes samples per second fewer. Of a pair that
-    contradicts each other, the one between two neighbours is to blame if both speak against it, the first if only its
-    next does.
+    A larger size never makes the step shorter; a larger batch never makes samples per second fewer. If two points
+    contradict each other, a point between two neighbours is at fault if it contradicts both; a first or last point is
+    at fault if it contradicts its only neighbour.
     """
     known = [point for point in points if point.step_ns and size(point, axis)]
     blamed: set[int] = set()
@@ -92,7 +92,7 @@ def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[P
     inner = sorted(range(1, len(known) - 1), key=lambda at: -_excess(known, at, axis, cv, (-1, 1))[1])
     for at in [*inner, 0, len(known) - 1]:
         beside = [by for by in (-1, 1) if 0 <= at + by < len(known) and at + by not in blamed]
-        # a point inside a line is judged by both neighbours: one of them may itself be off
+        # an inner point is judged by both neighbours, since one of them may itself be off
         if len(known) < 3 or (0 < at < len(known) - 1 and len(beside) < 2) or not beside:
             continue
         bound, sigmas = _excess(known, at, axis, cv, beside)
@@ -103,9 +103,9 @@ def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[P
 
 
 def _excess(known: Sequence[Point], at: int, axis: str, cv: float, beside: Sequence[int]) -> tuple[float, float]:
-    """How far a point lies outside of what these neighbours allow: the bound it is farthest from, in standard errors.
+    """How far a point is outside what these neighbours allow: the farthest bound, and the distance in standard errors.
 
-    None of it counts unless all of them speak against it, by a standard error at least.
+    The distance is 0 unless the point contradicts all of them by at least one standard error.
     """
     point = known[at]
     time = point.step_ns or 0.0

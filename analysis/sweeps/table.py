@@ -1,4 +1,4 @@
-"""A sweep as somebody's own table: CSV whose header names are matched loosely."""
+"""A sweep from a user's own table: a CSV file whose header names are matched loosely."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TIMES = (
     re.compile(r"step|iter|batch|forward|inference|e2e"),
     re.compile(r"time|duration|elapsed|wall|runtime"),
 )
-"""What a time per step is called, the likeliest first: a table may have several."""
+"""Names of a time per step, the likeliest first: a table may have several."""
 _RATE_WORDS = frozenset(("throughput", "fps", "ips", "qps"))
 _THINGS = r"(samples?|imgs?|images?|tokens?|its?|seqs?|frames?|sequences?|iterations?)"
 _RATE = re.compile(rf"throughput|{_THINGS}(ps|pers|persec|persecond|sec)$")
@@ -44,7 +44,7 @@ _NEITHER = frozenset((
     "p99", "p999", "param", "params", "parameters", "energy", "occupancy", "percent", "pct", "error", "err", "load",
     "compile", "startup", "timestamp", "date", "datetime", "steps", "iters", "warmup", "total", "n", "count", "peak",
 ))  # fmt: skip
-"""Words in the names of columns that are no time, rate or axis."""
+"""Words in the names of columns that are neither a time, nor a rate, nor an axis."""
 _NUMBER = re.compile(r"\s*([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Z%µ/]*)\s*")
 _NOTHING = frozenset(("", "-", "na", "n/a", "nan", "none", "null", "oom", "fail", "failed", "error", "inf"))
 
@@ -58,11 +58,11 @@ class _Column:
     """``axis``, ``repeat``, ``time``, ``throughput``, ``flops``, ``kernels``, ``gpu`` or ``other``."""
     name: str
     scale: float = 1.0
-    """To ns, or to FLOPs."""
+    """Factor that converts to ns, or to FLOPs."""
     rank: int = 0
-    """Of several times, the lowest is the step's."""
+    """If there are several times, the one with the lowest rank is the step's."""
     per_sample: bool = False
-    """A time that was divided by the batch."""
+    """Whether it is a time that was divided by the batch."""
 
 
 def read_table(path: Path) -> Sweep:
@@ -70,7 +70,8 @@ def read_table(path: Path) -> Sweep:
 
     Columns are axes (batch, image size, context, keep, dtype, … by any usual spelling, and any other column whose
     values repeat), a time per step (unit from the header: ``latency_ms``; ms where it has none), a throughput, FLOPs,
-    kernels. Rows that are alike in all axes are repeats of one point. A step is the latency, else batch / throughput.
+    kernels. Rows with the same values on all axes are repeats of one point. A step is the latency, else batch /
+    throughput.
 
     Raises:
         TraceError: it can't be read, or has no axis or no time.
@@ -92,7 +93,7 @@ def read_table(path: Path) -> Sweep:
         )
     notes: list[str] = []
     if unused := [column.name for column in columns if column.role == "other"]:
-        notes.append(f"columns that say nothing of time or work: {', '.join(unused)}")
+        notes.append(f"columns that say nothing about time or work: {', '.join(unused)}")
     samples = [_sample(line, cells, columns, notes) for line, cells in rows[1:]]
     if len(notes) > MAX_SHOWN:
         notes[MAX_SHOWN:] = [f"and {len(notes) - MAX_SHOWN} more"]
@@ -100,7 +101,7 @@ def read_table(path: Path) -> Sweep:
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """Line number and cells of each line that is no comment; `;` and tab separate too."""
+    """Line number and cells of each line that is not a comment; `;` and tab are separators too."""
     lines = [(n, line) for n, line in enumerate(text.replace("\0", "").splitlines(), 1) if line.strip()]
     lines = [(n, line) for n, line in lines if not line.lstrip().startswith("#")]
     if not lines:
@@ -130,7 +131,7 @@ def _columns(head: tuple[int, list[str]], rows: Sequence[list[str]]) -> list[_Co
             column = _Column(index, "other", title)
         if column.role == "unknown":
             values = [row[index] for row in rows if index < len(row)]
-            # an axis takes each of its values several times, or is a text
+            # an axis repeats its values, or is a text
             repeats = 1 < len(set(values)) < len(values)
             text = len(set(values)) > 1 and not any(_NUMBER.fullmatch(value) for value in values)
             column = _Column(index, "axis" if repeats or text else "other", title)
@@ -187,7 +188,7 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
         elif column.role in MEASURED:
             number = _number(cell)
             if number is None and letters(cell) not in _NOTHING:
-                notes.append(f"line {line}: {column.name} is no number: {cell[:40]}")
+                notes.append(f"line {line}: {column.name} is not a number: {cell[:40]}")
             if column.role in ("time", "throughput"):
                 rounded += _rounding(cell)
             positive = number is not None and (number > 0 or column.role == "kernels")
@@ -226,7 +227,7 @@ def _value(cell: str) -> Value:
 
 
 def _rounding(cell: str) -> float:
-    """By what share the number may be off because it was rounded: half of its last digit."""
+    """The share by which a number may be off because it was rounded: half of its last digit."""
     found, number = _NUMBER.fullmatch(cell), _number(cell)
     if found is None or not number or "e" in found[1].lower():
         return 0.0

@@ -1,1 +1,1 @@
-"""Every table of the program, declared once: its columns, their meaning, and where each of them shows."""
+"""Every table of the program, declared once: its columns, their meaning, and where each column is shown."""

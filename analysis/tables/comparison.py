@@ -14,7 +14,7 @@ OPERATORS = Table(
     (
         Field(
             "name", "Name", width=18, priority=0, flex=True, short="short_name",
-            about="name, by which both runs are aligned",
+            about="name, by which the runs are aligned",
         ),
         Field(
             "status", "Status", "status", width=9, priority=0,
@@ -23,7 +23,7 @@ OPERATORS = Table(
         ),
         Field(
             "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True,
-            about="time in B less that in A: + takes longer in B",
+            about="time in B minus time in A; + means that B takes longer",
         ),
         Field("delta_percent", "%", "change", width=6, priority=2, about="difference, % of A's time"),
         Field("a_ns", "A", "time", priority=1, sums=True, about="GPU time in A"),
@@ -35,9 +35,9 @@ OPERATORS = Table(
         Field("b_calls", "B calls", "count", width=7, priority=3, sums=True, type="real", about="calls in B"),
         Field(
             "noise_ns", "Noise", "time", priority=4, null=True,
-            about="what may come by chance: two standard errors of the difference per step",
+            about="difference per step that may be chance: two standard errors",
         ),
-        Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; behind an arrow those in B"),
+        Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; after an arrow, calls in B"),
     ),
     data=("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns"),
     reports=("delta_ns", "a_ns", "b_ns", "calls", "status", "name"),
@@ -54,11 +54,11 @@ KERNELS = replace(
         *OPERATORS.fields,
         Field(
             "b_name", "Name in B", width=12, priority=9, flex=True, null=True,
-            about="B's name for it, where that is another one",
+            about="B's name for it, where it differs",
         ),
         Field(
             "paired_by", "Paired by", width=9, priority=9, null=True,
-            about="what made one row of two kernels: `name`; `key`: one function as two tools spell it; `types`: the "
+            about="how two kernels were matched: `name`; `key`: one function as two tools spell it; `types`: the "
             "same template over other element types, always `changed`; none where one run lacks it",
         ),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
@@ -72,7 +72,7 @@ MODULES = replace(
 )
 _LAUNCHED = "GPU time of what any thread launched while it was open, in"
 RANGES = replace(
-    OPERATORS.having("name", about="ranges of one name and domain, by which both runs are aligned; all steps are one")
+    OPERATORS.having("name", about="name and domain, by which the runs are aligned; all steps are one range")
     .having("a_ns", about=f"{_LAUNCHED} A")
     .having("b_ns", about=f"{_LAUNCHED} B"),
     id="diff_ranges",
@@ -88,11 +88,14 @@ STEP = Table(
         Field("what", "Part of the step", width=16, priority=0, flex=True, about="parts that add up to the step"),
         Field("a_ns", "A", "time", priority=1, about="time in the average step of A"),
         Field("b_ns", "B", "time", priority=1, about="time in the average step of B"),
-        Field("delta_ns", "B - A", "delta", width=9, priority=0, main=True, about="time in B less that in A, per step"),
+        Field(
+            "delta_ns", "B - A", "delta", width=9, priority=0, main=True,
+            about="time in B minus time in A, per step",
+        ),
         Field(
             "part", screen=False,
-            about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (less what runs at the same "
-            "time or outside of the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
+            about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (minus what runs at the same "
+            "time or outside the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
             "the step",
         ),
     ),
@@ -110,7 +113,8 @@ CONDITIONS = Table(
         Field("a", "A", width=12, priority=0, flex=True, about="in A"),
         Field("b", "B", width=12, priority=0, flex=True, about="in B"),
         Field(
-            "sort", "", width=10, priority=0, about="matters: times depend on it whatever the code; chosen: somebody's"
+            "sort", "", width=10, priority=0,
+            about="matters: times depend on it even for the same code; chosen: somebody chose it",
         ),
     ),
     key="field",

@@ -178,7 +178,7 @@ COUNTER_LAUNCHES = Table(
 )  # fmt: skip
 
 _MEANS = ("registers", "shared_memory")
-"""Whole numbers of a launch whose mean over launches may be none."""
+"""Whole numbers of a launch whose mean over launches may not be a whole number."""
 COUNTERS = Table(
     "counters",
     "Hardware counters",
@@ -211,8 +211,8 @@ COUNTERS = Table(
         _MISSING,
         Field(
             "rules", kind="list", screen=False,
-            about="ncu's advice, each once: the keys as in `counters`, `launches` that it speaks of, and `gain_us`: "
-            "the time that its estimates come to, where they are of the kernel's whole time",
+            about="ncu's advice, each rule once: the keys as in `counters`, its number of `launches`, and `gain_us`: "
+            "the time that its estimates add up to, where they are of the kernel's whole time",
         ),
     ),
     data=(
@@ -231,7 +231,7 @@ COUNTERS = Table(
 OCCUPANCY = (
     "theoretical_occupancy_percent", "registers", "shared_memory", "waves", "tensor_cores", "occupancy_limiter", "name",
 )  # fmt: skip
-"""Columns of `COUNTERS` that reports show as a table of its own: what limits the occupancy."""
+"""Columns of `COUNTERS` that reports show as a separate table: what limits the occupancy."""
 
 COUNTER_METRICS = Table(
     "counter_metrics",
@@ -239,7 +239,10 @@ COUNTER_METRICS = Table(
     "metrics",
     (
         Field("metric", "Metric", width=24, priority=0, flex=True, about="as the file names it"),
-        Field("shown", "Value", width=20, priority=0, about="in the unit that suits it, or what the file says instead"),
+        Field(
+            "shown", "Value", width=20, priority=0,
+            about="in a suitable unit, or the file's text where there is no number",
+        ),
         Field(
             "section", "Section", width=12, priority=1, flex=True,
             about="section of the report; in a raw page the part of the GPU",
@@ -270,19 +273,19 @@ NCU_RULES = Table(
     (
         Field(
             "gain_ns", "Gain", "time", priority=0, main=True,
-            about="what ncu's estimate makes of the profiled launches' time; only of global estimates",
+            about="time that the profiled launches would save by ncu's estimate; only for global estimates",
         ),
         Field(
             "speedup_percent", "Est", "percent", width=5, priority=0, main=True,
-            about="speed-up that ncu estimates, the mean where it speaks of several launches",
+            about="speed-up that ncu estimates, the mean over the launches of the rule",
         ),
         Field(
             "speedup_type", "Of", width=6, priority=3, about="global: the kernel's time; local: what the rule is about"
         ),
         Field("name", "Rule", width=18, priority=0, flex=True, about="rule of ncu"),
-        Field("kernel", "Kernel", width=16, priority=1, flex=True, short="short_name", about="kernel it speaks of"),
+        Field("kernel", "Kernel", width=16, priority=1, flex=True, short="short_name", about="kernel that it is about"),
         FILE,
-        Field("launches", "N", "count", width=3, priority=2, about="launches it speaks of"),
+        Field("launches", "N", "count", width=3, priority=2, about="launches that it is about"),
         Field("kind", "Kind", width=4, priority=3, about="opt: something to gain; wrn: warning; inf: information"),
         Field("text", "Says", width=20, priority=2, flex=True, about="its advice; d shows it whole"),
         Field("section", "Section", width=12, priority=5, about="section it belongs to"),
@@ -297,20 +300,20 @@ ROOFLINE = Table(
     "kernels",
     (
         Field(
-            "letter", "Key", width=3, priority=0, null=True, about="its letter in the chart, if it has a place there"
+            "letter", "Key", width=3, priority=0, null=True, about="its letter in the chart, if it is shown there"
         ),
         Field("name", "Kernel", width=18, priority=0, flex=True, short="short_name", about="kernel function"),
         Field(
             "attained_percent", "Roof", "percent", width=5, priority=0, main=True, null=True,
-            about="time that the work takes at the roof above it, % of the time taken",
+            about="time that the work would take at its roof, % of the time taken",
         ),
         Field(
             "bound", "Bound", width=8, priority=1, null=True,
-            about="from counters as ncu tells; from shapes the roof, where 60 % of it is attained, else `neither`",
+            about="from counters: ncu's class; from shapes: the roof if 60 % of it is attained, else `neither`",
         ),
         Field(
             "roof", "Above it", width=8, priority=3, null=True,
-            about="which roof is above it: `compute` or `memory`",
+            about="which roof limits it: `compute` or `memory`",
         ),
         Field("gflops", "GFLOP/s", "number", width=7, priority=1, about="achieved, 10^9 FLOP per second"),
         Field("gbytes", "GB/s", "number", width=6, priority=1, about="DRAM traffic, 10^9 byte per second"),
@@ -334,11 +337,11 @@ ROOFLINE = Table(
         ),
         Field(
             "compute_roof_percent", "FLOPs", "percent", width=6, priority=5, null=True,
-            about="time at the roof of the arithmetic alone, % of the time taken",
+            about="time that its arithmetic alone would take at the peak, % of the time taken",
         ),
         Field(
             "memory_roof_percent", "Bytes%", "percent", width=6, priority=5, null=True,
-            about="time at the roof of the memory alone, % of the time taken",
+            about="time that its memory traffic alone would take at the peak, % of the time taken",
         ),
         Field("mflop", "MFLOP", "number", width=7, priority=6, about="10^6 FLOP per launch, the mean"),
         Field(

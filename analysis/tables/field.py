@@ -8,8 +8,8 @@ from typing import Literal
 from tracetui.analysis.base.json_values import key_of
 
 Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status", "list"]
-"""What a value is, and so how it is written. ``delta`` is a difference of times, ``change`` of shares; ``list`` is for
-nested values, which only JSON has."""
+"""The kind of a value, which decides how it is written. ``delta`` is a difference of times, ``change`` of shares;
+``list`` is for nested values, which only JSON has."""
 
 UNITS: dict[Kind, str] = {"time": "µs", "delta": "µs", "percent": "%", "change": "%", "bytes": "bytes"}
 """The unit of a number in JSON and CSV."""
@@ -25,40 +25,40 @@ class Field:
     name: str
     """Column of the analysis' frame. Times are ns and end in ``_ns``."""
     title: str = ""
-    """What people read above it, on the screen and in every report; the name, where there is none."""
+    """Its heading on the screen and in every report; where there is none, the name."""
     kind: Kind = "text"
     width: int = 8
-    """Least width on the screen; numbers widen to what they hold."""
+    """Minimum width on the screen; columns of numbers widen to fit them."""
     priority: int = 1
-    """0 is always shown; the highest goes first where the screen is narrow."""
+    """0 is always shown; where the screen is narrow, the highest priority is dropped first."""
     flex: bool = False
-    """Takes a share of the room that is left, as far as its texts need it."""
+    """Whether it takes a share of the remaining room, as far as its texts need it."""
     bar: bool = False
-    """A share that the screen also draws as a bar."""
+    """Whether it is a share that the screen also draws as a bar."""
     short: str = ""
     """Frame column with the short form of a name."""
     full: str = ""
-    """Frame column with the name as the program's author wrote it, where the file has it mangled."""
+    """Frame column with the name as the program's author wrote it, where the file has a mangled name."""
     main: bool = False
-    """The column that ``>100us`` or ``>5%`` or ``>10`` in a filter speaks of, for its kind."""
+    """Whether ``>100us``, ``>5%`` or ``>10`` in a filter refers to this column, among those of its kind."""
     tail: bool = False
-    """Of a text too long, the end is kept: for paths."""
+    """Whether the end of a text that is too long is kept, as for paths."""
     hidden: bool = False
-    """Shown on the screen only once chosen."""
+    """Whether the screen shows it only when it is chosen."""
     sums: bool = False
-    """A total of the rows behind it, which can be divided by steps or calls."""
+    """Whether it is a total of the rows behind it, which can be divided by steps or calls."""
     saved_as: str = ""
-    """Its name in files and in what is copied, where that is not the frame's."""
+    """Its name in files and in copied text, where that differs from the frame's."""
     about: str = ""
-    """What it is, with its base, in one sentence."""
+    """What the column means, with its base, in one sentence."""
     screen: bool = True
     """Whether the screen has it."""
     key: str = ""
-    """Its key in JSON and CSV, where that does not follow from the name."""
+    """Its key in JSON and CSV, where it does not follow from the name."""
     type: str = ""
-    """Its type in JSON, where that does not follow from the kind (`json_type`)."""
+    """Its type in JSON, where it does not follow from the kind (`json_type`)."""
     null: bool = False
-    """Whether there are recordings that don't tell it."""
+    """Whether it is unknown (null) for some recordings."""
 
     @property
     def right(self) -> bool:
@@ -67,7 +67,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        """The title with its unit, in one word: so can a filter spell it."""
+        """The title with its unit as one word, so that a filter can name it."""
         title = self.title or self.name
         return f"{title}%" if self.kind == "percent" and "%" not in title else title
 
@@ -105,11 +105,11 @@ JSON_TYPES = {
     "text": "text",
     "flag": "true or false",
     "whole": "a number without a fraction",
-    "real": "a number with a fraction, be it .0",
-    "number": "either of them, as the source has it",
+    "real": "a number with a fraction, even if it is .0",
+    "number": "either of the two, as the source has it",
     "words": "a list of texts, which a CSV joins",
     "whole list": "a list of whole numbers, which a CSV joins",
     "list": "a list of objects or of sentences, which a CSV leaves out",
     "object": "an object, which a CSV leaves out",
 }
-"""Every type in JSON, and what it is."""
+"""Every type in JSON and its meaning."""

@@ -1,4 +1,4 @@
-"""Findings, those that were set aside, rules that could not judge, and the evidence of one finding."""
+"""Findings, findings that were set aside, rules that could not judge, and the evidence of one finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TITLE = Field(
 )
 _STAKE = Field(
     "impact_ns", "At stake", "time", priority=1, main=True, null=True,
-    about="time per step at stake; none where it is no matter of time",
+    about="time per step at stake; none where the finding is not about time",
 )  # fmt: skip
 
 FINDINGS = Table(
@@ -35,12 +35,12 @@ FINDINGS = Table(
             "evidence", "Evidence", "count", width=8, priority=5, type="list",
             about="numbers it rests on: `label`, `value`, `unit`, and where their rows are: `tab`, `filter`, `row`",
         ),
-        Field("formula", screen=False, about="how the numbers lead to it, with the numbers put in"),
+        Field("formula", screen=False, about="how the finding follows, with the numbers filled in"),
         Field("threshold", screen=False, about="what it was compared with"),
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
         Field("reference", screen=False, about="where to read more"),
-        Field("remarks", kind="list", screen=False, about="what rules say that doubt what it rests on"),
+        Field("remarks", kind="list", screen=False, about="what other rules say against the numbers it rests on"),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
@@ -69,7 +69,7 @@ ABSTAINED = Table(
         Field("id", "Rule", width=4, priority=0, about="rule that could not judge"),
         Field("title", "Looks for", width=18, priority=1, flex=True, about="what it looks for"),
         Field("name", "Missing", width=28, priority=0, flex=True, key="missing",
-              about="what is not there, and how to record it"),
+              about="what is missing, and how to record it"),
     ),
     data=("id", "name"),
     section="findings_abstained",

@@ -85,7 +85,7 @@ KERNELS = Table(
         SHORT_NAME,
         Field(
             "tensor_cores_from", screen=False,
-            about="what tells of tensor cores: `counters` where Nsight Compute measured the kernel, else `name`",
+            about="source of the tensor-core column: `counters` where Nsight Compute measured the kernel, else `name`",
         ),
         Field(
             "modules", kind="list", screen=False,
@@ -101,7 +101,7 @@ KERNELS = Table(
         ),
         Field(
             "distribution", kind="list", type="object", screen=False, null=True,
-            about="how many calls take how long: `counts` of the bins between `edges_us`, of which there is one more; "
+            about="histogram of durations: `counts` of the bins between `edges_us`, of which there is one more; "
             "`log`: whether each bin is wider than the last by a factor; none where all calls take the same time",
         ),
         Field(

@@ -89,7 +89,7 @@ LONG_LIVED = Table(
 
 
 def named_by(table: Table, by: str) -> Table:
-    """The table as it is named by one of `CALLERS`: only of stacks is a library known."""
+    """The table for one of `CALLERS`: a library is known only for stacks."""
     title, about = _TITLES[by]
     named = table.having("name", title=title, about=about, tail=by in ("stack", "module"))
     if by == "stack":
@@ -105,7 +105,7 @@ ALLOCATIONS = Table(
     (
         Field("bytes", "Bytes", "bytes", width=9, priority=0, main=True, about="its size, as it was asked for"),
         Field("at_ns", "At", "time", width=9, priority=0, about="time since the recording began; none: before it"),
-        Field("life_ns", "Lived", "time", width=9, priority=1, main=True, about="until it was given back"),
+        Field("life_ns", "Lived", "time", width=9, priority=1, main=True, about="time until it was given back"),
         Field("range", "Range", width=14, priority=2, flex=True, about="innermost annotation at that time"),
         Field("operator", "Operator", width=14, priority=3, flex=True, about="innermost operator around it"),
         Field("module", "Module", width=14, priority=4, flex=True, tail=True, about="nn.Module call around it"),
@@ -174,7 +174,9 @@ BLOCKS = Table(
         Field("address", "Address", width=14, priority=0, about="where it begins"),
         Field("bytes", "Size", "bytes", width=9, priority=0, main=True, about="its size"),
         Field("requested", "Requested", "bytes", width=9, priority=1, about="what was asked for"),
-        Field("state", "State", width=13, priority=0, about="in use, free, or awaiting free: a stream may need it"),
+        Field(
+            "state", "State", width=13, priority=0, about="in use, free, or awaiting free: a stream may still need it"
+        ),
         Field("own", "Own code", width=16, priority=1, flex=True, tail=True, about="who allocated it"),
         _STACK,
     ),

@@ -110,7 +110,7 @@ MODULES = Table(
         ),
         Field(
             "percent", "%", "percent", width=5, priority=0, bar=True, main=True,
-            about="share of all GPU time, both passes",
+            about="share of all GPU time, forward and backward pass",
         ),
         Field(
             "device_self_ns", "GPU self", "time", priority=3, sums=True,
@@ -163,7 +163,7 @@ RANGES = Table(
         ),
         Field(
             "device_self_ns", "GPU self", "time", priority=4, sums=True, null=True,
-            about="GPU time of launches that have it as their innermost range; sums to all GPU time",
+            about="GPU time of launches whose innermost range it is; sums to all GPU time",
         ),
         Field(
             "gpu_projected_ns", "Projected", "time", priority=2, sums=True, null=True,
@@ -207,7 +207,7 @@ RANGE_TREE = Table(
         ),
         Field(
             "device_meanwhile_ns", "Any thread", "time", priority=0, sums=True, null=True,
-            about="GPU time of what any thread launched while it was open: its backward pass too, which autograd "
+            about="GPU time of what any thread launched while it was open, with the backward pass, which autograd "
             "launches",
         ),
         Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),

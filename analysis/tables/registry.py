@@ -1,4 +1,4 @@
-"""Every table by its id, and the sections of the report that are one."""
+"""Every table by its id, and the sections of the report that list a table."""
 
 from __future__ import annotations
 

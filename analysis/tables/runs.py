@@ -20,11 +20,11 @@ SWEEP_POINTS = Table(
         ),
         Field(
             "images_per_s", "samples/s", "number", width=9, priority=1, null=True,
-            about="samples per second, by the batch really seen",
+            about="samples per second, by the observed batch",
         ),
         Field(
             "seen", "seen", "number", width=6, priority=6, key="batch_seen", type="number", null=True,
-            about="samples that a step really took",
+            about="observed batch: samples that a step processed",
         ),
         Field(
             "gpu_ns", "GPU", "time", priority=2, null=True,
@@ -47,7 +47,7 @@ SWEEP_POINTS = Table(
         ),
         Field("problem", screen=False, null=True, about="why there are no numbers"),
         Field("findings", kind="list", type="words", screen=False, about="ids of the findings about this point"),
-        Field("path", screen=False, null=True, about="what opens the first run of this point"),
+        Field("path", screen=False, null=True, about="path that opens the first run of this point"),
     ),
     data=(
         "step_ns", "std_ns", "repeats", "images_per_s", "kernels", "gpu_ns", "busy_percent", "flops", "seen", "problem",
@@ -68,8 +68,11 @@ SWEEP_VARIANTS = Table(
         Field(
             "speedup", "speed-up", "number", width=8, priority=0, about="time of the baseline / time of the variant"
         ),
-        Field("work", "less work", "percent", width=9, priority=1, about="FLOPs removed, of the baseline's"),
-        Field("lost", "lost", "percent", width=6, priority=4, about="share of the possible speed-up that is not there"),
+        Field("work", "less work", "percent", width=9, priority=1, about="FLOPs removed, share of the baseline's"),
+        Field(
+            "lost", "lost", "percent", width=6, priority=4,
+            about="share of the possible speed-up that was not reached",
+        ),
         Field("kernels", "kernels", "number", width=7, priority=4, about="more kernels per step than the baseline"),
         Field("gpu_ns", "GPU", "delta", width=9, priority=3, about="more GPU time per step than the baseline"),
         Field("sure", "", width=6, priority=1, about="faster, slower, or within the noise of the repeats"),
@@ -89,17 +92,19 @@ SWEEP_FINDINGS = Table(
 )
 
 ROLES = (("forward", "fwd"), ("backward", "bwd"), ("optimizer", "opt"), ("softmax", "softmax"), ("matmul", "matmul"))
-"""Ranges by what they are about, as the list of captures shows them."""
+"""Roles of ranges, as the list of captures shows them."""
 CAPTURES = Table(
     "captures",
     "Captures",
     "captures",
     (
         Field(
-            "capture", "Capture", width=14, priority=0, flex=True, main=True, about="the file, by what tells it apart"
+            "capture", "Capture", width=14, priority=0, flex=True, main=True,
+            about="what distinguishes the file from the others",
         ),
         Field(
-            "step_ns", "Step", "time", priority=1, about="average step; of ranges called steps where none are marked"
+            "step_ns", "Step", "time", priority=1,
+            about="average step; where none are marked, of ranges named like steps",
         ),
         *(
             field
@@ -132,7 +137,7 @@ RANKS = Table(
         Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
         Field(
             "behind_percent", "vs. median", "change", null=True,
-            about="compute time less that of the median rank, % of the latter",
+            about="compute time minus that of the median rank, % of the latter",
         ),
         Field("straggler", "Straggler", "flag", about="whether the other ranks wait for it"),
     ),
@@ -183,7 +188,7 @@ CATEGORIES = Table(
     "Average step",
     "categories",
     (
-        Field("category", "Category", about="what the time is of, as torch-tb-profiler calls it"),
+        Field("category", "Category", about="category of the time, as torch-tb-profiler calls it"),
         Field("ns", "Time", "time", about="average per step"),
         Field("percent", "%", "percent", null=True, about="share of the step"),
     ),

@@ -1,4 +1,4 @@
-"""A table, declared once: its columns, what its numbers are about, and where each column shows."""
+"""A table, declared once: its columns, what its numbers are about, and where each column is shown."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of the program. To add a column: the analysis that computes it, and a `Field` here."""
+    """One table of the program. To add a column, extend the analysis that computes it and add a `Field`."""
 
     id: str
-    """What the screen's settings call it, and the report's section where it has one of that name."""
+    """Its name in the screen's settings, and of the report's section where one has that name."""
     title: str
-    """What people read above it."""
+    """Its heading."""
     noun: str
-    """What its rows are, in the plural."""
+    """What its rows are called, in the plural."""
     fields: tuple[Field, ...]
     """Every column, in the order of the screen."""
     data: tuple[str, ...] = ()
-    """Names of the columns that JSON and CSV have, in their order; none where no report holds the table."""
+    """Names of the columns in JSON and CSV, in their order; empty where no report has the table."""
     reports: tuple[str, ...] = ()
     """Names of the columns that text and Markdown show, in their order."""
     base: str = ""
-    """What its shares are of, or its totals about; said beside the title in reports."""
+    """The base of its shares or totals; reports show it next to the title."""
     sort: tuple[str, bool] | None = None
     """The order that the analysis gives it: column, and whether the largest comes first."""
     key: str = ""
     """The column that names a row uniquely."""
     drill: str = ""
-    """What Enter on a row opens, in a word; empty where it shows the details."""
+    """What Enter opens on a row, in a word; empty where Enter shows the details."""
     section: str = ""
-    """The report's key whose rows it is, where that is not the id."""
+    """The report's key that has its rows, where it is not the id."""
     page: bool = True
-    """Whether a tab has it as a page, whose columns a person can choose; else only a report or a dialog shows it."""
+    """Whether it is a page of a tab, whose columns can be chosen; otherwise only a report or a dialog shows it."""
 
     @property
     def columns(self) -> tuple[Field, ...]:
@@ -72,10 +72,10 @@ class Table:
 
     @property
     def csv_header(self) -> tuple[str, ...]:
-        """The columns of its CSV: what JSON has, without what is nested."""
+        """The columns of its CSV: those of JSON without nested values."""
         return tuple(field.json_key for field in self.data_fields if not field.nested)
 
     def having(self, name: str, **changes: Any) -> Table:
-        """The same table with one column shown otherwise: another title, another meaning."""
+        """The same table with one column changed: another title, another meaning."""
         fields = tuple(replace(field, **changes) if field.name == name else field for field in self.fields)
         return replace(self, fields=fields)

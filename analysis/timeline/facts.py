@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Place, Timeline
 
 MOST_EVENTS = 400_000
-"""Host events in a gap up to which their own times are added up."""
+"""Own times are added up only for gaps with at most this many host events."""
 UNRECORDED = "(nothing recorded)"
 
 
@@ -41,15 +41,15 @@ class HostDuring:
     name: str
     """Of the thread."""
     own: tuple[tuple[str, int], ...]
-    """Calls by their own time in the gap, ns, the most first; what they leave is `UNRECORDED`."""
+    """Calls by their own time in the gap, ns, the most first; the rest of the gap is `UNRECORDED`."""
     next_name: str
     """The GPU activity that ends the gap; empty where none does."""
     launched_after: int | None
-    """How long after the gap's begin the call began that launched it, ns; negative where before. Null: unknown."""
+    """When the call that launched it began, ns after the start of the gap; negative if before it. Null: unknown."""
 
 
 def facts(timeline: Timeline, place: Place) -> list[Fact]:
-    """Everything the trace says of an event; what it does not know is left out."""
+    """Everything the trace says about an event; unknown facts are left out."""
     lane = timeline.lanes[place.lane]
     record = timeline.record(place)
     found = {"device": _of_device, "host": _of_host, "idle": _of_gap}.get(lane.source, _of_step)(
@@ -59,7 +59,7 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
 
 
 def delay(timeline: Timeline, place: Place) -> int | None:
-    """From the end of the launching call to the begin of a device event, 0 where it began before that; ns."""
+    """Time from the end of the launching call to the start of a device event, ns; 0 where the event began before."""
     if timeline.lanes[place.lane].source != "device":
         return None
     launch = timeline.launches[timeline.event(place)]
@@ -201,7 +201,7 @@ WHY = {
 
 
 def host_during(timeline: Timeline, device: int | None, start: int, end: int) -> HostDuring:
-    """What the host did while a GPU was idle: the thread that launched the work which ended that."""
+    """What the host did while a GPU was idle: the calls of the thread that launched the work which ended the gap."""
     after = _next_work(timeline, device, end)
     lane: Lane | None = None
     launched_after, next_name = None, ""
@@ -236,7 +236,7 @@ def _next_work(timeline: Timeline, device: int | None, time: int) -> int | None:
 
 
 def _own_times(timeline: Timeline, lane: Lane, start: int, end: int) -> tuple[tuple[str, int], ...]:
-    """The calls of a thread by their own time within a stretch, the three with the most."""
+    """The three calls of a thread with the most own time within a stretch."""
     parts: list[Ints] = []
     for other in timeline.lanes:
         if other.source == "host" and other.kind != "ranges" and other.key[3:] == lane.key[3:]:

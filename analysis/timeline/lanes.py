@@ -1,4 +1,4 @@
-"""The lanes of a timeline: which events of a trace stand together, and in which order."""
+"""The lanes of a timeline: which events of a trace share a lane, and in which order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 SOURCES = ("steps", "host", "device", "idle")
-"""What the events of a lane are rows of: a frame of the trace, or the gaps of its GPUs."""
+"""The source of a lane's events: a frame of the trace, or the gaps of its GPUs."""
 
 _HOST_LANES = {
     "ranges": ("annotation",),
@@ -55,11 +55,11 @@ class Lane:
     name: str = ""
     """What the trace calls the thread or the stream, if anything."""
     usual: str = ""
-    """The kind of event that it is about; others stand out."""
+    """The usual kind of its events; other kinds stand out."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from the others of its trace."""
+        """What distinguishes it from the other lanes of its trace."""
         return self.kind, self.device, self.stream, self.process, self.thread
 
     @property
@@ -79,7 +79,7 @@ def lanes(trace: Trace, idle: pl.DataFrame) -> tuple[Lane, ...]:
 
 
 def _times(frame: pl.DataFrame) -> tuple[Ints, Ints, Ids]:
-    """Starts, ends and row numbers of what has a place in time, by start, the longer first."""
+    """Starts, ends and row numbers of events with a known time, by start, the longer first."""
     rows = frame.select("start", "duration").with_row_index("row").filter(pl.col("start").is_not_null())
     if not rows["start"].is_sorted():
         rows = rows.sort("start", maintain_order=True)
@@ -100,7 +100,7 @@ def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
     names = {(process, thread): name for process, thread, name in trace.info.threads}
 
     def lane(what: str, rows: Mask, number: int, of: int = NONE) -> Lane:
-        # equal starts stand as the file has them: the longer must come first to enclose the others
+        # equal starts are in the file's order: the longer event must come first to enclose the others
         chosen = np.flatnonzero(rows)
         chosen = chosen[np.lexsort((-end[chosen], start[chosen]))]
         packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
@@ -157,7 +157,7 @@ def _threads(trace: Trace) -> Iterator[Lane]:
             codes = np.array([schema.HOST_KINDS.index(name) for name in kinds], np.uint8)
             rows = np.flatnonzero(np.isin(kind[low:high], codes)) + low
             start = starts[rows]
-            # a thread's calls and its ranges each stand in order, but not with one another
+            # a thread's calls are in order and so are its ranges, but not both together
             if np.any(start[1:] < start[:-1]):
                 rows = rows[np.lexsort((-lasting[rows], start))]
                 start = starts[rows]

@@ -1,4 +1,4 @@
-"""One row of a timeline: events by start, and what fills each cell of a screen, found without looking at them all.
+"""One row of a timeline: events by start, and what fills each cell of a screen, found without visiting every event.
 
 All times are int64 ns. A *cell* is a stretch of time from one edge (included) to the next (excluded). An event
 without a duration lasts 1 ns here, so that it has a place in some cell.
@@ -26,7 +26,7 @@ MOST_ROWS = 64
 """Deeper events share the last row."""
 BLOCK = 32
 _DIRECT = 4096
-"""Events in sight up to which they are compared one by one."""
+"""Up to this many events in view are compared one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Cells:
     """What fills the cells of a row; arrays of one length."""
 
     count: Ints
-    """Events that touch the cell; where events overlap, also those in between that have ended."""
+    """Number of events that touch the cell; where events overlap, also those in between that have ended."""
     winner: Ints
     """Position in the row of the event with the most time in the cell, the first of equals; -1 where it is empty."""
     busy: Ints
@@ -43,7 +43,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Events that don't overlap, by start; only what is too deep for a row of its own may overlap."""
+    """Events that don't overlap, by start; only events too deep for a row of their own may overlap."""
 
     events: Ids
     """Their rows in the frame that they come from."""
@@ -57,7 +57,7 @@ class Row:
 
     @classmethod
     def of(cls, events: Ids, start: Ints, end: Ints) -> Row:
-        """A row of events that stand in order."""
+        """Makes a row of events that are in order."""
         lasting = np.maximum(end - start, 1)
         done = np.concatenate((np.zeros(1, np.int64), np.cumsum(lasting)))
         overlap = bool(np.any(start[1:] < end[:-1]))
@@ -117,7 +117,7 @@ class Row:
                 most = np.maximum(head, tail)[many]
                 stop = np.minimum(self.start[inner] + self.duration(inner), end[many])
                 longer = stop - np.maximum(self.start[inner], begin[many])
-                # an event in between that began before the last one did is the earlier of equals
+                # an event in between began before the last one, so among equals it is the earlier
                 wins = (longer > most) | ((longer == most) & (chosen[many] == high[many]))
                 chosen[many[wins]] = inner[wins]
             winner[full] = chosen
@@ -140,7 +140,7 @@ class Row:
             edge = np.minimum(low[:, None] + np.arange(BLOCK), (first * BLOCK)[:, None])
             rim = np.minimum((last * BLOCK)[:, None] + np.arange(BLOCK), (high - 1)[:, None])
             tried = np.concatenate((edge, inner[:, None], rim), axis=1)
-            # a rim or an edge of no events repeats one that is outside or already there
+            # where an edge or a rim has no events, its entries are outside or already there
             inside = (tried >= low[:, None]) & (tried < high[:, None])
             tried = np.where(inside, tried, inner[:, None])
             lasting = self.duration(tried)
@@ -149,7 +149,7 @@ class Row:
         return found
 
     def _compared(self, low: Ints, high: Ints, positions: Ids | None = None) -> Ints:
-        """The longest of each stretch, each of its events looked at; of `positions`, where given."""
+        """The longest event of each stretch, found by comparing all of them; of `positions`, where given."""
         counts = high - low
         starts = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) - np.repeat(starts - low, counts)
@@ -161,7 +161,7 @@ class Row:
         return earliest
 
     def at(self, time: int) -> int:
-        """The position of the event under way at a time (of several the last begun), or -1."""
+        """The position of the event under way at a time (of several, the one begun last), or -1."""
         first, after = self.touching(np.array([time]), np.array([time + 1]))
         for position in range(int(after[0]) - 1, int(first[0]) - 1, -1):
             if self.end(position) > time:
@@ -177,14 +177,14 @@ class Row:
         return min(near, key=lambda p: max(int(self.start[p]) - time, time - self.end(p)))
 
     def position(self, event: int, start: int) -> int:
-        """Where an event of this start stands, or -1."""
+        """The position of an event with this start, or -1."""
         low, high = np.searchsorted(self.start, [start, start + 1])
         found = np.flatnonzero(self.events[low:high] == event)
         return int(low + found[0]) if found.size else NONE
 
 
 def rows_of(events: Ids, start: Ints, end: Ints) -> tuple[list[Row], NDArray[np.uint8]]:
-    """Shares events out to rows: one inside another stands below it, and so do those that merely overlap.
+    """Distributes events to rows: an event inside another goes below it, and so does one that merely overlaps another.
 
     Args:
         events: their rows in the frame that they come from.
@@ -200,7 +200,7 @@ def rows_of(events: Ids, start: Ints, end: Ints) -> tuple[list[Row], NDArray[np.
     if _collide(depth, start, end):
         depth = _first_fit(start, end)
     shallow = np.minimum(depth, MOST_ROWS - 1).astype(np.uint8)
-    by_row = np.argsort(shallow, kind="stable")  # of bytes: a radix sort
+    by_row = np.argsort(shallow, kind="stable")  # NumPy sorts bytes by radix sort
     bounds = np.searchsorted(shallow[by_row], np.arange(int(shallow.max()) + 2))
     rows = []
     for low, high in pairwise(bounds.tolist()):
@@ -210,7 +210,7 @@ def rows_of(events: Ids, start: Ints, end: Ints) -> tuple[list[Row], NDArray[np.
 
 
 def _depths(start: Ints, end: Ints) -> Ints:
-    """Events begun before each one, less those that have ended by then; an instant encloses nothing."""
+    """For each event, how many began before it and have not ended by then; an instant encloses nothing."""
     lasting = end > start
     begun: Ints = np.cumsum(lasting) - lasting
     depth: Ints = begun - np.searchsorted(np.sort(end[lasting]), start, side="right")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTS = 120
 """Of a step."""
 THREADS = 3
-"""The busiest threads; a data loader may have dozens."""
+"""How many of the busiest threads are shown; a data loader may have dozens."""
 STREAMS = 6
 _KINDS = ("calls", "stream", "copies")
 _HOST = ("kind", "start", "duration", "process", "thread")
@@ -30,16 +30,16 @@ _IDLE = pl.DataFrame(schema={"device": pl.Int64, "start": pl.Int64, "duration": 
 
 @dataclass(frozen=True, slots=True)
 class BusyLane:
-    """A lane of the timeline in equal parts."""
+    """A lane of the timeline, divided into equal parts."""
 
     lane: Lane
-    """Without its rows of events."""
+    """The lane, without its rows of events."""
     busy: tuple[float, ...]
     """Share of each part in which something runs, 0 to 1."""
 
     @property
     def share(self) -> float:
-        """Of the whole stretch."""
+        """Share of the whole stretch."""
         return sum(self.busy) / len(self.busy)
 
 
@@ -59,14 +59,14 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
 
     Args:
         trace: what happened.
-        start: of the stretch, ns on the trace's clock.
+        start: start of the stretch, ns on the trace's clock.
         end: its end, exclusive.
-        parts: equal parts to share it out to.
+        parts: number of equal parts to divide it into.
     """
     if end <= start:
         return []
     touching = (pl.col("start") < end) & (pl.col("start") + pl.col("duration") > start)
-    # rows of the two frames refer to each other by their number: what launched what is not asked for here
+    # rows of the two frames refer to each other by number; these references are not needed here
     none = pl.lit(None, trace.device.schema["launch"])
     device = trace.device.select(_DEVICE).filter(touching).with_columns(launch=none)
     host = trace.host.select(_HOST).filter(touching)
@@ -84,7 +84,7 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
 
 
 def _busy(lane: Lane, edges: Ints) -> tuple[float, ...]:
-    """What is covered of each part; a lane's rows below the first hold what is inside, or what overlaps it."""
+    """How much of each part is covered; a lane's rows below the first hold nested or overlapping events."""
     width = np.maximum(np.diff(edges), 1)
     covered = np.zeros(width.size, np.int64)
     for row in lane.rows[:1] if lane.kind == "calls" else lane.rows:

@@ -1,4 +1,4 @@
-"""A trace as lanes on one axis: steps, GPUs with their streams, threads; built once, then any stretch of it at once."""
+"""A trace as lanes on one axis: steps, GPUs with their streams, threads; built once, then any stretch is fast."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Timeline:
     lanes: tuple[Lane, ...]
     start: int
     end: int
-    """Of the first and the last event, ns on the trace's clock."""
+    """Start of the first event and end of the last, ns on the trace's clock."""
     gaps: pl.DataFrame
     """When a whole GPU is idle, and why (`analysis.idle.gaps`)."""
     launches: Ints
@@ -57,12 +57,12 @@ class Timeline:
 
     @property
     def zero(self) -> int:
-        """The time that is shown as 0: the recording's begin, else the first event's."""
+        """The time that is shown as 0: the start of the recording, or else of the first event."""
         window = self.trace.info.window
         return min(window[0], self.start) if window is not None else self.start
 
     def row(self, place: Place) -> Row:
-        """The row an event stands in."""
+        """The row that an event is in."""
         return self.lanes[place.lane].rows[place.row]
 
     def event(self, place: Place) -> int:
@@ -75,7 +75,7 @@ class Timeline:
         return int(row.start[place.position]), row.end(place.position)
 
     def record(self, place: Place) -> dict[str, object]:
-        """Everything its frame says of an event."""
+        """Everything that its frame says about an event."""
         return self.frame(self.lanes[place.lane].source).row(self.event(place), named=True)
 
     def frame(self, source: str) -> pl.DataFrame:
@@ -90,7 +90,7 @@ class Timeline:
         return self.names(self.lanes[place.lane].source, [self.event(place)])[0]
 
     def names(self, source: str, events: list[int]) -> list[str]:
-        """What some events are called, of a gap why it is."""
+        """The names of some events; for a gap, its cause."""
         column = "cause" if source == "idle" else "name"
         found = self.frame(source)[column].gather(events).cast(pl.String)
         return [name or "" for name in found]
@@ -104,7 +104,7 @@ class Timeline:
 
     @cached_property
     def _kinds(self) -> dict[str, tuple[NDArray[np.uint8], tuple[str, ...]]]:
-        """Of each event its kind as a number, and what the numbers stand for."""
+        """The kind of each event as a number, and what the numbers stand for."""
         known = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
         return {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
 
@@ -116,7 +116,7 @@ class Timeline:
     # --- from one event to another
 
     def find(self, source: str, event: int) -> Place | None:
-        """Where a row of a frame stands; null where it has no place in time."""
+        """The place of an event, given its row in a frame; null where its time is unknown."""
         start = self.frame(source)["start"][event]
         if start is None:
             return None
@@ -141,7 +141,7 @@ class Timeline:
         return self.find("host", launch) if launch != NONE else None
 
     def work_of(self, place: Place) -> Place | None:
-        """The first GPU activity that a host event launched, itself or anything below it on its thread."""
+        """The first GPU activity that a host event, or anything below it on its thread, launched."""
         lane = self.lanes[place.lane]
         if lane.source != "host":
             return None
@@ -195,7 +195,7 @@ class Timeline:
         return best[2] if best else None
 
     def find_name(self, part: str, time: int, after: Place | None, lanes: list[int]) -> Place | None:
-        """The next event whose name holds `part` (upper or lower case), from a time on; from the begin if need be.
+        """The next event whose name contains `part` (in any case) from a time on, else the first from the start.
 
         Args:
             part: of the name.
