@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from laid_out import report_text
 
 from tracetui.analysis.attribution.calltree import add_up, call_tree
 from tracetui.analysis.base import names
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.host import CALLS
-from tracetui.analysis.remembered import kept, latest
 from tracetui.analysis.report.report import SECTIONS, report
-from tracetui.app.reports.text_report import printed_sections, report_text
+from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
@@ -91,5 +92,5 @@ def test_small_results_stay_with_what_they_are_of_and_large_ones_go() -> None:
 
 
 def test_the_rules_of_a_run_come_in_the_order_of_all() -> None:
-    of_run = [id for id, rule in catalogue.load("run").items() if rule.subject == "run"]
-    assert of_run == [id for id, rule in catalogue.load().items() if rule.subject == "run"]
+    of_run = [id for id, rule in catalogue.all_rules("run").items() if rule.subject == "run"]
+    assert of_run == [id for id, rule in catalogue.all_rules().items() if rule.subject == "run"]

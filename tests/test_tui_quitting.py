@@ -280,10 +280,10 @@ def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
     usual = TabBar.call_later
 
     def never_to_the_end(bar: TabBar, callback: Callable[[], object]) -> bool:
-        return callback == bar.app._answered or usual(bar, callback)
+        return callback == bar.app.ending._answered or usual(bar, callback)
 
     monkeypatch.setattr(TabBar, "call_later", never_to_the_end)
     app, wrong = visit(Scene("reading", (), "2"), 6, hang_up, 0)
     assert (app._exception, wrong) == (None, [])
     assert not app.is_running
-    assert app._unanswered, "the bar of tabs has not answered"
+    assert app.ending._unanswered, "the bar of tabs has not answered"
