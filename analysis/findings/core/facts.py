@@ -72,7 +72,7 @@ class Facts:
 
     @cached_property
     def of_steps(self) -> Selection:
-        """`sel` without GPU work that no step launched; `sel` itself if steps launched all of it or there are no steps."""
+        """`sel` without GPU work that no step launched; `sel` itself if there is no such work or there are no steps."""
         inside = in_steps(self.sel)
         return self.sel if inside.device.height == self.sel.device.height else inside
 
@@ -308,4 +308,4 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
         "memory use: record with profile_memory=True, or give a memory snapshot",
     ),
 }
-"""What rules may need, by name: a check whether the run has it, and a text that says what it is and how to record it."""
+"""What rules may need, by name: a check that the run has it, and a text that names it and says how to record it."""

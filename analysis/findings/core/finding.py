@@ -29,7 +29,7 @@ class Evidence:
     label: str
     value: float | int | str
     unit: str = ""
-    """``ns`` (printed in the most readable unit), ``%``, ``byte``, ``byte/s``, ``FLOP``, …; empty for counts and words."""
+    """``ns`` (printed in a readable unit), ``%``, ``byte``, ``byte/s``, ``FLOP``, …; empty for counts and words."""
     query: Query | None = None
 
 

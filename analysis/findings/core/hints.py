@@ -47,7 +47,7 @@ def is_nvidia(facts: Facts) -> bool:
 
 
 def capability(facts: Facts) -> str | None:
-    """The compute capability shared by all GPUs that ran kernels, such as ``9.0``; None if they differ or it is unknown."""
+    """The compute capability of all GPUs that ran kernels, such as ``9.0``; None if unknown or not the same."""
     if not is_nvidia(facts):
         return None
     used = set(facts.launches["device"].drop_nulls().unique().to_list())

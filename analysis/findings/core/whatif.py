@@ -81,9 +81,9 @@ class Replay:
     launch: Ints
     """Host row of its launch, -1 where unknown."""
     host_cost: Ints
-    """What its launch cost the host: the time since the previous launch on the same thread, or the length of the call for
-    a thread's first launch; at most the median of those times. If one launch started several activities, only the first
-    has a cost; the others have 0."""
+    """What its launch cost the host: the time since the previous launch on the same thread, or the length of the call
+    for a thread's first launch; at most the median of those times. If one launch started several activities, only the
+    first has a cost; the others have 0."""
     per_launch_ns: float
     """That median."""
     waits: tuple[Ints, Ints]
@@ -241,7 +241,7 @@ def _marked(launch: Ints, highest: int) -> Bools:
 
 
 def _since_the_one_before(calls: pl.DataFrame) -> pl.Series:
-    """Time from the end of the previous call on the same thread to the end of each call, ns; null for a thread's first."""
+    """Time from the end of the thread's previous call to the end of each call, ns; null for a thread's first."""
     lane = lanes_of(calls)
     start = calls["start"].to_numpy()
     end = start + calls["duration"].to_numpy()
