@@ -82,7 +82,7 @@ def waits(facts: Facts) -> Waits:
 
 
 def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
-    """The caller: an operator that needs a result from the GPU, else the innermost operator, else the call and its range."""
+    """The caller: an operator that needs a result from the GPU, else the innermost one, else the call and its range."""
     parent = parents_of(host)
     operator = (host["kind"] == "operator").to_numpy()
     asks = names.matching(host["name"], ASKS.__contains__) & operator

@@ -46,8 +46,8 @@ def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
     """V1 in every row: ``throughput x latency = samples per step``, or run.json's batch, is not the batch asked for.
 
     If that number is the same in all rows although the batch varies, all rows did the same work, and differences
-    between them are noise. (If the latency was already divided by the batch, the number is 1 everywhere as well; the step
-    times are then unknown.)
+    between them are noise. (If the latency was already divided by the batch, the number is 1 everywhere as well; the
+    step times are then unknown.)
     """
     wrong = wrong_batches(sweep, limits.batch_percent)
     known = [point for point in sweep.points if point.seen is not None and point.batch]
