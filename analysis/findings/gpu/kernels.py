@@ -229,7 +229,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
             f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
             f"below {words.percent(limits.occupancy_percent)}, and not near a roof",
             _limiter_advice(most)
-            + ("" if told else " Only counters tell whether more warps help: not if memory is the bottleneck."),
+            + ("" if told else " Only counters tell whether more warps help; they don't if memory is the bottleneck."),
             impact_ns=gained.ns,
             ceiling_percent=gained.ceiling_percent,
             next_command="" if name in classes else ncu_command(name),
