@@ -1,4 +1,4 @@
-"""Every rule: importing a module of rules declares them."""
+"""The list of all rules. Importing a module of rules declares them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ MODULES = (
 
 
 OF_MORE_RUNS = frozenset({"pairs.comparison", "pairs.sweep"})
-"""Those whose rules look at a pair or a sweep."""
+"""The modules whose rules look at a pair of runs or at a sweep."""
 
 
 def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
     """Every rule by id, in the order of `MODULES`.
 
     Args:
-        subject: whose rules are wanted (`rule.SUBJECTS`): of a run, modules that have none need not be imported.
+        subject: return only rules on this subject (`rule.SUBJECTS`). For a run, modules without such rules are not
+            imported.
     """
     wanted = [name for name in MODULES if subject != "run" or name not in OF_MORE_RUNS]
     for name in wanted:

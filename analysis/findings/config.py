@@ -1,6 +1,6 @@
-"""The user's own thresholds, and the rules they silenced: in the project's ``.tracetui.toml`` and in their own file.
+"""Thresholds and silenced rules that the user set in the project's ``.tracetui.toml`` or in their own file.
 
-Both files hold settings of the screen too; what of them is about findings is read here.
+Both files also hold settings of the screen. This module reads only what concerns findings.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ FOLDER_VARIABLE = "TRACETUI_CONFIG_DIR"
 
 @dataclass(frozen=True)
 class Config:
-    """What the files say; empty where there is none."""
+    """What the files set; empty if there is no file."""
 
     thresholds: dict[str, float] = field(default_factory=dict)
     """By ``RULE.name``."""
     silenced: dict[str, str] = field(default_factory=dict)
-    """The reason by rule id."""
+    """Maps the id of each silenced rule to the user's reason."""
     problems: tuple[str, ...] = ()
-    """What of the files could not be used, a line each."""
+    """One line for each entry of the files that could not be used."""
 
 
 def user_file() -> Path:
-    """The user's own file, whether it is there or not."""
+    """The path of the user's own file, whether or not it exists."""
     if own := os.environ.get(FOLDER_VARIABLE):
         return Path(own) / USER_FILE
     from platformdirs import user_config_path
@@ -42,7 +42,7 @@ def user_file() -> Path:
 
 
 def find(*folders: Path) -> Path | None:
-    """The project's file: the first in these folders or in those above them."""
+    """The project's file: the first one found in these folders or their parents."""
     for folder in folders:
         for place in (folder.absolute(), *folder.absolute().parents):
             if (file := place / FILE).is_file():
@@ -51,7 +51,7 @@ def find(*folders: Path) -> Path | None:
 
 
 def load(*folders: Path) -> Config:
-    """What the user's file says, and over it, threshold by threshold and rule by rule, the project's.
+    """Reads the user's file and the project's; for each threshold and each rule the project's entry wins.
 
     ::
 
@@ -62,7 +62,7 @@ def load(*folders: Path) -> Config:
         F1 = "fp32 is needed for the reference run"
 
     Args:
-        folders: where the project's file is looked for, there and above.
+        folders: where to look for the project's file; their parents are searched too.
     """
     own = user_file()
     mine = parse(own) if own.is_file() else Config()
@@ -76,7 +76,7 @@ def load(*folders: Path) -> Config:
 
 
 def read_toml(file: Path) -> tuple[dict[str, Any], str]:
-    """What a TOML file holds, and, where it can't be read, why in a line."""
+    """The content of a TOML file and, if it can't be read, one line that says why."""
     import sys
 
     # imported here: most people have no such file
@@ -96,7 +96,7 @@ def read_toml(file: Path) -> tuple[dict[str, Any], str]:
 
 
 def parse(file: Path) -> Config:
-    """One file; what of it can't be used is said, the rest holds."""
+    """Reads one file; reports the entries that can't be used and keeps the others."""
     content, problem = read_toml(file)
     if problem:
         return Config(problems=(problem,))

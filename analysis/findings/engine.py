@@ -1,4 +1,4 @@
-"""Runs the rules: those on the measurement first, then the others, less what rests on what was refuted."""
+"""Runs the validity rules first, then the others, and drops findings that rest on what a validity rule refuted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Subject
 
 LEAST_GAIN_PERCENT = 2.0
-"""Advice that could not gain more of the step is left out (rule K14)."""
+"""Advice that could gain no more than this share of the step is left out (rule K14)."""
 BUG = "a bug in tracetui"
-"""How the abstention of a rule that failed begins."""
+"""The first words of the abstention of a rule that raised an exception."""
 
 
 def find(
@@ -28,13 +28,13 @@ def find(
     rules: Mapping[str, Rule] | None = None,
     on_error: Callable[[Exception], None] | None = None,
 ) -> Findings:
-    """What the rules say. One that fails abstains and says that it is a bug: the others still hold.
+    """Returns what the rules found. A rule that raises abstains and reports a bug; the others still run.
 
     Args:
         subject: `facts.Facts` of a run, `facts.Pair` of two, `facts.Sweep` of many.
-        config: the user's thresholds and what they silenced.
-        rules: instead of all.
-        on_error: called with what a rule failed of.
+        config: the user's thresholds and the rules that they silenced.
+        rules: the rules to run instead of all of them.
+        on_error: called with the exception that a rule raised.
     """
     known = all_rules(subject.kind) if rules is None else rules
     found: list[tuple[Rule, Finding]] = []
@@ -82,7 +82,7 @@ def _listed(said: Any) -> list[Finding | Abstention]:
 def _sifted(
     found: list[tuple[Rule, Finding]], abstained: list[Abstention], checked: list[str], config: Config | None
 ) -> Findings:
-    """Takes out what was silenced and what rests on a refuted base; adds remarks to what rests on a doubted one."""
+    """Removes findings that were silenced or rest on a refuted base; adds remarks to those on a doubted base."""
     silence = config.silenced if config else {}
     silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
     heard = [(rule, finding) for rule, finding in found if rule.id not in silence]

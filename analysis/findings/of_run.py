@@ -1,4 +1,4 @@
-"""The rules on one recording of a run."""
+"""Applies the rules to one recording of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(run: Run, sel: Selection) -> Facts:
-    """The facts of a selection that is there already, with all that was computed of it."""
+    """The facts of an existing selection, which reuse everything already computed for it."""
     facts = Facts(run, sel.trace, sel.scope)
     facts.sel = sel
     return facts
@@ -27,10 +27,10 @@ def facts_of(run: Run, sel: Selection) -> Facts:
 def findings_of(
     facts: Facts, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
 ) -> Findings:
-    """What the rules say of a recording.
+    """Returns what the rules found in a recording.
 
-    What Nsight Compute or a memory snapshot know beside a time line is among the facts of that time line; of such a
-    recording itself only the rules on its file are asked, lest all be said twice.
+    If the run has a time line, its facts include what Nsight Compute or a memory snapshot recorded beside it. Such a
+    recording by itself is then checked only by the rules on its file, so that no finding appears twice.
     """
     rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:

@@ -1,1 +1,1 @@
-"""What every rule builds on: how a rule is declared, the facts of a run, findings, what a change could gain."""
+"""What every rule builds on: declaring a rule, the facts of a run, findings, and what a change could gain."""

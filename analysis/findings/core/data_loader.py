@@ -1,4 +1,4 @@
-"""The wait for the next batch: what of it the host waits, and what of that the GPU has nothing to do."""
+"""How long the host waits for the next batch, and for how much of that time the GPU has nothing to do."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Loader:
     """The wait for the next batch, per step."""
 
     waited_ns: float
-    """What the host waited."""
+    """How long the host waited."""
     exposed_ns: float
     """The part of it in which the GPU had nothing to do."""
     name: str
-    """Of the events that say so."""
+    """Name of the events or ranges that record the wait."""
     in_main_process: bool
-    """PyTorch's loader without workers: the batch is made while the step waits."""
+    """Whether PyTorch's loader has no workers, so that the step waits while the batch is made."""
 
 
 def loader(sel: Selection, per_step: Callable[[float], float]) -> Loader | None:
-    """The wait for data, from the loader's own events or from ranges with such a name; None without either.
+    """The wait for data, from the loader's own events or else from ranges named like `LOADING`; None without either.
 
     Args:
-        sel: the steps that are looked at.
-        per_step: a total of the selection as a mean per step.
+        sel: the steps to look at.
+        per_step: converts a total of the selection to a mean per step.
     """
     host = sel.trace.host
     rows = host.filter(pl.col("kind") == "dataloader")

@@ -1,4 +1,4 @@
-"""What rules look at: a run's frames and analyses, computed when first asked for."""
+"""What rules look at: a run's frames and analyses, each computed on first use."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Subject(Protocol):
-    """What the engine needs of whatever rules look at."""
+    """What the engine needs from any subject that rules look at."""
 
     @property
     def kind(self) -> str:
         """One of `rule.SUBJECTS`."""
 
     def missing(self, needs: Iterable[str]) -> str:
-        """What of these needs is not there and how to record it, in words; empty where all is there."""
+        """The first of these needs that is not met and how to record it, in words; empty if all are met."""
 
 
 class Facts:
@@ -49,7 +49,7 @@ class Facts:
         self.trace = run.main if trace is None else trace
         self.scope = scope or Scope()
 
-    # --- what is there
+    # --- what was recorded
 
     def missing(self, needs: Iterable[str]) -> str:
         """See `Subject.missing`; the names are the keys of `NEEDS`."""
@@ -72,7 +72,7 @@ class Facts:
 
     @cached_property
     def of_steps(self) -> Selection:
-        """`sel` without GPU work that no step of it launched; `sel` itself where all was or there are no steps."""
+        """`sel` without GPU work that no step launched; `sel` itself if there is no such work or there are no steps."""
         inside = in_steps(self.sel)
         return self.sel if inside.device.height == self.sel.device.height else inside
 
@@ -120,14 +120,14 @@ class Facts:
 
     @cached_property
     def phases(self) -> Phases:
-        """`analysis.capture_ranges.phases`: ranges by name and by what they mean."""
+        """`analysis.captures.roles.phases`: ranges by name and by what they mean."""
         from tracetui.analysis.captures.roles import phases
 
         return phases(self.sel)
 
     @cached_property
     def step_ranges(self) -> StepRanges:
-        """`analysis.step_ranges.step_ranges`: the steps, or the ranges that are called so."""
+        """`analysis.captures.step_ranges.step_ranges`: the steps, or the ranges that are named as steps."""
         from tracetui.analysis.captures.step_ranges import step_ranges
 
         return step_ranges(self.sel)
@@ -141,21 +141,21 @@ class Facts:
 
     @cached_property
     def loader(self) -> Loader | None:
-        """`data_loader.loader`: the wait for the next batch; None where nothing speaks of it."""
+        """`data_loader.loader`: the wait for the next batch; None if no event or range records it."""
         from tracetui.analysis.findings.core.data_loader import loader
 
         return loader(self.sel, self.per_step)
 
     @cached_property
     def replay(self) -> Replay | None:
-        """`analysis.whatif.replay`: what the steps would last with less GPU work."""
+        """`whatif.replay`: how long the steps would last with less GPU work."""
         from tracetui.analysis.findings.core.whatif import replay
 
         return replay(self.sel)
 
     @cached_property
     def memory(self) -> Memory:
-        """`analysis.memory.memory` of the snapshot where the run has one, else of the trace."""
+        """`analysis.memory.totals.memory` of the snapshot if the run has one, else of the trace."""
         from tracetui.analysis.memory.totals import memory
 
         snapshots = self.run.of_kind("memory_snapshot")
@@ -163,14 +163,14 @@ class Facts:
 
     @cached_property
     def counters(self) -> Measured | None:
-        """What Nsight Compute measured of this trace's kernels (`analysis.run_join.kernel_counters_of`)."""
+        """What Nsight Compute measured of this trace's kernels (`analysis.matching.run_join.kernel_counters_of`)."""
         from tracetui.analysis.matching.run_join import kernel_counters_of
 
         return kernel_counters_of(self.run, self.trace)
 
     @cached_property
     def measured(self) -> pl.DataFrame:
-        """Every launch that Nsight Compute measured (`analysis.counters.launch_counters`), of all its reports."""
+        """Every launch in the run's Nsight Compute reports (`analysis.counters.counters.launch_counters`)."""
         from tracetui.analysis.counters.counters import launch_counters
 
         frames = [launch_counters(trace) for trace in self.run.of_kind("ncu")]
@@ -178,7 +178,7 @@ class Facts:
 
     @cached_property
     def roofline(self) -> Roofline:
-        """`analysis.roofline.roofline`: points from counters and from shapes, and the GPU's peaks."""
+        """`analysis.roofline.roofline.roofline`: points from counters and from shapes, and the GPU's peaks."""
         from tracetui.analysis.roofline.roofline import roofline
 
         return roofline(self.run, self.sel, measured=self.counters)
@@ -197,12 +197,12 @@ class Facts:
 
     @cached_property
     def step_count(self) -> int:
-        """What "per step" divides by."""
+        """The number of steps that "per step" divides by."""
         return self.sel.step_count
 
     @cached_property
     def step_ns(self) -> float:
-        """The average step; without steps, the recorded time."""
+        """The time of the average step; without steps, the recorded time."""
         return self.overview.average_step_ns
 
     @cached_property
@@ -211,15 +211,15 @@ class Facts:
         return int(self.kernels["total_ns"].sum()) if self.kernels.height else 0
 
     def per_step(self, ns: float) -> float:
-        """A time of the whole scope, per step."""
+        """A time of the whole scope, divided by the number of steps."""
         return ns / self.step_count
 
     def ceiling(self, ns_per_step: float) -> float | None:
-        """The most that the step could shrink if so much of it vanished, percent (Amdahl)."""
+        """The most that the step could shrink if this time vanished, in percent of the step (Amdahl)."""
         return 100 * min(ns_per_step, self.step_ns) / self.step_ns if self.step_ns > 0 else None
 
     def share_of_kernels(self, ns: float) -> float | None:
-        """Percent of all kernel time."""
+        """A time in percent of all kernel time."""
         return 100 * ns / self.kernel_ns if self.kernel_ns else None
 
 
@@ -241,14 +241,14 @@ class Pair:
 
     @cached_property
     def diff(self) -> Diff:
-        """`analysis.diff.diff`."""
+        """`analysis.compare.diff.diff`."""
         from tracetui.analysis.compare.diff import diff
 
         return diff(self.a.sel, self.b.sel)
 
     @cached_property
     def comparable(self) -> Json:
-        """`analysis.comparable.comparable`: the verdict and what differs."""
+        """`analysis.compare.comparable.comparable`: the verdict and what differs."""
         from tracetui.analysis.compare.comparable import comparable
 
         return comparable(self.a.trace, self.b.trace, manifests=(self.a.manifest, self.b.manifest))
@@ -308,4 +308,4 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
         "memory use: record with profile_memory=True, or give a memory snapshot",
     ),
 }
-"""What rules may need: whether it is there, and in words what it is and how to record it."""
+"""What rules may need, by name: a check that the run has it, and a text that names it and says how to record it."""

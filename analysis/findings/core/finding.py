@@ -1,4 +1,4 @@
-"""What a rule says: findings with their evidence, or why it can't say anything."""
+"""What a rule returns: findings with their evidence, or the reason why it can't judge."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Where the rows are that prove something."""
+    """Where to find the rows that prove a finding."""
 
     tab: str
     """Id of a tab, as in `app/tabs.py`: ``kernels``, ``operators``, ``host``, …"""
     filter: str = ""
-    """In the language of ``/`` (docs/guide.md): what to filter that tab's table by."""
+    """Filter for that tab's table, in the language of ``/`` (docs/guide.md)."""
     row: str = ""
     """Name of the row to put the cursor on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One number, or word, that a finding rests on."""
+    """One number or word that a finding rests on."""
 
     label: str
     value: float | int | str
     unit: str = ""
-    """``ns`` (printed in what reads best), ``%``, ``byte``, ``byte/s``, ``FLOP``, …; empty for counts and words."""
+    """``ns`` (printed in a readable unit), ``%``, ``byte``, ``byte/s``, ``FLOP``, …; empty for counts and words."""
     query: Query | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A colleague's remark: what, how much, why we think so, what to try."""
+    """What a rule found: what it is, how much it costs, why we think so, and what to try."""
 
     id: str
     severity: Severity
@@ -43,34 +43,34 @@ class Finding:
     """One sentence with its main number: "Waits for the CPU: the GPU is idle 97 % of the step"."""
     evidence: tuple[Evidence, ...]
     formula: str
-    """How the number comes about, with the numbers put in: "3.1 ms busy of 106.4 ms = 2.9 %"."""
+    """How the number was computed, with the values filled in: "3.1 ms busy of 106.4 ms = 2.9 %"."""
     threshold: str
-    """What it was compared with: "idle above 40 %"."""
+    """The threshold that it was compared with: "idle above 40 %"."""
     advice: str
     impact_ns: float | None = None
-    """Time per step that is at stake; null where it is no matter of time, or unknown."""
+    """Time per step that is at stake; null if the finding is not about time, or the time is unknown."""
     ceiling_percent: float | None = None
-    """The most that the step time could fall if this cost vanished (Amdahl); null where unknown."""
+    """The most that the step time could fall if this cost vanished (Amdahl); null if unknown."""
     next_command: str = ""
-    """What to run next, to be copied; may be empty."""
+    """A command to copy and run next; may be empty."""
     reference: str = ""
-    """Where the rule is explained: a section of docs/rules.md, a tool that has the same rule."""
+    """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
-    """What validity rules add to it."""
+    """Remarks that validity rules added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """A rule without its evidence."""
+    """A rule that could not judge because its evidence is missing."""
 
     id: str
     missing: str
-    """What is not there, and how to record it."""
+    """What is missing, and how to record it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A finding that rests on what a validity rule refutes, or that the user silenced."""
+    """A finding that rests on something a validity rule refuted, or that the user silenced."""
 
     finding: Finding
     by: str
@@ -79,7 +79,7 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Everything the rules said of a run, a pair of runs or a sweep."""
+    """Everything that the rules returned for a run, a pair of runs or a sweep."""
 
     found: tuple[Finding, ...]
     """Invalid first, then by impact, then by severity."""
@@ -87,4 +87,4 @@ class Findings:
     silenced: tuple[Suppressed, ...] = ()
     abstained: tuple[Abstention, ...] = ()
     checked: tuple[str, ...] = ()
-    """Ids of the rules that had what they need and looked."""
+    """Ids of the rules that had what they need and ran."""

@@ -1,4 +1,4 @@
-"""How much faster a step could be at most: what findings promise."""
+"""The most that a change could shorten a step: the upper bound that findings state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.whatif import Bools
 
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
-"""From these shares of the step on, what is at stake makes a finding critical, or worth a warning."""
+"""Shares of the step from which the time at stake makes a finding critical, or a warning."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Gain:
 
     @property
     def severity(self) -> Severity:
-        """By what is at stake."""
+        """The severity that follows from the time at stake."""
         return severity(self.ceiling_percent)
 
 
 def severity(ceiling: float | None) -> Severity:
-    """How loud a finding is that could shorten the step by so much."""
+    """The severity of a finding that could shorten the step by this much."""
     if ceiling is None or ceiling < WARNING_PERCENT:
         return "info"
     return "critical" if ceiling >= CRITICAL_PERCENT else "warning"
 
 
 def chosen(facts: Facts, rows: Ints) -> Bools:
-    """Which activities of the replay are these rows of the device frame."""
+    """Marks the activities of the replay that are these rows of the device frame."""
     replay = facts.replay
     return np.isin(replay.rows, rows) if replay is not None else np.zeros(0, np.bool_)
 
@@ -53,8 +53,9 @@ def chosen(facts: Facts, rows: Ints) -> Bools:
 def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False) -> Gain:
     """The gain if these device rows took `factor` of their time, or were not launched at all.
 
-    Where the GPU is the limit, it is the time in which nothing else runs on the GPU: the host, slowed by the profiler,
-    is not taken for the next limit. Elsewhere a replay of the launches says how much of it would shorten the step.
+    If the GPU is the bottleneck, the gain is the time in which nothing else runs on the GPU: the host, which the
+    profiler slows down, is not taken for the next bottleneck. Otherwise a replay of the launches says by how much the
+    step would shrink.
     """
     replay = facts.replay
     if replay is None:
@@ -74,9 +75,10 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
 
 
 def gpu_is_limit(facts: Facts) -> bool:
-    """Whether GPU work fills so much of the step that it is the limit, as the overview's verdict has it.
+    """Whether GPU work fills so much of the step that the GPU is the bottleneck, as in the overview's verdict.
 
-    Where run.json has the steps without a profiler it is so of these too: then the host is slow for the profiler only.
+    If run.json has the times of steps without a profiler, it is also enough that GPU work fills as much of those: then
+    only the profiler makes the host slow.
     """
     if facts.overview.verdict.kind == "gpu":
         return True
@@ -87,7 +89,7 @@ def gpu_is_limit(facts: Facts) -> bool:
 
 
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
-    """The gain without these calls (or other stretches) of the host and the device rows that they launch."""
+    """The gain without these calls (or other intervals) on the host and the device rows that they launch."""
     replay = facts.replay
     if replay is None:
         return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")

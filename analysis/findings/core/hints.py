@@ -1,4 +1,4 @@
-"""What several rules ask of a run: the sort of GPU, whether it is compiled or replays graphs, how to run it again."""
+"""What several rules ask about a run: the kind of GPU, compilation, graph replays, and the command to rerun it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 
 
 def is_integrated(facts: Facts) -> bool:
-    """Whether the GPU shares the machine's memory, as a Jetson's does: by run.json, else by its name and capability."""
+    """Whether the GPU shares the host's memory, as on a Jetson: from run.json, else from its name and capability."""
     if facts.manifest is not None:
         told = [device.integrated for device in facts.manifest.device if device.integrated is not None]
         if told:
@@ -39,7 +39,7 @@ def is_integrated(facts: Facts) -> bool:
 
 
 def is_nvidia(facts: Facts) -> bool:
-    """Whether nothing speaks of another maker's GPU: ROCm traces give AMD's architectures as capabilities."""
+    """Whether nothing points to another vendor's GPU: ROCm traces give AMD's architectures as capabilities."""
     devices = facts.trace.info.devices
     if any(_AMD.search(device.name or "") or device.warp_size not in (None, 32) for device in devices):
         return False
@@ -47,7 +47,7 @@ def is_nvidia(facts: Facts) -> bool:
 
 
 def capability(facts: Facts) -> str | None:
-    """The compute capability of the GPUs that ran kernels, where all have one: ``9.0``."""
+    """The compute capability of all GPUs that ran kernels, such as ``9.0``; None if unknown or not the same."""
     if not is_nvidia(facts):
         return None
     used = set(facts.launches["device"].drop_nulls().unique().to_list())
@@ -71,7 +71,7 @@ def is_compiled(facts: Facts) -> bool:
 
 @kept
 def graph_percent(facts: Facts) -> float:
-    """How many of the kernels CUDA graphs launched, percent."""
+    """The percentage of kernels that CUDA graphs launched."""
     launched = facts.launches
     if not launched.height:
         return 0.0
@@ -82,17 +82,17 @@ def graph_percent(facts: Facts) -> float:
 
 
 def span(facts: Facts) -> str:
-    """What shares of the time are of: the step, or all of a recording without steps."""
+    """The base of shares of time, in words: the step, or the recorded time if there are no steps."""
     return "the step" if facts.sel.steps.height else "the recorded time"
 
 
 def per(facts: Facts) -> str:
-    """What amounts are of: ``per step``, or ``in the recording`` where it has none."""
+    """The base of amounts, in words: ``per step``, or ``in the recording`` if there are no steps."""
     return "per step" if facts.sel.steps.height else "in the recording"
 
 
 def rerun(facts: Facts, *options: str) -> str:
-    """The command that made the run, with other options; empty where it is not known or takes none of ours."""
+    """The command that made the run, with other options; empty if it is unknown or does not take our options."""
     manifest = facts.manifest
     if manifest is None or "profile" not in manifest.identity.command or "--" in manifest.identity.command:
         return ""
@@ -103,12 +103,12 @@ def rerun(facts: Facts, *options: str) -> str:
 
 
 def _without_place(words: Iterable[str]) -> list[str]:
-    """A command line of one run without the folder it wrote to, which is taken now, and what came after recording."""
+    """A run's command line without its output folder, which now exists, and without the part after the recording."""
     kept: list[str] = []
     skip = False
     for word in words:
         name, given, _ = word.partition("=")
-        # options may be typed short, as far as they are told apart: --out
+        # options may be abbreviated as long as they stay unique: --out
         placing = len(name) > len("--o") and any(option.startswith(name) for option in _OF_THE_FOLDER)
         if not (skip or placing or word == "--no-open"):
             kept.append(word)

@@ -1,4 +1,4 @@
-"""How a rule is declared: what it needs, what it rests on, its thresholds; and the list of them all."""
+"""How a rule is declared: its needs, the bases that it rests on, its thresholds; and the registry of all rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BASES = {
     "clock": "one clock speed during the run",
     "ranges": "how long ranges last on the host",
 }
-"""What findings rest on, and validity rules refute or doubt."""
+"""The bases that findings rest on and that validity rules refute or doubt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Threshold:
     unit: str
     about: str
     own: bool = False
-    """Our own choice; else as a tool or a vendor has it."""
+    """Whether we chose the value ourselves; otherwise it comes from a tool or a vendor."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rule:
     """What it looks for, in a few words."""
     subject: str
     needs: tuple[str, ...]
-    """Names that `Facts.missing` knows: without them the rule abstains."""
+    """Names that `Facts.missing` knows; if one is missing, the rule abstains."""
     rests_on: tuple[str, ...]
     """Keys of `BASES`."""
     thresholds: dict[str, Threshold]
@@ -53,18 +53,18 @@ class Rule:
     look: Callable[..., Any]
     """``look(facts, limits) -> Finding, findings, Abstention or None``; ``limits.NAME`` is a threshold's value."""
     refutes: tuple[str, ...] = ()
-    """Of a validity rule that suppresses: the bases it refutes."""
+    """For a validity rule that suppresses findings: the bases that it refutes."""
     doubts: tuple[str, ...] = ()
-    """Of a validity rule that annotates: the bases it doubts."""
+    """For a validity rule that annotates findings: the bases that it doubts."""
     remark: str = ""
-    """What it adds to findings that rest on a base it doubts."""
+    """The remark that it adds to findings that rest on a base it doubts."""
     source: str = ""
-    """Who else has the rule, or where its numbers come from."""
+    """Another tool that has the rule, or where its numbers come from."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A rule's thresholds as attributes, the user's own where given."""
+    """A rule's thresholds as attributes; a value that the user set replaces the default."""
 
     values: dict[str, float] = field(default_factory=dict)
 

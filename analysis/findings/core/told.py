@@ -1,4 +1,4 @@
-"""Evidence as far as it is known."""
+"""Builds evidence from the values that are known."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tracetui.analysis.findings.core.finding import Evidence
 
 
 def known(*told: tuple[Any, ...]) -> tuple[Evidence, ...]:
-    """Evidence from label, value, unit and query each; what has no value is left out."""
+    """Builds evidence from tuples of label, value, unit and query; leaves out those without a value."""
     return tuple(Evidence(*one) for one in told if one[1] is not None)

@@ -1,4 +1,4 @@
-"""What the GPU's idle time is spent on: launches that come late, or something else."""
+"""Why the GPU is idle: because launches come late, or for another reason."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GPU_CATEGORIES = ("kernel", "communication", "memcpy", "memset")
 def idle(facts: Facts) -> tuple[float, float]:
     """The GPU's idle time per step, and the part of it in which its next work had not been launched, ns.
 
-    With several GPUs it is their mean. Time between the steps is no part of it: where the recording has such time, the
-    idle time inside the steps is taken, and its causes in the proportions of the whole.
+    With several GPUs it is their mean. Idle time between steps does not count: if the recording has such time, only the
+    idle time inside the steps is used, divided among its causes in the proportions of the whole recording.
     """
     whole = facts.overview.idle.filter(pl.col("stream").is_null())
     if not whole.height:
@@ -29,6 +29,6 @@ def idle(facts: Facts) -> tuple[float, float]:
 
 
 def _busy_ns(facts: Facts) -> float:
-    """The time of an average step in which any GPU works."""
+    """The part of an average step in which at least one GPU works."""
     average = facts.overview.average
     return float(average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())

@@ -1,11 +1,11 @@
-"""What a run would last if some of its GPU work were shorter, or not there at all: a replay of its launches.
+"""Replays a run's launches to predict how long it would last if some of its GPU work were shorter or absent.
 
-The recording is played again with the host as one line of launches and waits and the GPU as one queue. A kernel begins
+The recording is played again with the host as one line of launches and waits and the GPU as one queue. A kernel starts
 when the work before it is done and its launch has been made; a wait of the host ends when the work that it waited for
-does. Nothing else moves. With nothing taken away the replay ends when the recording did, to the nanosecond.
+ends. Nothing else moves. If nothing is removed, the replay ends when the recording did, to the nanosecond.
 
-Several GPUs count as one. The answer is the most there is to gain: launching costs no latency, and work that overlapped
-other work still does.
+Several GPUs count as one. The answer is an upper bound of the gain: launching costs no latency, and work that
+overlapped other work still does.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 BLOCKING_CALL_NS = 100_000
-"""A call other than a wait that takes longer while the GPU works may be waiting too: for room in the launch queue, for
-a copy from pageable memory."""
+"""A call other than a wait may be waiting too if it takes longer than this while the GPU works: for room in the launch
+queue, or for a copy from pageable memory."""
 WAITS = re.compile(
     r"^(cuda|hip|cu)\w*Synchronize|^(cuda|hip)Memcpy(2D|3D|\w*Symbol)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"
 )
@@ -42,12 +42,12 @@ _NEVER = np.iinfo(np.int64).min // 4
 
 @dataclass(frozen=True)
 class _Gone:
-    """Host time that is taken away."""
+    """Host time that is removed."""
 
     at: Ints
-    """When, ascending."""
+    """When each part of it is removed, ascending."""
     total: Ints
-    """Before each of these times, and at the end, ns."""
+    """The sum removed before each of these times, and the whole sum at the end, ns."""
 
     @classmethod
     def of(cls, at: Ints, amount: Ints, more_at: Ints, more: Ints) -> _Gone:
@@ -56,7 +56,7 @@ class _Gone:
         return cls(at[order], np.concatenate(([0], np.cumsum(amount[order]))))
 
     def before(self, time: Ints) -> Ints:
-        """How much of it lies before each time, ns."""
+        """How much host time is removed before each time, ns."""
         found: Ints = self.total[np.searchsorted(self.at, time, side="right")]
         return found
 
@@ -71,27 +71,28 @@ class Replay:
     """The row of each in the trace's device frame."""
     window: tuple[int, int]
     gap: Ints
-    """Before each activity: time in which nothing runs, ns."""
+    """The time before each activity in which nothing runs, ns."""
     own: Ints
     """What each activity adds to the time in which anything runs, ns."""
     called: Ints
-    """When its launch began; long ago where the trace doesn't say."""
+    """When its launch started; a time long before the window if the trace doesn't say."""
     waited: Bools
     """Whether the GPU had nothing to do when its launch was made."""
     launch: Ints
     """Host row of its launch, -1 where unknown."""
     host_cost: Ints
-    """What its launch cost the host: the time since the thread's launch before it (of the first, the call), at most the
-    median of those; 0 for all but the first of those that one launch started."""
+    """What its launch cost the host: the time since the previous launch on the same thread, or the length of the call
+    for a thread's first launch; at most the median of those times. If one launch started several activities, only the
+    first has a cost; the others have 0."""
     per_launch_ns: float
     """That median."""
     waits: tuple[Ints, Ints]
     """Start and end of the calls in which the host waits for the GPU."""
     host_end: int
-    """When the host's part of the window ends."""
+    """When the host's work in the window ends."""
 
     def exclusive(self, chosen: Bools) -> Ints:
-        """Of each chosen activity: the time that it adds while no other than chosen work runs, ns."""
+        """The time that each chosen activity adds while only chosen work runs, ns."""
         mine = intervals.union(self.work.start[chosen], self.work.end[chosen])
         others = intervals.union(self.work.start[~chosen], self.work.end[~chosen])
         alone = intervals.subtract(mine, others)
@@ -101,13 +102,13 @@ class Replay:
     def saved_ns(
         self, chosen: Bools, *, factor: float = 0.0, fewer_launches: bool = False, alone: Ints | None = None
     ) -> int:
-        """By how much the window would shrink if the chosen activities took `factor` of their time.
+        """Returns by how much the window would shrink if the chosen activities took `factor` of their time, ns.
 
         Args:
-            chosen: of `work`.
+            chosen: marks the activities of `work`.
             factor: 0 for work that vanishes.
-            fewer_launches: whether the host is spared their launches too.
-            alone: `exclusive` of them, where it is known.
+            fewer_launches: whether the host does not make their launches either.
+            alone: the result of `exclusive` for them, if already computed.
         """
         if not chosen.any():
             return 0
@@ -116,26 +117,26 @@ class Replay:
         return max(self.window[1] - self.window[0] - self.length(spared, host), 0)
 
     def without_waits(self, start: Ints, end: Ints) -> Replay:
-        """The same where the host does not wait in these calls."""
+        """Returns the same replay except that the host does not wait in these calls."""
         return replace(self, waits=intervals.subtract(self.waits, intervals.union(start, end)))
 
     def _spared_launches(self, chosen: Bools) -> Ints:
-        """The host's cost of launches that start nothing but chosen work."""
+        """The host's cost of the launches that start only chosen work."""
         kept = _marked(self.launch[~chosen], int(self.launch.max(initial=-1)))
         return np.where(chosen & ~kept[self.launch], self.host_cost, 0)
 
     def saved_calls_ns(self, start: Ints, end: Ints, chosen: Bools) -> int:
-        """By how much the window would shrink without these calls of the host and the chosen activities, ns."""
+        """Returns by how much the window would shrink without these host calls and the chosen activities, ns."""
         less = self.without_waits(start, end).length(self.exclusive(chosen), more=(end, end - start))
         return max(self.window[1] - self.window[0] - less, 0)
 
     def length(self, spared: Ints, host: Ints | None = None, more: tuple[Ints, Ints] | None = None) -> int:
-        """How long the window lasts with so much of each activity, and of its launch, taken away, ns.
+        """Returns how long the window lasts if each activity and its launch are shortened by these times, ns.
 
         Args:
-            spared: GPU time, per activity.
-            host: host time, per activity.
-            more: other host time that vanishes: when, and how much.
+            spared: GPU time removed from each activity.
+            host: host time removed from the launch of each activity.
+            more: other host time that is removed: when, and how much.
         """
         gone = _Gone.of(*((self.called, host) if host is not None else intervals.empty()), *(more or intervals.empty()))
         busy = self.own - spared
@@ -171,7 +172,7 @@ class Replay:
 
 
 def replay(sel: Selection) -> Replay | None:
-    """The replay of a selection; None where no GPU work lies in its steps."""
+    """Returns the replay of a selection; None if its steps hold no GPU work."""
     slots = step_slots(sel)
     if not slots.start.size or not sel.trace.has_timeline:
         return None
@@ -216,7 +217,7 @@ def _rows(sel: Selection, work: Activities, inside: Bools) -> Ints:
 
 
 def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]:
-    """Per activity: its launch's part of the host's time; and the median time from one launch to the next."""
+    """The host's cost of each activity's launch, and the median time from one launch to the next."""
     known = np.flatnonzero(_marked(launch, int(launch.max(initial=-1)))[:-1])
     cost = np.zeros(launch.size, np.int64)
     if not known.size:
@@ -227,20 +228,20 @@ def _host_cost(sel: Selection, launch: Ints, called: Ints) -> tuple[Ints, float]
     median = float(passed.median()) if passed.len() else float(calls["duration"].median() or 0)  # type: ignore[arg-type]
     each = np.clip(since.fill_null(calls["duration"]).to_numpy(), 0, round(median))
     first = np.empty(int(launch.max()) + 2, np.int64)  # -1, no launch, has the spare entry at the end
-    first[launch[::-1]] = np.arange(launch.size - 1, -1, -1)  # of equal ones the last that is written stays
+    first[launch[::-1]] = np.arange(launch.size - 1, -1, -1)  # for a repeated index the last write wins
     cost[first[known]] = each
     return cost, median
 
 
 def _marked(launch: Ints, highest: int) -> Bools:
-    """Which host rows up to the highest are among these; the last entry stands for -1, no launch."""
+    """Marks which host rows up to the highest occur in `launch`; the last entry stands for -1, no launch."""
     found = np.zeros(highest + 2, np.bool_)
     found[launch] = True
     return found
 
 
 def _since_the_one_before(calls: pl.DataFrame) -> pl.Series:
-    """From the end of the call before it on its thread to the end of each, ns; null for a thread's first."""
+    """Time from the end of the thread's previous call to the end of each call, ns; null for a thread's first."""
     lane = lanes_of(calls)
     start = calls["start"].to_numpy()
     end = start + calls["duration"].to_numpy()
@@ -253,7 +254,7 @@ def _since_the_one_before(calls: pl.DataFrame) -> pl.Series:
 
 
 def _waits(sel: Selection, work: Activities, window: tuple[int, int]) -> tuple[tuple[Ints, Ints], int]:
-    """The calls of the window in which the host waits for the GPU, one after the other; when its last call ends."""
+    """The merged intervals in which the host waits for the GPU in the window, and the end of its last call."""
     calls = sel.trace.host.filter(
         pl.col("kind").is_in(["runtime", "driver"])
         & (pl.col("start") >= window[0])

@@ -1,4 +1,4 @@
-"""Words that findings have in common; their numbers are written as everywhere else (`base.number_format`)."""
+"""Formats numbers and lists in the texts of findings; `base.number_format` formats the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the framework was made to do: types, fusion, attention, optimizer, layout."""
+"""How the framework runs the model: fusion, attention, optimizer, layout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _without(facts: Facts, mask: Bools) -> Gain:
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "share_percent": Threshold(10, "%", "optimizer step on the host or its kernels, of the step", own=True),
-        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which on it is a loop", own=True),
+        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which it counts as a loop", own=True),
         "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
     },
     advice="fused=True, else foreach=True.",
@@ -48,9 +48,10 @@ def _without(facts: Facts, mask: Bools) -> Gain:
 def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     """The optimizer updates its parameters one by one, or operation by operation, instead of all at once.
 
-    A loop launches several kernels for every parameter tensor; ``foreach`` one per operation for many tensors, each of
-    which reads and writes all of them again; ``fused`` one that does it all. Parameters are counted by the gradients
-    that autograd accumulates. At stake is the whole step of the optimizer, on the host and on the GPU.
+    A loop launches several kernels for every parameter tensor. ``foreach`` launches one per operation for many tensors,
+    and each of these kernels reads and writes all of them again. ``fused`` launches one that does everything. The rule
+    counts parameters by the gradients that autograd accumulates. The whole optimizer step is at stake, on the host and
+    on the GPU.
     """
     found = kernel_sorts.optimizer(facts)
     if found is None or not found.kernels.any():
@@ -91,7 +92,7 @@ def _optimizer_finding(
         f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
         "Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor once."
-        + (" Where that is not to be had, foreach=True does many tensors per launch." if loop else ""),
+        + (" If that is not available, foreach=True updates many tensors per launch." if loop else ""),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
     )
@@ -109,10 +110,11 @@ def _optimizer_finding(
 def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     """Scores are computed by one GEMM, scaled, masked, put through softmax, and multiplied by another GEMM.
 
-    Seen in the order of launches on a stream: a GEMM, then nothing but elementwise work and copies around a softmax (no
-    log-softmax: that is a loss), then a GEMM. The matrix of scores goes through memory at every one of these kernels; a
-    fused kernel keeps it on the chip. At stake is all that the fused kernel stands in for: kernels and copies between
-    the GEMMs, forward and backward, these GEMMs, and the copies by which their `aten::matmul` lays operands out anew.
+    The rule looks at the order of launches on a stream: a GEMM, then only elementwise work and copies around a softmax
+    (not a log-softmax, which is a loss), then a GEMM. Each of these kernels moves the matrix of scores through memory;
+    a fused kernel keeps it on the chip. Everything that the fused kernel would replace is at stake: kernels and copies
+    between the GEMMs, forward and backward, these GEMMs, and the copies that change the layout of operands for their
+    `aten::matmul`.
     """
     found = kernel_sorts.attention(facts)
     if found.chains < limits.chains:
@@ -175,7 +177,7 @@ def _attention_advice(facts: Facts, found: Attention) -> str:
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
 
-    Categories come from the kernels' names. At stake is all of their time and launches, though a fused kernel must
+    Categories come from the kernels' names. All of their time and launches are at stake, though a fused kernel must
     still read and write its data once.
     """
     category = kernel_sorts.categories(facts.launches)
@@ -237,7 +239,7 @@ LAYOUTS = (
     ("NCHW/NHWC", re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw", re.IGNORECASE)),
     ("transpose", re.compile(r"transpose|permute", re.IGNORECASE)),
 )
-"""Sorts of changes of layout by the kernel's name; the rest are copies."""
+"""Kinds of layout changes by the kernel's name; the rest are copies."""
 
 
 @rule(
@@ -253,7 +255,7 @@ LAYOUTS = (
 def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that only move data to another place or order: flips, concatenations, transposes, ``contiguous``.
 
-    Copies that change the type are left to F12. At stake is all of their time and their launches.
+    F12 judges copies that change the type. All time of these kernels and their launches are at stake.
     """
     launched = facts.launches
     mask = (kernel_sorts.categories(launched) == "copy").to_numpy() & ~kernel_sorts.casts(facts)
@@ -285,7 +287,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
-    """sort, calls, ns and the longest kernel's name, the most time first."""
+    """A frame of sort, calls, ns and the longest kernel's name, most time first."""
     name = moved["name"].cast(pl.String)
 
     def sort_of(kernel: str) -> str:
@@ -317,7 +319,7 @@ def _layout_advice(sort: str) -> str:
         " use.",
     }.get(
         sort,
-        "Find who copies (the Operators tab: contiguous, clone, reshape) and pass views to operators that take"
+        "Find what copies (the Operators tab: contiguous, clone, reshape) and pass views to operators that take"
         " strides.",
     )
-    return f"{first} torch.compile fuses what copies are left with their neighbours."
+    return f"{first} torch.compile fuses the copies that are left with their neighbours."

@@ -1,4 +1,4 @@
-"""What the rules on kernels have in common: what they could gain, launch configurations, nearness to a roof."""
+"""What the rules on kernels share: the possible gain, launch configurations, and the distance to a roof."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.gpu.occupancy import SmLimits
 
 MOST = 3
-"""How many kernels a rule names."""
+"""How many kernels a rule names at most."""
 SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
 STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
-"""What reads its input once: a cache has nothing to give it, and a few blocks keep memory busy."""
+"""Categories that read their input once: a cache can't help them, and a few blocks keep memory busy."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Stake:
     """What a step could gain from faster kernels."""
 
     ns: float | None
-    """Per step; null without a time line."""
+    """Time per step; None without a time line."""
     ceiling_percent: float | None
     severity: Severity
     why: str
@@ -58,28 +58,28 @@ class Shape:
     launches: int
     held: Occupancy
     waves: float | None
-    """Null where the number of SMs is not known."""
+    """None if the number of SMs is not known."""
 
 
 def speedup_ceiling(share: float, factor: float) -> float:
-    """Amdahl: by which share the whole shrinks if a part of it becomes `factor` times as fast (rule K14).
+    """Returns by which share the whole shrinks if a part becomes `factor` times as fast (Amdahl; rule K14).
 
     Args:
-        share: of the whole, 0 to 1.
+        share: the part's share of the whole, 0 to 1.
         factor: the part's speed-up, above 0; infinity for a part that vanishes.
     """
     return share * (1 - 1 / factor)
 
 
 def is_beside_timeline(facts: Facts) -> bool:
-    """Whether these are counters of a run with a time line, where the same kernels are judged by their step."""
+    """Whether these are counters of a run with a time line; its facts then judge the same kernels by their step."""
     return not facts.trace.has_timeline and facts.run.main.has_timeline
 
 
 def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
     """The gain if these kernels took `remaining` of their time, 0 to 1.
 
-    Without a time line it is of the profiled kernel time only, and no promise for the step.
+    Without a time line the gain is only of the profiled kernel time and promises nothing for the step.
     """
     mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(names))
     spent = float(mine["duration"].sum() or 0)
@@ -89,30 +89,30 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
         what = (
             f"{words.percent(100 * share)} of the recorded kernel time × (1 - {remaining:.3g}) = {words.percent(saved)}"
         )
-        return Stake(None, None, "info", f"{what} of it; what the step gains only a time line tells")
+        return Stake(None, None, "info", f"{what} of it; only a time line tells what the step gains")
     found = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
     return Stake(found.ns, found.ceiling_percent, found.severity, found.why)
 
 
 def largest(facts: Facts, least_percent: float) -> Iterator[dict[str, object]]:
-    """Kernels by name with at least this share of the kernel time, the most time first."""
+    """Kernels by name with at least this share of the kernel time, most time first."""
     for row in facts.kernels.iter_rows(named=True):
         if row["percent"] is not None and row["percent"] >= least_percent:
             yield row
 
 
 def limits_of_sm(facts: Facts) -> tuple[SmLimits | None, int | None]:
-    """What an SM holds, and how many there are; null where the GPU is not known."""
+    """What an SM can hold, and the number of SMs; None if the GPU is not known."""
     others = [trace for trace in facts.run.traces if trace is not facts.trace]
     device = known_device([facts.trace, *others], facts.manifest)
     return (None, None) if device is None else (sm_limits(device), device.sm_count)
 
 
 def shapes(facts: Facts) -> list[Shape] | None:
-    """Every launch configuration whose residency can be told; None where the GPU or all blocks are unknown.
+    """Every launch configuration with a known residency; None if the GPU or all block sizes are unknown.
 
-    Where registers or shared memory are not recorded, residency is what the others allow at most. Kernels of
-    collectives are left out: they take few SMs on purpose.
+    If registers or shared memory were not recorded, residency is the most that the other limits allow. Kernels of
+    collectives are left out, because they use few SMs on purpose.
     """
     sm, count = limits_of_sm(facts)
     if sm is None:
@@ -141,7 +141,7 @@ def _product(size: object) -> int:
 
 
 def limiter_text(shape: Shape, sm_warps: int) -> str:
-    """What allows no more resident blocks: ``block slots: 16 blocks of 1 warp fill all 16 slots, 16 of 48 warps``."""
+    """What prevents more resident blocks: ``block slots: 16 blocks of 1 warp fill all 16 slots, 16 of 48 warps``."""
     held = shape.held
     each = words.things(held.warps // held.blocks, "warp")
     resident = f"{words.things(held.blocks, 'block')} of {each} = {held.warps} of {sm_warps} warps"
@@ -159,7 +159,7 @@ def limiter_text(shape: Shape, sm_warps: int) -> str:
 
 
 def attained(facts: Facts) -> dict[str, tuple[float, str, str]]:
-    """Share of the roof that each kernel attains, which roof, and from what; counters before shapes."""
+    """Share of the roof that each kernel attains, which roof, and the source; counters take precedence over shapes."""
     found: dict[str, tuple[float, str, str]] = {}
     rows = facts.roofline.points.select("name", "attained_percent", "roof", "origin").iter_rows()
     for name, percent, roof, origin in rows:
@@ -169,7 +169,7 @@ def attained(facts: Facts) -> dict[str, tuple[float, str, str]]:
 
 
 def share_of(name: str, percent: float) -> Evidence:
-    """A kernel's part of the kernel time."""
+    """Evidence for a kernel's share of the kernel time."""
     return Evidence("share of the kernel time", percent, "%", Query("kernels", row=name))
 
 
@@ -182,7 +182,7 @@ def bounds(facts: Facts) -> dict[str, str]:
 
 
 def short(name: str) -> str:
-    """A kernel as findings call it."""
+    """A kernel's name as findings print it."""
     return kernel_names.short_name(name)
 
 
@@ -194,9 +194,9 @@ def ncu_command(name: str) -> str:
 
 
 def reread(facts: Facts) -> list[tuple[str, float, float, float, float]]:
-    """(kernel, DRAM bytes of compulsory ones, DRAM bytes, compulsory bytes, duration), means of measured launches.
+    """(kernel, DRAM over compulsory bytes, DRAM bytes, compulsory bytes, duration), means of measured launches.
 
-    A measured launch is compared with the work of the kernel at its grid and block, where that is one amount.
+    A measured launch is compared with the kernel's work at the same grid and block, if all such launches do equal work.
     """
     line = facts.roofline
     if not line.launches.height or not line.work.height:

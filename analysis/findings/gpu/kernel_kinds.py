@@ -1,4 +1,4 @@
-"""Which launches do what: matrix work by precision, casts, changes of layout, attention's chain, the optimizer's."""
+"""Which launches do what: matrix work by precision, casts, layout changes, attention, the optimizer."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NO_MATRIX_UNIT = re.compile(
     r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
     re.IGNORECASE,
 )
-"""GEMMs and convolutions that a matrix unit can't do, and the steps around them."""
+"""GEMMs and convolutions that a matrix unit can't do, and the kernels around them."""
 _OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
 _PLAIN = re.compile(
     r"sgemm|hgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b", re.IGNORECASE
 )
-"""Names of libraries for matrix work on FMA units; others (Triton's, XLA's, one's own) don't tell."""
+"""Library names that mean matrix work on FMA units; other names (Triton, XLA, custom kernels) don't tell."""
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 _CAST = re.compile(
     r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
@@ -47,13 +47,13 @@ _BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
 OPTIMIZER = re.compile(
     r"^Optimizer\.step#|(?<![a-z])optim(izer)?[ _.]?(step|update)(?![a-z])|^optim(izer)?$", re.IGNORECASE
 )
-"""PyTorch's own range around an optimizer, and what people call theirs."""
+"""PyTorch's own range around an optimizer, and names that users give to theirs."""
 MOST_BETWEEN = 6
-"""Kernels between a GEMM and the softmax of one attention: scaling, mask, dropout, casts, copies."""
+"""Categories of kernels between a GEMM and the softmax of an attention: scaling, mask, dropout, casts, copies."""
 
 
 def by_name(launched: pl.DataFrame, says: object) -> Bools:
-    """Which launches have a name of which `says` holds."""
+    """Marks the launches whose name satisfies `says`."""
     return names.matching(launched["name"], says)  # type: ignore[arg-type]
 
 
@@ -64,13 +64,13 @@ def categories(launched: pl.DataFrame) -> pl.Series:
 
 @kept
 def on_tensor_cores(facts: Facts) -> Bools:
-    """Which launches use tensor cores: by Nsight Compute's counters where it measured the kernel, else by name."""
+    """Marks the launches on tensor cores: by Nsight Compute's counters if it measured the kernel, else by name."""
     return by_name(facts.launches, conventions_of(facts.counters).uses_tensor_cores)
 
 
 @kept
 def whole_ns(facts: Facts) -> int:
-    """The base of shares: all kernel time but communication, which mostly waits for other ranks."""
+    """The base of shares: all kernel time except communication, which mostly waits for other ranks."""
     apart = facts.kernels.filter(pl.col("category") == "communication")
     return facts.kernel_ns - int(apart["total_ns"].sum())
 
@@ -87,13 +87,13 @@ def spent(facts: Facts, mask: Bools) -> tuple[int, float | None]:
 
 
 def worked_out(facts: Facts, mask: Bools) -> str:
-    """How that share comes about: ``2.45 ms of 23.1 ms = 10.6 %``."""
+    """How that share is computed: ``2.45 ms of 23.1 ms = 10.6 %``."""
     total, share = spent(facts, mask)
     return f"{words.ns(total)} of {words.ns(whole_ns(facts))} = {words.percent(share or 0.0)}"
 
 
 def proof(facts: Facts, mask: Bools) -> Query:
-    """Where the Kernels tab shows the kernel with most of the chosen time."""
+    """Query that leads to the kernel with the most chosen time in the Kernels tab."""
     found = facts.launches.filter(pl.Series(mask)).group_by("name").agg(pl.col("duration").sum())
     if not found.height:
         return Query("kernels")
@@ -107,17 +107,17 @@ def matrix_work(name: str) -> bool:
 
 
 def plain_matrix_work(name: str) -> bool:
-    """Whether it is such work on FMA units, as the name tells."""
+    """Whether it is matrix work on FMA units, by its name."""
     return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
 
 
 def fp32_matrix_work(name: str) -> bool:
-    """Whether it is such work in fp32."""
+    """Whether it is matrix work in fp32, by its name."""
     return plain_matrix_work(name) and _OTHER_TYPE.search(name) is None
 
 
 def undecided(facts: Facts) -> Bools:
-    """Which launches are matrix work of which neither the name nor counters tell whether tensor cores do it."""
+    """Marks matrix work for which neither names nor counters tell whether it uses tensor cores."""
     launched = facts.launches
     clear = by_name(launched, lambda name: plain_matrix_work(name) or fp64_work(name))
     mask = by_name(launched, matrix_work) & ~clear & ~on_tensor_cores(facts)
@@ -133,7 +133,7 @@ def fp64_work(name: str) -> bool:
 
 
 def casts(facts: Facts) -> Bools:
-    """Which launches convert between types: `aten::copy_` of two types where types were recorded, else by name."""
+    """Marks the launches that convert types: `aten::copy_` between two types if types were recorded, else by name."""
     launched = facts.launches
     host = facts.trace.host
     cast = by_name(launched, lambda name: _CAST.search(name) is not None)
@@ -150,18 +150,18 @@ class Attention:
     """Chains of separate kernels that compute one attention each."""
 
     chains: int
-    """GEMM, softmax, GEMM, with nothing but elementwise work and copies between."""
+    """How many chains of GEMM, softmax, GEMM there are with only elementwise work and copies between them."""
     between: Bools
     """The launches between the GEMMs, forward and backward."""
     gemms: Bools
     """The GEMMs of the forward chains."""
     replaced: Ints
-    """Device rows of all that a fused kernel stands in for: what is between the GEMMs, copies by the copy engines too,
-    these, and what their `aten::matmul` copies first."""
+    """Device rows of everything that a fused kernel would replace: the work between the GEMMs, including copies by the
+    copy engines, the GEMMs, and the copies that their `aten::matmul` makes first."""
 
 
 def attention(facts: Facts) -> Attention:
-    """Looks for attention computed in steps: its scores are written to memory and read again for each."""
+    """Finds attention computed by separate kernels, each of which reads the scores from memory and writes them back."""
     launched = facts.launches
     of_name = categories(launched)
     nothing = np.zeros(of_name.len(), np.bool_)
@@ -199,7 +199,7 @@ def attention(facts: Facts) -> Attention:
 
 
 def _copies_within(facts: Facts, lane: tuple[int | None, int | None], spans: list[tuple[int, int]]) -> Ints:
-    """Rows of the copies that begin on a GPU's stream within one of these stretches of time."""
+    """Rows of the copies that start on a GPU's stream within one of these intervals."""
     device, stream = lane
     on_lane = pl.col("device").eq_missing(device) & pl.col("stream").eq_missing(stream) & (pl.col("kind") == "memcpy")
     copies = facts.of_steps.device.filter(on_lane & pl.col("start").is_not_null())
@@ -211,7 +211,7 @@ def _copies_within(facts: Facts, lane: tuple[int | None, int | None], spans: lis
 
 
 def _of_the_same_product(facts: Facts, products: Bools) -> Bools:
-    """The launches of the `aten::matmul` calls that launched these: matmul lays its operands out anew before it."""
+    """All launches of the `aten::matmul` calls that launched these products: matmul may copy its operands first."""
     host = facts.trace.host
     calls = names.matching(host["name"], "aten::matmul".__eq__)
     around = nearest(parents_of(host), calls, row_ids(facts.launches["operator"]))
@@ -221,7 +221,7 @@ def _of_the_same_product(facts: Facts, products: Bools) -> Bools:
 
 
 def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, step: int) -> int | None:
-    """The next GEMM in this direction, if nothing but elementwise work and copies stands before it."""
+    """The next GEMM in this direction, if only elementwise work and copies come before it."""
     for away in range(1, MOST_BETWEEN + 2):
         place = at + step * away
         if not 0 <= place < category.size:
@@ -235,31 +235,31 @@ def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, st
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What the optimizer's steps launch."""
+    """The optimizer's steps and what they launch."""
 
     start: Ints
     end: Ints
-    """When they begin and end on the host."""
+    """When the optimizer's steps start and end on the host."""
     kernels: Bools
-    """Of the launches: those made in them."""
+    """Marks the launches made in these steps."""
     table: str
-    """Where the screen shows them, as in `finding.Query`."""
+    """The tab that shows them, as in `finding.Query`."""
     parameters: float | None
-    """Gradients accumulated per call: the number of parameter tensors; null where it was not recorded."""
+    """Gradients accumulated per call, which is the number of parameter tensors; None if it was not recorded."""
 
     @property
     def calls(self) -> int:
-        """How many there are."""
+        """How many optimizer steps there are."""
         return self.start.size
 
     @property
     def host_ns(self) -> int:
-        """What they last on the host."""
+        """How long the optimizer steps take on the host."""
         return int((self.end - self.start).sum())
 
 
 def optimizer(facts: Facts) -> Optimizer | None:
-    """The ranges around optimizer steps, and their launches; None without such a range."""
+    """The ranges around optimizer steps and their launches; None without such a range."""
     host = facts.sel.host
     inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
     found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
@@ -279,7 +279,7 @@ def optimizer(facts: Facts) -> Optimizer | None:
 
 
 def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
-    """Which host rows (-1 for none) begin in one of the ranges of their thread, which don't overlap."""
+    """Marks the host rows (-1 for none) that start in a range of their thread; these ranges don't overlap."""
     lane = ["process", "thread"]
     known = np.flatnonzero(calls >= 0)
     begun = host.select(*lane, "start")[calls[known]].with_columns(at=pl.Series(known)).sort("start")

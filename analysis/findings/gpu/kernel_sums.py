@@ -1,4 +1,4 @@
-"""All kernels together: where Amdahl's law pays, whether all are slow alike, and what kernels can gain at all."""
+"""Rules on all kernels together: where tuning pays, whether all are equally slow, and the most they can gain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEAST = Threshold(5, "", "kernels that must agree", own=True)
     rests_on=("gpu", "shares"),
     thresholds={
         "hot_percent": Threshold(50, "%", "one kernel, of all kernel time: a hot spot"),
-        "attained_percent": Threshold(60, "%", "of its roof, from which on a hot spot runs as it should", own=True),
+        "attained_percent": Threshold(60, "%", "of its roof, from which a hot spot runs as it should", own=True),
         "flat_percent": Threshold(40, "%", "ten kernels, of all kernel time: below it there is none", own=True),
     },
     advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
@@ -39,9 +39,9 @@ _LEAST = Threshold(5, "", "kernels that must agree", own=True)
 def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     """Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
 
-    A hot spot that counters or the roofline show near its roof is how a healthy run looks, and only said. The gain of
-    a hot spot is what the step would shrink by if it vanished; of a flat profile none is claimed.
-    Collectives, which wait for other ranks, do not count.
+    If counters or the roofline show a hot spot near its roof, the run is healthy and the finding is only a remark. The
+    gain of a hot spot is how much the step would shrink if it vanished; a flat profile claims no gain. Collectives,
+    which wait for other ranks, do not count.
     """
     if is_beside_timeline(facts):
         return None
@@ -69,7 +69,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             f"more than {words.percent(limits.hot_percent)} of the kernel time",
             "Code gains little more here: fewer operations, a lower precision or a smaller model."
             if healthy
-            else "Work on this kernel alone: its roofline and counters say how far it is from what the GPU can.",
+            else "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
         )
@@ -102,10 +102,10 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
 )
 def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Looks for one factor that all kernels are below their roofs by: a clock, a cap or a neighbour, and no code.
+    """Finds a single factor by which all kernels miss their roofs: a clock, a cap or another program, not the code.
 
-    Different kernels miss their roofs by different factors; where the quartiles of ``t_min / time`` lie within the
-    limit of one another, and the median is low, something they share slows them. Against another run K18 looks for it.
+    Different kernels usually miss their roofs by different factors. If the quartiles of ``t_min / time`` lie close
+    together and the median is low, something that all kernels share slows them. K18 does the same against another run.
     """
     peaks = facts.roofline.peaks
     if peaks.bandwidth is None or not peaks.compute:
@@ -156,9 +156,9 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
 )
 def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
-    """Looks for one factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
+    """Finds a single factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
 
-    Code changes single kernels; a clock, a power mode or a neighbour changes all by one factor.
+    Code changes single kernels; a clock, a power mode or another program changes all by one factor.
     """
     both = pair.diff.kernels.filter((pl.col("a_calls") > 0) & (pl.col("b_calls") > 0) & (pl.col("a_ns") > 0))
     both = both.with_columns(a=pl.col("a_ns") / pl.col("a_calls"), b=pl.col("b_ns") / pl.col("b_calls"))
@@ -192,14 +192,14 @@ def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
     thresholds={"ceiling_percent": Threshold(10, "%", "of the step, if all kernels took no time", own=True)},
-    advice="Leave the kernels alone until what the GPU waits for is mended.",
+    advice="Leave the kernels alone until you have fixed what the GPU waits for.",
     source="Amdahl's law",
 )
 def amdahl(facts: Facts, limits: Limits) -> Finding | None:
-    """Bounds every advice on kernels: ``gain = share × (1 - 1 / speed-up)``, with an infinite speed-up of all of them.
+    """Bounds all advice on kernels: ``gain = share × (1 - 1 / speed-up)``, with an infinite speed-up of all kernels.
 
-    Replayed without any kernel time, the step ends little earlier where the host is the limit. Advice that could gain
-    less than 2 % is left out by itself.
+    If the host is the bottleneck, the step ends little earlier when replayed without any kernel time. Any advice that
+    could gain less than 2 % is left out anyway.
     """
     rows = facts.launches["row"].cast(pl.Int64).to_numpy()
     if facts.replay is None or gain.gpu_is_limit(facts):

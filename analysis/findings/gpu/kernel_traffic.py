@@ -1,4 +1,4 @@
-"""What kernels read from caches and DRAM, and read again."""
+"""Rules on cache and DRAM traffic: low hit rates, and data that is read more than once."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     source="NVIDIA TensorRT-LLM's profiling skills (50 % poor, 80 % good)",
 )
 def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Looks at kernels that memory bounds and whose L1 or L2 hit rate is low.
+    """Finds memory-bound kernels with a low L1 or L2 hit rate.
 
-    What reads its input once is excused, as no cache could help: elementwise kernels, copies and reductions, and
-    kernels whose DRAM traffic is the compulsory one (K6 near 1).
+    Kernels that read their input once are left out, since no cache could help them: elementwise kernels, copies and
+    reductions, and kernels that move only the compulsory bytes through DRAM (K6 near 1).
     """
     measured = facts.counters
     if measured is None or is_beside_timeline(facts):
@@ -93,10 +93,10 @@ def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
     source="bytes of the operator's inputs and outputs against Nsight Compute's DRAM counters",
 )
 def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Divides what a kernel moved to and from DRAM by what its operator must move when each byte goes once.
+    """Divides the bytes that a kernel moved to and from DRAM by those its operator must move once.
 
-    Where DRAM was not counted (integrated GPUs), L2 misses × 32 byte stand for it. Compared are launches of the same
-    grid and block only. At most the time of the bytes too many, at the memory's peak, is gained.
+    If DRAM traffic was not counted (integrated GPUs), the rule uses L2 misses × 32 byte. It compares only launches of
+    the same grid and block. The gain is at most the time that the surplus bytes take at the memory's peak.
     """
     bandwidth = facts.roofline.peaks.bandwidth
     share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}

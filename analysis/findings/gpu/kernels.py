@@ -1,4 +1,4 @@
-"""Single kernels: what bounds them, how near they come to the roofs, what keeps SMs empty, what is read twice."""
+"""Rules on single kernels: their bottleneck, their distance to the roof, occupancy, and grids that leave SMs empty."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _BY_BOUND = {
     "balanced": "Arithmetic and memory are both near their limit: only less work helps.",
 }
 _TILED = frozenset({"gemm", "conv", "attention"})
-"""What holds tiles in registers and shared memory by design: few warps are no fault there."""
+"""Categories that hold tiles in registers and shared memory by design, so that few warps are not a fault."""
 
 
 @rule(
@@ -58,10 +58,10 @@ _TILED = frozenset({"gemm", "conv", "attention"})
     source="Nsight Compute's rule SOLBottleneck; NVIDIA TensorRT-LLM's profiling skills",
 )
 def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Says of each long kernel that Nsight Compute measured whether arithmetic, memory or neither is its limit.
+    """Says whether arithmetic, memory or neither is the bottleneck of each long kernel that Nsight Compute measured.
 
-    As Nsight Compute decides: SM and memory both below 60 % of their peak is latency; else the one that leads by 10
-    points, else balanced. At most the kernel could become as fast as the busier of the two allows:
+    The rule decides as Nsight Compute does: latency if SM and memory are both below 60 % of their peak, else the one
+    that leads by 10 points, else balanced. At best the kernel becomes as fast as the busier of the two allows:
     ``time × max(SM, memory)``.
     """
     measured = facts.counters
@@ -120,7 +120,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     """Compares a kernel's time with the least that its operator's FLOPs and bytes need on this GPU.
 
     ``t_min = max(FLOPs / peak, bytes / bandwidth)`` from the operator's shapes, with the peaks that `tracetui report
-    --section roofline` lists; attained is t_min / time. What Nsight Compute measured is left to K1.
+    --section roofline` lists; the attained share is t_min / time. K1 judges kernels that Nsight Compute measured.
     """
     peaks = facts.roofline.peaks
     if peaks.bandwidth is None or not peaks.compute:
@@ -172,20 +172,20 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     rests_on=("gpu",),
     thresholds={
         "occupancy_percent": Threshold(50, "%", "theoretical occupancy, of the warps an SM can hold", own=True),
-        "attained_percent": Threshold(40, "%", "of the roof, from which on occupancy does no harm", own=True),
+        "attained_percent": Threshold(40, "%", "of the roof, from which low occupancy does no harm", own=True),
         "share_percent": SHARE,
     },
     advice="Larger blocks, fewer registers or less shared memory per block, whichever limits.",
     source="CUDA's occupancy calculator; Nsight Compute's section Occupancy",
 )
 def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Computes how many warps a launch can keep on an SM and names what allows no more.
+    """Computes how many warps a launch can keep on an SM and names what prevents more.
 
-    Block slots, warps, registers and shared memory each allow so many blocks; the fewest count. It matters only where
-    latency is the limit: kernels that counters or the roofline show near a roof are left alone, as are products that
-    hold tiles in registers by design: on tensor cores always, since their operands arrive by asynchronous copies, and
-    others unless they are far below their roof. A grid of less than one wave can't fill
-    the SMs whatever the block allows: that is K4's. At most the time falls as the warps rise.
+    Block slots, warps, registers and shared memory each allow a number of blocks, and the smallest decides. Occupancy
+    matters only if latency is the bottleneck. The rule therefore leaves out kernels that counters or the roofline show
+    near a roof, and products that hold tiles in registers by design: on tensor cores always, since asynchronous copies
+    bring their operands, and others unless they are far below their roof. A grid of less than one wave can't fill the
+    SMs whatever the block allows: K4 judges those. The time falls at most in proportion as the warps rise.
     """
     if is_beside_timeline(facts):
         return
@@ -229,7 +229,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
             f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
             f"below {words.percent(limits.occupancy_percent)}, and not near a roof",
             _limiter_advice(most)
-            + ("" if told else " Whether more warps help only counters tell: nothing to gain if memory is the limit."),
+            + ("" if told else " Only counters tell whether more warps help; they don't if memory is the bottleneck."),
             impact_ns=gained.ns,
             ceiling_percent=gained.ceiling_percent,
             next_command="" if name in classes else ncu_command(name),
@@ -243,19 +243,19 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
     rests_on=("gpu",),
     thresholds={
         "loss_percent": Threshold(20, "%", "SM time that the last wave leaves idle", own=True),
-        "waves": Threshold(5, "", "from so many waves on a tail is not judged", own=True),
+        "waves": Threshold(5, "", "number of waves from which a tail is not judged", own=True),
         "time_percent": Threshold(20, "%", "such kernels, of all kernel time", own=True),
     },
     advice="A larger batch, split-K, or smaller tiles give more blocks.",
     source="Nsight Compute's section LaunchStats (waves, tail effect)",
 )
 def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Compares each grid with the blocks that all SMs hold at a time.
+    """Compares each grid with the number of blocks that all SMs hold at once.
 
     ``waves = blocks / (SMs × resident blocks per SM)``. Below one wave part of the GPU stays empty; with few waves the
-    last one, partly filled, costs ``1 - waves / ceil(waves)``, if all blocks take equally long. Of kernels that stream
-    through memory only SMs without any block count: ``1 - blocks / SMs``. At most these shares of such kernels' time
-    are gained, and no more than lies between a kernel and its roof. Collectives are not judged.
+    partly filled last one costs ``1 - waves / ceil(waves)``, if all blocks take equally long. For kernels that stream
+    through memory only SMs without any block count: ``1 - blocks / SMs``. The gain is at most these shares of such
+    kernels' time, and at most the distance of a kernel to its roof. Collectives are not judged.
     """
     if is_beside_timeline(facts):
         return None
@@ -304,7 +304,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _by_kernel(found: list[Shape]) -> list[tuple[str, list[Shape]]]:
-    """Configurations by kernel, the most time first."""
+    """Launch configurations by kernel, most time first."""
     parts: dict[str, list[Shape]] = {}
     for part in found:
         parts.setdefault(part.name, []).append(part)
@@ -312,7 +312,7 @@ def _by_kernel(found: list[Shape]) -> list[tuple[str, list[Shape]]]:
 
 
 def _loss(part: Shape, limits: Limits, sms: int, near: dict[str, tuple[float, str, str]]) -> float:
-    """The share of its time that a launch could gain on a filled GPU; 0 where it is not judged."""
+    """The share of its time that a launch could gain on a filled GPU; 0 if it is not judged."""
     if part.waves is None or part.waves >= limits.waves:
         return 0.0
     if kernel_names.category(part.name) in STREAMING:  # a few blocks per SM are enough to keep memory busy

@@ -1,4 +1,4 @@
-"""Memory of the GPU: too little, or much left."""
+"""Rules on GPU memory: too little, or much left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _CAPACITY = "the GPU's memory size: torch.profiler, nsys and run.json say it"
 _FILL = 0.9
-"""How far a batch may fill the memory."""
+"""The share of the memory that a larger batch may fill."""
 
 
 @rule(
@@ -33,8 +33,8 @@ _FILL = 0.9
 def near_the_limit(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Compares the most that the allocator held from the driver with the GPU's memory.
 
-    Where only what tensors held was recorded, that counts. Of an integrated GPU it is what was available when the run
-    began: the rest of the machine uses the same memory.
+    If only the memory held by tensors was recorded, the rule uses that. For an integrated GPU it compares with the
+    memory available when the run started, since the rest of the machine uses the same memory.
     """
     peak, what = _peak(facts)
     capacity, of = _capacity(facts)
@@ -68,10 +68,10 @@ def near_the_limit(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     source="torch-tb-profiler, DLProf, which do not ask whether the GPU has time left",
 )
 def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Says how much more would fit where the GPU also has time left: memory below half, and the GPU not the limit.
+    """Says how much larger a batch could be if less than half of the memory is used and the GPU has time left.
 
-    A GPU that is busy all the time gains little from a larger batch, however much memory is free. The factor is an
-    upper bound only as weights and the framework's own memory do not grow; activations do.
+    A GPU that is busy all the time gains little from a larger batch, however much memory is free. The factor
+    treats the whole peak as if it grew with the batch; weights and the framework's own memory do not.
     """
     peak, what = _peak(facts)
     capacity, of = _capacity(facts)
@@ -103,7 +103,7 @@ def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _peak(facts: Facts) -> tuple[int | None, str]:
-    """The most that was held, and by whom."""
+    """The peak of the memory held, and by what it was held."""
     found = facts.memory
     if not found.on_gpu:
         return None, ""
@@ -113,7 +113,7 @@ def _peak(facts: Facts) -> tuple[int | None, str]:
 
 
 def _capacity(facts: Facts) -> tuple[int | None, str]:
-    """What the program could have, and of what that is."""
+    """The memory that the program could use, and what that memory is, in words."""
     manifest = facts.manifest
     if hints.is_integrated(facts):
         before = manifest.power.before if manifest is not None else None

@@ -30,11 +30,11 @@ class Ratio:
 
     value: float
     about: str
-    """Where it is from."""
+    """The two values that it was computed from, and their source."""
 
 
 def ratio(facts: Facts, precision: str) -> Ratio | None:
-    """The peak of a precision by that of fp32, both from one source; else multiply-adds per SM and clock."""
+    """The peak of a precision over that of fp32 from the same source, else the ratio of FMAs per SM and clock."""
     known = peaks.peaks_of(facts.run, facts.trace)
     fast, slow = known.compute.get(precision), known.compute.get("fp32")
     if fast is not None and slow is not None and fast.source == slow.source and slow.value:
@@ -51,7 +51,7 @@ def _faster(found: Ratio | None) -> str:
 
 
 def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidence]:
-    """Of matrix work without tensor cores: how much it is, and how fast they would be."""
+    """Evidence on matrix work without tensor cores: how much there is, and how fast tensor cores would be."""
     spent, share = kernel_sorts.spent(facts, mask)
     proof = kernel_sorts.proof(facts, mask)
     yield Evidence(f"GEMMs, convolutions, attention {hints.per(facts)}", facts.per_step(spent), "ns", proof)
@@ -62,7 +62,7 @@ def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidenc
 
 
 def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
-    """How much TF32 alone would gain."""
+    """Evidence on how much TF32 alone would gain."""
     found = ratio(facts, "tf32_tensor")
     if found:
         bound = gain.of_kernels(facts, rows, factor=1 / found.value)
@@ -71,7 +71,7 @@ def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
 
 
 def _regex(name: str) -> str:
-    """What of a short name a regular expression can take as it is."""
+    """The part of a short name that a regular expression can contain unescaped."""
     return re.split(r"[^\w]", name)[0]
 
 
@@ -98,10 +98,10 @@ _UNKNOWN = "the GPU's compute capability: a trace with deviceProperties (torch.p
 def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """GEMMs and convolutions run in fp32 on the FMA units of a GPU that has tensor cores for them.
 
-    Seen by their names (``sgemm``, ``ffma``, ``simt_s``); Nsight Compute's counters decide where they measured tensor
-    cores. What it would gain is bounded three times: by these kernels' share of the time, by how much faster the tensor
-    cores are per SM and clock (the best case is fp16/bf16), and by how much of it a replay says would shorten the step:
-    on a run that waits for launches that is next to nothing.
+    The rule recognises them by name (``sgemm``, ``ffma``, ``simt_s``); if Nsight Compute measured tensor cores, its
+    counters decide. Three things bound the gain: these kernels' share of the time, how much faster tensor cores are per
+    SM and clock (fp16/bf16 at best), and how much of the saved time would shorten the step in a replay. In a run that
+    waits for launches that is next to nothing.
     """
     capability = hints.capability(facts)
     if not hints.is_nvidia(facts):
@@ -153,9 +153,9 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
 def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """There are GEMMs, convolutions or attention, and not one kernel of the run uses tensor cores.
 
-    Nsight Compute's counters decide where they measured tensor cores, else the kernels' names. Generated kernels and
-    one's own (Triton, XLA) don't tell: where they matter the rule abstains. Double precision does not count, nor fp32
-    on GPUs that have TF32: that is F1.
+    If Nsight Compute measured tensor cores, its counters decide, otherwise the kernels' names. Names of generated and
+    custom kernels (Triton, XLA) don't tell, so the rule abstains if such kernels matter. Double precision does not
+    count, nor does fp32 on GPUs that have TF32, which F1 judges.
     """
     capability = hints.capability(facts)
     if not hints.is_nvidia(facts):
@@ -217,9 +217,9 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
 def casts(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that only convert between number formats, such as autocast inserts before each operator.
 
-    Where types were recorded (record_shapes=True), an ``aten::copy_`` between two types is one; else the names decide
-    (``float16_copy``, ``LoadWithCast``). Each costs GPU time and a launch: both are left out in the replay that bounds
-    the gain.
+    If types were recorded (record_shapes=True), an ``aten::copy_`` between two types is a conversion; otherwise the
+    names decide (``float16_copy``, ``LoadWithCast``). Each costs GPU time and a launch: the replay that bounds the gain
+    leaves out both.
     """
     mask = kernel_sorts.casts(facts)
     spent, share = kernel_sorts.spent(facts, mask)
@@ -241,7 +241,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         f"above {words.percent(limits.share_percent)} of kernel time",
         "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of"
         " autocast; in training one autocast around the whole forward pass, so that its cache holds converted weights"
-        " (torch.no_grad turns that cache off); torch.compile fuses what conversions are left into their neighbours.",
+        " (torch.no_grad turns that cache off); torch.compile fuses those that are left into their neighbours.",
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
     )

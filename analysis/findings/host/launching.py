@@ -1,4 +1,4 @@
-"""Launches that come late: because launching itself takes the host's time, or because the host does something else."""
+"""Late launches: either launching itself takes the host's time, or the host does something else."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.rule import Limits
 
 MOST_CALLS = 4
-"""How many calls of the host are named."""
+"""How many host calls a finding names."""
 
 _THRESHOLDS = {
     "host_wait_percent": Threshold(50, "%", "idle time whose next work was not launched yet, of idle time", own=True),
     "late_percent": Threshold(10, "%", "such idle time, of the step", own=True),
     "kernel_us": Threshold(10, "µs", "median kernel"),
-    "launch_percent": Threshold(10, "%", "time in launch calls, of the step; speaks in place of the median kernel"),
+    "launch_percent": Threshold(10, "%", "time in launch calls, of the step; enough even if the median kernel is long"),
 }
 """S2 and S13 share the idle time between them."""
 
@@ -35,21 +35,21 @@ class _Late:
     """Per step."""
     idle_ns: float
     ceiling: float
-    """Of the step, percent."""
+    """Percent of the step."""
     of_idle: float
-    """Of the idle time, percent."""
+    """Percent of the idle time."""
     median_ns: float
-    """Of the kernels."""
+    """Median duration of the kernels."""
     launching: float
-    """Launch calls, of the step, percent."""
+    """Launch calls in percent of the step."""
 
     def is_launching(self, limits: Limits) -> bool:
-        """Whether short kernels or many launch calls are what it goes to."""
+        """Whether short kernels or time in launch calls explain the idle time."""
         return self.median_ns < 1000 * limits.kernel_us or self.launching > limits.launch_percent
 
 
 def _late(facts: Facts, limits: Limits) -> _Late | None:
-    """None where so little of the step is lost that it does not matter."""
+    """Returns the late idle time; None if it is too small a part of the step to matter."""
     idle_ns, late_ns = waiting.idle(facts)
     late_ns = max(late_ns - (facts.loader.exposed_ns if facts.loader else 0.0), 0.0)
     ceiling = facts.ceiling(late_ns)
@@ -75,10 +75,10 @@ def _late(facts: Facts, limits: Limits) -> _Late | None:
 def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
     """The GPU is idle because its next work had not been launched when the last ended, and its kernels are short.
 
-    Late launches are the idle stretches that began before the call that launched the work ending them (HTA's host
-    wait), less what the data loader held up (S5). The kernels must be short, or launching must take a good part of
-    the step: with long kernels, late launches have other reasons. What is at stake is all of that idle time: with
-    launches that cost nothing the step would still last as long as the GPU is busy.
+    A launch is late if the GPU's idle interval started before the call that launched the work ending it (HTA's host
+    wait). Idle time that the data loader caused (S5) does not count. The kernels must be short, or launching must take
+    a good part of the step: with long kernels, late launches have other causes. All of that idle time is at stake: if
+    launches cost nothing, the step would still last as long as the GPU is busy.
     """
     late = _late(facts, limits)
     if late is None or not late.is_launching(limits):
@@ -157,8 +157,8 @@ def _launch_advice(facts: Facts) -> str:
 def host_work(facts: Facts, limits: Limits) -> Finding | None:
     """The GPU is idle because its next work had not been launched, though kernels are long and launch calls few.
 
-    The same idle time as S2's, where neither short kernels nor launch calls explain it: between two launches the host
-    does something else. The calls with the most own time on the host say what. At stake is all of that idle time.
+    This is the idle time of S2 when neither short kernels nor launch calls explain it: between two launches the host
+    does something else. The host calls with the most self time show what. All of that idle time is at stake.
     """
     late = _late(facts, limits)
     if late is None or late.is_launching(limits):

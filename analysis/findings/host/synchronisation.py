@@ -1,4 +1,4 @@
-"""Calls in which the host waits for the GPU, and what that costs."""
+"""Rule on calls in which the host waits for the GPU, and on the cost of these waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASKS = frozenset(
     {"aten::item", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique2", "aten::equal",
      "aten::repeat_interleave", "aten::allclose"}
 )  # fmt: skip
-"""Operators that want an answer of the GPU, and so wait for it."""
+"""Operators that need a result from the GPU, and so wait for it."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Waits:
 
 
 def waits(facts: Facts) -> Waits:
-    """Who waits for the GPU, how long, and for how long the GPU is idle after.
+    """Finds who waits for the GPU, for how long, and how long the GPU is idle afterwards.
 
-    A wait that no work follows holds nothing up: its stall is 0. So is one that began when the GPU was idle already.
-    Waits for the end of a copy from pageable memory belong to the copy (S8).
+    A wait delays nothing if no work follows it, or if the GPU was already idle when it started; its stall is then 0.
+    S8 judges waits for the end of a copy from pageable memory.
     """
     host = facts.trace.host
     slots = step_slots(facts.sel)
@@ -82,7 +82,7 @@ def waits(facts: Facts) -> Waits:
 
 
 def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
-    """Who called: an operator that asks the GPU something, else the innermost operator, else the call and its range."""
+    """The caller: an operator that needs a result from the GPU, else the innermost one, else the call and its range."""
     parent = parents_of(host)
     operator = (host["kind"] == "operator").to_numpy()
     asks = names.matching(host["name"], ASKS.__contains__) & operator
@@ -109,7 +109,7 @@ def _or_null(rows: Ints) -> pl.Series:
 
 
 def _with_call(host: pl.DataFrame, calls: Ints) -> Ints:
-    """The ranges in which one of these calls of their thread begins: no other can be around one."""
+    """The ranges in which at least one of these calls starts on the same thread; no other range can enclose a call."""
     ranges = np.flatnonzero((host["kind"] == "annotation").to_numpy())
     lane, start = lanes_of(host), host["start"].to_numpy()
     end = start[ranges] + host["duration"].to_numpy()[ranges]
@@ -148,9 +148,9 @@ def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
 def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     """``.item()``, ``nonzero``, copies to the host and explicit synchronisation let the launch queue run empty.
 
-    While the host waits it launches nothing; when the GPU is done, it idles until the next launch arrives. That idle
-    time, at most as long as the host had waited, is the stall that the wait caused. A wait at the end, after which
-    nothing runs, is benign; one that finds the GPU idle already costs only the call.
+    While the host waits, it launches nothing; when the GPU is done, it is idle until the next launch arrives. That idle
+    time, at most as long as the host waited, is the stall that the wait caused. A wait at the end, after which nothing
+    runs, is benign; a wait that finds the GPU already idle costs only the call.
     """
     frame = waits(facts).frame
     stall = float(frame["stall_ns"].sum())
@@ -186,7 +186,7 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _by_owner(frame: pl.DataFrame) -> pl.DataFrame:
-    """owner, calls, stall, call (an API function): the waits that stalled the GPU, the most first."""
+    """The waits that stalled the GPU as a frame of owner, calls, stall, call (an API function); longest stall first."""
     return (
         frame.filter(pl.col("stall_ns") > 0)
         .group_by("owner")

@@ -1,4 +1,4 @@
-"""Bottlenecks of the whole system: launches, the host, data, copies, synchronisation."""
+"""Rules on bottlenecks outside the kernels: an idle GPU, the data loader, chains of small kernels."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     """Says where to look first: a GPU that is idle for a third of the step gains little from faster kernels.
 
-    Idle is time of the steps in which no kernel, copy or fill runs. A run that replays CUDA graphs has few launches
-    that could come late, so less idle time is already odd there. The rule stakes no time itself: what the GPU waits
-    for has rules of its own (S2, S5, S7, S10).
+    Idle time is time of the steps in which no kernel, copy or fill runs. A run that replays CUDA graphs has few
+    launches that could come late, so less idle time is already unusual there. This rule puts no time at stake: other
+    rules judge what the GPU waits for (S2, S5, S7, S10).
     """
     idle_ns, _ = waiting.idle(facts)
     share = facts.ceiling(idle_ns)
@@ -82,7 +82,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     """The host waits for the next batch while the GPU has nothing to do.
 
     Only the part of the wait counts in which the GPU is idle: a loader that works behind a busy GPU costs nothing.
-    The wait is what the loader's own events last (``enumerate(DataLoader)…__next__``), or ranges of such a name.
+    The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges named so.
     """
     found = facts.loader
     share = facts.ceiling(found.exposed_ns) if found else None
@@ -110,7 +110,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         f"above {words.percent(limits.share_percent)} of the step; a warning from"
         f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
         f"{advice}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to the GPU"
-        " (DALI, torchvision's v2 transforms on tensors), or cache what is decoded.",
+        " (DALI, torchvision's v2 transforms on tensors), or cache the decoded data.",
         impact_ns=found.exposed_ns,
         ceiling_percent=share,
         next_command=hints.rerun(facts, "--workers", "4"),
@@ -128,7 +128,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
 def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
     """Says that tuning the data loader would gain nothing, because "more workers" is what is usually tried first.
 
-    All of the wait counts, whether or not the GPU works meanwhile: below 1 % of the step there is nothing to find.
+    The whole wait counts, whether or not the GPU works during it: below 1 % of the step there is nothing to gain.
     """
     found = facts.loader
     share = facts.ceiling(found.waited_ns) if found else None
@@ -166,9 +166,9 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
 def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     """Most launches are of kernels below 10 µs that follow one another: starting them costs more than their work.
 
-    Only chains of small kernels on one stream count. If they were fused, all but the first of each could vanish, though
-    not GEMMs, convolutions, attention and scans. What that would gain at most is replayed with their GPU time and their
-    launches left out.
+    Only chains of small kernels on one stream count. Fusing could remove all but the first kernel of each chain, except
+    GEMMs, convolutions, attention and scans. A replay without the GPU time and launches of the removed kernels bounds
+    the gain.
     """
     launched = facts.launches
     spent = launched["duration"].to_numpy()
@@ -208,7 +208,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
 
 
 _OWN_KERNEL = frozenset({"gemm", "conv", "attention", "scan", "communication"})
-"""What fusing does not spare: such kernels stay, whatever is fused into them."""
+"""Categories of kernels that fusing can't remove; they stay, whatever is fused into them."""
 _FEWER = (
     "Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and one wide GEMM in"
     " place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes each kernel worth its"
@@ -221,7 +221,7 @@ _FEWER_IN_GRAPHS = (
 
 
 def _rows_of_small(launched: pl.DataFrame, small: Bools, least: int) -> tuple[int, Bools]:
-    """How many chains of at least so many small kernels there are on a stream, and which kernels are not the first."""
+    """The number of chains of at least this many small kernels on a stream, and which kernels are not the first."""
     lanes = (
         launched.select("device", "stream", small=pl.Series(small))
         .with_row_index("at")

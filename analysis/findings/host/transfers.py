@@ -1,4 +1,4 @@
-"""Copies between host and GPU: from which memory, and beside what."""
+"""Rules on copies between host and GPU: pageable memory, and overlap with kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def copies(facts: Facts) -> pl.DataFrame:
     """The copies between host and GPU in scope.
 
     Returns:
-        row, direction, pageable (null where not told), start, end, bytes, launch.
+        row, direction, pageable (null if unknown), start, end, bytes, launch.
     """
     rows = facts.sel.device.filter(pl.col("kind") == "memcpy")
     spelled = {name: operation_name(name) for name in rows["name"].cast(pl.String).unique().drop_nulls()}
@@ -46,7 +46,7 @@ def copies(facts: Facts) -> pl.DataFrame:
 
 
 def pageable_waits(facts: Facts) -> pl.Series:
-    """Host rows of the waits that follow a copy from pageable memory directly, on its thread."""
+    """Host rows of the waits that directly follow a copy from pageable memory on the same thread."""
     slow = copies(facts).filter((pl.col("direction") == HTOD) & pl.col("pageable").fill_null(value=False))
     if not slow.height:
         return pl.Series("row", [], pl.UInt32)
@@ -72,9 +72,9 @@ def pageable_waits(facts: Facts) -> pl.Series:
 def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Copies that were asked to be asynchronous, from or to memory that the system may page out.
 
-    The driver copies such memory through a pinned buffer of its own, piece by piece, and the calling thread takes part
-    in it: the copy is slower and the host can't go on. An integrated GPU has no such copies to save (Jetson), so the
-    rule is silent there. At stake is all of the copies and of the calls that make them, and wait for them.
+    The driver copies such memory through its own pinned buffer, piece by piece, and occupies the calling thread: the
+    copy is slower and the host can't continue. An integrated GPU (Jetson) has no such copies to save, so the rule
+    reports nothing there. All of the copies are at stake, and the calls that make them and wait for them.
     """
     found = copies(facts)
     if hints.is_integrated(facts) or not found.height:
@@ -112,7 +112,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
 
 
 def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
-    """The copies of at least so many bytes from or to pageable memory that an asynchronous call made."""
+    """The copies of at least this many bytes from or to pageable memory that an asynchronous call made."""
     calls = facts.trace.host.with_row_index("launch").select(
         "launch", api=pl.col("name").cast(pl.String), called="start", returned=pl.col("start") + pl.col("duration")
     )
@@ -125,7 +125,7 @@ def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
 
 
 def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
-    """When the calls that make these copies begin and end, and the waits for them."""
+    """Start and end of the calls that make these copies and of the waits for them."""
     after = facts.trace.host[pageable_waits(facts)]
     known = slow.filter(pl.col("called").is_not_null())
     start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
@@ -147,8 +147,8 @@ def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
 def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     """The copy engines could carry the next batch while kernels compute the present one; here they take turns.
 
-    Counted is the time in which at least one copy from host to GPU runs, and how much of it has a kernel beside it. At
-    stake is the rest, as far as a replay of the launches says that the step would end earlier without it.
+    The rule measures the time in which at least one copy from host to GPU runs, and the part of it in which a kernel
+    runs too. The rest is at stake, as far as a replay of the launches shows that the step would end earlier without it.
     """
     work = activities(facts.sel)
     found = copies(facts).filter(pl.col("direction") == HTOD)

@@ -1,1 +1,1 @@
-"""Rules about several runs: two that are compared, and sweeps."""
+"""Rules about several runs: comparisons of two runs, and sweeps."""

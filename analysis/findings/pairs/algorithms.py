@@ -1,4 +1,4 @@
-"""Which operators run other kernels in one run than in another, on the same inputs."""
+"""Finds operators that run different kernels in two runs on the same inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = ["operator", "shapes", "types"]
 
 
 def changed_algorithms(a: Selection, b: Selection) -> pl.DataFrame:
-    """Operator calls alike in name, shapes and types whose main kernel in one run is none that the other launches.
+    """Operator calls of equal name, shapes and types whose main kernel in one run is not launched in the other.
 
     Returns:
         operator, shapes, types, a_name (the whole name), a_kernel, b_kernel (short names), a_ns, b_ns (all kernels of
@@ -35,7 +35,7 @@ def changed_algorithms(a: Selection, b: Selection) -> pl.DataFrame:
 
 
 def _by_call(sel: Selection) -> pl.DataFrame:
-    """Of each operator, shapes and types: its kernels' time per step, its main kernel, and the keys of all."""
+    """For each operator, shapes and types: time of its kernels per step, its main kernel, and the keys of all."""
     rows = kernel_rows(sel).filter(pl.col("operator").is_not_null())
     host = sel.trace.host.select(
         operator=pl.col("name").cast(pl.String),

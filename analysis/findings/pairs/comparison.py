@@ -42,7 +42,8 @@ def regression(pair: Pair, limits: Limits) -> Finding | None:
     """B's median step is longer than A's by more than the limit *and* by more than steps vary by themselves.
 
     ``change = (median B - median A) / median A``; the noise is two standard errors of the difference of the medians
-    (those of means times 1.25). Medians, since one slow step moves a mean. What can't be told from chance is none.
+    (those of means times 1.25). The rule uses medians, since one slow step moves a mean.
+    A change that can't be told from chance is not reported.
     """
     step = pair.diff.step
     delta, noise, percent = step.median_delta_ns, step.median_noise_ns, step.median_delta_percent
@@ -73,7 +74,7 @@ def regression(pair: Pair, limits: Limits) -> Finding | None:
         f"({words.ns(step.b_median_ns)} - {words.ns(step.a_median_ns)}) / {words.ns(step.a_median_ns)} = "
         f"{words.percent(percent)}; the noise is ±{words.ns(noise)}",
         f"longer by more than {limits.regression_percent:g} % and {limits.noise:g} times the noise",
-        "Begin with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
+        "Start with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
         impact_ns=delta,
     )
 
@@ -85,13 +86,13 @@ def regression(pair: Pair, limits: Limits) -> Finding | None:
     needs=("gpu",),
     rests_on=("gpu", "steps"),
     thresholds={"change_percent": Threshold(2, "%", "change of kernel launches per step, of A's", own=True)},
-    advice="Kernels that came along cost their launches even where they are short.",
+    advice="Added kernels cost their launches even if they are short.",
     source="HTA's trace diff, nsys-ai",
 )
 def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
     """Kernels per step in B against A, and the kernels that explain the difference.
 
-    ``change = (kernels B - kernels A) / kernels A``. More kernels may well take less GPU time: both are said.
+    ``change = (kernels B - kernels A) / kernels A``. More kernels may take less GPU time, so the finding states both.
     """
     kernels = pair.diff.kernels
     before, after = float(kernels["a_calls"].sum()), float(kernels["b_calls"].sum())
@@ -120,10 +121,10 @@ def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
         f"{words.count(after)} - {words.count(before)} = {after - before:+,.0f} kernels; their time changes by "
         f"{'+' if time > 0 else '-'}{words.ns(abs(time))} per step",
         f"a change of more than {limits.change_percent:g} % of A's kernels",
-        "Fuse what came along, or launch it through a CUDA graph, where the step waits for the host; else only its GPU "
+        "Fuse the added kernels, or launch them through a CUDA graph, if the step waits for the host; else only GPU "
         "time counts."
         if after > before
-        else "Fewer launches help where the step waits for the host (S2), else only GPU time counts.",
+        else "Fewer launches help if the step waits for the host (S2), else only GPU time counts.",
     )
 
 
@@ -140,8 +141,8 @@ def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
 def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
     """An operator with the same input shapes and types launches other kernels in B than in A.
 
-    Libraries choose among algorithms by heuristics, by timing (cudnn.benchmark) and by layout. Compared is the kernel
-    that takes most of an (operator, shapes, types); shares are of A's GPU time in kernels.
+    Libraries choose among algorithms by heuristics, by timing (cudnn.benchmark) and by layout. The rule compares the
+    kernel that takes the most time for each operator, shapes and types; shares are of A's GPU time in kernels.
     """
     rows = changed_algorithms(pair.a.sel, pair.b.sel)
     whole = float(pair.diff.kernels["a_ns"].sum())
@@ -186,9 +187,9 @@ def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
     advice="What does not scale with FLOPs takes the rest: launches, copies, small kernels, the host.",
 )
 def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """The speed-up against the work removed: ``lost = 1 - (time A / time B) / (FLOPs A / FLOPs B)``.
+    """Compares the speed-up with the work removed: ``lost = 1 - (time A / time B) / (FLOPs A / FLOPs B)``.
 
-    FLOPs are those that run.json counts for a step; times are medians.
+    FLOPs per step come from run.json; times are medians.
     """
     flops = [facts.manifest.workload.flops_per_step for facts in (pair.a, pair.b) if facts.manifest is not None]
     a, b = pair.diff.step.a_median_ns, pair.diff.step.b_median_ns
@@ -229,10 +230,10 @@ def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     advice="More calls: look for what launches them. Longer calls: look at their shapes, types and clocks.",
 )
 def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
-    """The difference of GPU time per step as the exact sum of a count and a mean effect per category of kernels.
+    """Splits the difference of GPU time per step exactly into a count and a mean effect per category of kernels.
 
     ``count effect = (calls B - calls A) x mean A``, ``mean effect = (mean B - mean A) x calls B``; a category that A
-    lacks is all count. The sum over categories is the difference, to the nanosecond.
+    lacks has only a count effect. The sum over categories is the difference, to the nanosecond.
     """
     split = {row["part"]: row for row in pair.diff.split.iter_rows(named=True)}
     if "gpu_time" not in split or not split["gpu_time"]["a_ns"]:

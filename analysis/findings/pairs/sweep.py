@@ -1,4 +1,4 @@
-"""Many runs that differ in an option: what scales, what does not, what is noise."""
+"""Rules on many runs that differ in an option: what scales, what does not, and what is noise."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ INVALID = "the sweep's batches are wrong (D9): its points say nothing about size
 
 
 def _step(point: Point) -> Evidence:
-    """A point's step time, which leads to its row."""
+    """Evidence with a point's step time, which leads to its row."""
     return Evidence(point.label, point.step_ns or 0.0, "ns", Query("sweep", row=point.label))
 
 
 def _within(fixed: dict[str, Value]) -> str:
-    """What a line of points has in common: `` at keep 0.1``."""
+    """The options that all points of a line share, in words: `` at keep 0.1``."""
     return f" at {', '.join(f'{name} {shown(value)}' for name, value in fixed.items())}" if fixed else ""
 
 
@@ -40,14 +40,14 @@ def _within(fixed: dict[str, Value]) -> str:
     needs=("batch_seen", "steps"),
     thresholds={"batch_percent": Threshold(2, "%", "how far the batch really seen may be from the one asked for",
                                            own=True)},
-    advice="Mend the benchmark, then sweep again; no conclusion about batch sizes can be drawn from this one.",
+    advice="Fix the benchmark, then sweep again; no conclusion about batch sizes can be drawn from this one.",
 )  # fmt: skip
 def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
     """V1 in every row: ``throughput x latency = samples per step``, or run.json's batch, is not the batch asked for.
 
-    Where it is the same number in all rows although the batch varies, all of them did the same work, and whatever
-    differs between them is noise. (A latency that was already divided by the batch gives 1 everywhere, too: then the
-    step times are unknown.)
+    If that number is the same in all rows although the batch varies, all rows did the same work, and differences
+    between them are noise. (If the latency was already divided by the batch, the number is 1 everywhere as well; the
+    step times are then unknown.)
     """
     wrong = wrong_batches(sweep, limits.batch_percent)
     known = [point for point in sweep.points if point.seen is not None and point.batch]
@@ -84,10 +84,10 @@ def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
         ),
         formula,
         f"off by more than {limits.batch_percent:g} %",
-        "Look how the benchmark builds its input: it ignores the batch option, or its data loader has a batch of its "
+        "Check how the benchmark builds its input: it ignores the batch option, or its data loader has a batch of its "
         "own. If the latency is per sample instead, multiply it by the batch and read the table again."
         if by_table
-        else "Look where the batch gets lost between the option and the model, then sweep again.",
+        else "Find where the batch gets lost between the option and the model, then sweep again.",
     )
 
 
@@ -104,9 +104,9 @@ def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
     advice="Small sizes cost as much as large ones: use a larger batch, or CUDA graphs or torch.compile at this size.",
 )
 def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Step times that stay within the limit while FLOPs at least double: the step is bound by launches, not by work.
+    """Step times that stay within the limit while FLOPs at least double: launches are the bottleneck, not work.
 
-    FLOPs are run.json's; without them, the size itself is a lower bound of how the work grows.
+    FLOPs come from run.json; without them, the size itself is a lower bound of how the work grows.
     """
     if same_work(sweep) is not None:
         yield Abstention("S4", INVALID)
@@ -146,9 +146,9 @@ def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
     advice="Below the size at which the step begins to grow, launches and the host decide: use at least that size.",
 )  # fmt: skip
 def flat_sweep(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    """The slope of ``log(step time)`` against ``log(size)`` between neighbours, from the smallest size on.
+    """Computes the slope of ``log(step time)`` against ``log(size)`` between neighbours, from the smallest size on.
 
-    The step is flat up to the last size before the slope first reaches the limit: there it begins to scale.
+    The step is flat up to the last size before the slope first reaches the limit; from there it scales.
     """
     if same_work(sweep) is not None:
         yield Abstention("D7", INVALID)
@@ -184,11 +184,11 @@ def flat_sweep(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
     advice="Measure that point again before drawing a conclusion from it.",
 )
 def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    """A point that its neighbours on the same line exclude, by more than three standard errors of the repeats.
+    """Finds a point that its neighbours on the same line rule out by more than three standard errors of the repeats.
 
-    With a larger batch neither the step may get shorter nor samples per second fewer, so a point must lie between
-    what its neighbours allow (for other sizes: the step may not get shorter). The deviation of repeats is pooled
-    over all points, as each has but few. Without repeats, nobody can tell.
+    With a larger batch, the step must not get shorter and samples per second must not fall, so a point must lie between
+    what its neighbours allow (for other sizes: the step must not get shorter). The deviation of repeats is pooled over
+    all points, because each has only a few. Without repeats the rule can't judge.
     """
     if same_work(sweep) is not None:
         yield Abstention("D8", INVALID)
@@ -215,7 +215,7 @@ def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
 
 
 def _choice(one: Comparison) -> str:
-    """Which of the two to take, at which sizes."""
+    """Advice which of the two to use, and at which sizes."""
     last = one.rows[-1]
     if all(row.is_noise for row in one.rows):
         return "Measure with more repeats, on a machine that does nothing else."
@@ -230,7 +230,7 @@ def _choice(one: Comparison) -> str:
 
 
 def account(row: Row) -> str:
-    """A variant at one size against its baseline: its speed, the work, and what of the step changed."""
+    """Compares a variant at one size with its baseline: speed, work, and which parts of the step changed."""
     parts = [f"{row.speedup:.2f} times as fast"]
     if (work := row.work_removed_percent) is not None:
         parts.append(f"{abs(work):.1f} % {'less' if work >= 0 else 'more'} work")
@@ -263,11 +263,11 @@ def _around(points: list[Point], point: Point) -> list[Point]:
     advice="Choose by size: the variant from the crossover on, the baseline below.",
 )  # fmt: skip
 def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Where ``log(time of the baseline / time of the variant)`` changes its sign, between two sizes.
+    """Finds the size at which ``log(time of the baseline / time of the variant)`` changes its sign.
 
-    Interpolated on a logarithmic axis; the interval is where the gain may be zero within two standard errors of the
-    repeats. "No crossover in range" where the sign never changes. Beside it, the work removed (FLOPs of run.json) and
-    how much of the speed-up that it allows is lost (D5).
+    The size is interpolated on a logarithmic axis; the interval is where the gain may be zero within two standard
+    errors of the repeats. If the sign never changes, the finding says "no crossover in range". It also states the work
+    removed (FLOPs of run.json) and how much of the possible speed-up is lost (D5).
     """
     if same_work(sweep) is not None:
         yield Abstention("D6", INVALID)

@@ -1,1 +1,1 @@
-"""Rules about the measurement: was it recorded whole, of what was asked for, on a machine at full speed."""
+"""Rules that check the measurement: is the recording complete, did it run what was asked for, at full speed?"""

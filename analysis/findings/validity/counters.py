@@ -1,4 +1,4 @@
-"""Do Nsight Compute's counters speak for the run? Rules on what was measured, and under which conditions."""
+"""Are Nsight Compute's counters representative of the run? Rules on what was measured, and how."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SM_CLOCKS = ("smsp__cycles_elapsed.avg.per_second", "SM Frequency")
     remark="the measured kernels make only a small part of the GPU time: what holds for them need not hold for the run",
     thresholds={
         "covered_percent": Threshold(50, "%", "of the kernel time is of kernels that were measured", own=True),
-        "target_percent": Threshold(95, "%", "of the kernel time that the next measurement shall cover"),
+        "target_percent": Threshold(95, "%", "of the kernel time that the next measurement should cover"),
         "least_percent": Threshold(0.5, "%", "of the kernel time that a kernel needs to be worth measuring"),
     },
     advice="Measure the kernels that take the time: --kernel-name with their names.",
@@ -43,9 +43,9 @@ SM_CLOCKS = ("smsp__cycles_elapsed.avg.per_second", "SM Frequency")
 def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The kernels that Nsight Compute measured take too little of the GPU's time for a conclusion about the run.
 
-    The time, in the recording with a time line, of all launches of measured kernels over all kernel time. With a
-    report of Nsight Compute alone that share is unknown; but where all that was measured are copies, nothing that
-    computes was. The command measures the kernels that take the target share.
+    Divides the time of all launches of the measured kernels by all kernel time, both from the recording with a time
+    line. With only a report of Nsight Compute that share is unknown; the rule then reports only that every measured
+    kernel is a copy. The suggested command measures the kernels that take the target share.
     """
     if facts.trace.info.kind == "ncu":
         return _only_moves(facts)
@@ -77,7 +77,7 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _only_moves(facts: Facts) -> Finding | Abstention | None:
-    """What a report of Nsight Compute says by itself."""
+    """What a report of Nsight Compute alone can tell: whether all that it measured are copies."""
     names = facts.trace.device.filter(pl.col("kind") == "kernel")["name"].cast(pl.String).drop_nulls()
     distinct = names.unique().to_list()
     if not distinct or not all(kernel_names.category(name) in ONLY_MOVES for name in distinct):
@@ -101,7 +101,7 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
 
 
 def worth_measuring(facts: Facts, target: float, least: float) -> tuple[list[str], float, int]:
-    """Base names of the kernels that take the target share, the longest first; their share; launches in a step."""
+    """Base names of the kernels that take the target share, longest first; their share; their launches per step."""
     chosen: dict[str, None] = {}
     taken, calls = 0.0, 0
     for name, ns, count in facts.kernels.select("name", "total_ns", "calls").iter_rows():
@@ -125,7 +125,7 @@ def ncu_command(facts: Facts, kernels: list[str], launches: int) -> str:
 
 
 SAME_CLOCK = 0.05
-"""Clocks within this share of each other count as equal: they are sampled at different moments."""
+"""Clocks closer to each other than this share count as equal, because they are sampled at different moments."""
 
 
 @rule(
@@ -147,8 +147,8 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Kernels take another time under Nsight Compute than in the run.
 
     By default ncu locks the GPU to its base clock and flushes the caches before each pass, so that its counters
-    describe slower clocks and colder caches. Compared are kernels of 10 µs and more, since shorter ones always take
-    longer with cold caches: the sum over them of launches times mean duration, under ncu and in the run.
+    describe slower clocks and colder caches. The rule sums launches times mean duration over all kernels, and compares
+    the sum under ncu with that in the run. Kernels below 10 µs are left out: they always take longer with cold caches.
     """
     assert facts.counters is not None
     both = facts.kernels.join(
@@ -185,7 +185,7 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _same_conditions(facts: Facts) -> str:
-    """What to measure again with, as far as the clocks don't tell that it was so already."""
+    """How to measure again under the conditions of the run; if the clocks were equal, only the caches remain."""
     theirs, ours = _clock(facts), _run_clock(facts)
     warm = "--cache-control none keeps the caches warm, if the run finds its data there."
     if theirs and ours and abs(theirs / ours - 1) <= SAME_CLOCK:

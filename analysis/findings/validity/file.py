@@ -1,4 +1,4 @@
-"""Is the recording whole and legible? Rules on what is missing from the file: names, its end, events."""
+"""Is the recording complete and readable? Rules on what the file lacks: names, its end, events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CUT_SHORT = (
     "rows still in the database's write-ahead log",
     "XLA's profiler stops at a million events",
 )
-"""How notes of the readers begin that say the recording goes on where the file ends."""
+"""First words of the readers' notes that mean the recording was longer than the file."""
 DROPPED = ("not all ", "dropped", "lost", "overflow", "buffer", "exceeded")
 """Words of a profiler's own warning that it did not keep everything."""
 
@@ -50,8 +50,9 @@ DROPPED = ("not all ", "dropped", "lost", "overflow", "buffer", "exceeded")
 def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Kernels whose name is a number or missing, and ranges without a text.
 
-    An nsys export keeps names as ids in other tables. Who does not join them gets "1173" for a kernel, finds no GEMM
-    and no softmax, and may conclude that there is none. Counted per launch, and per NVTX or record_function range.
+    An nsys export stores names in another table and refers to them by id. Without a join a kernel is called "1173", and
+    a reader may conclude that the run has no GEMM and no softmax. The rule counts launches, and NVTX or
+    record_function ranges.
     """
     kernels = facts.trace.device.lazy().filter(pl.col("kind").is_in(["kernel", "graph"])).select("name").collect()
     ranges = facts.trace.host.lazy().filter(pl.col("kind") == "annotation").select("name").collect()
@@ -109,11 +110,11 @@ def _texts(named: pl.Series, chosen: Bools) -> pl.Series:
     advice="Record again; let the profiler finish writing, and keep the disk from filling up.",
 )
 def truncated(facts: Facts, limits: Limits) -> Finding | None:
-    """The recording goes on where the file ends.
+    """The file ends before the recording does.
 
-    JSON without its end, a gzip or pickle stream that stops, tables that can't be read to their end, rows left in a
-    write-ahead log, or loading that was stopped. What could be recovered is shown; sums over the whole recording are
-    too small by what is missing.
+    JSON may lack its end, a gzip or pickle stream may stop early, a table may be unreadable from some row on, rows may
+    remain in a write-ahead log, or the user may have stopped loading. What could be recovered is shown; sums over the
+    whole recording lack the rest.
     """
     trace = facts.trace
     cut = [note for begin in CUT_SHORT for note in trace.notes if note.reason.startswith(begin)]
@@ -151,10 +152,10 @@ def _reason(note: Note) -> str:
 def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The profiler lost events.
 
-    Either it says so, or launches are recorded whose kernels are not: each `cudaLaunchKernel` and `cudaGraphLaunch`
-    must have its activity, except inside the capture of a graph. Nsight Systems warns at the end of nearly every
-    capture that "not all events might have been collected"; that counts only where launches lack their kernels, or
-    where launches were not recorded and so can't clear the suspicion.
+    Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
+    `cudaGraphLaunch` must have its activity, except inside the capture of a graph. Nsight Systems warns at the end of
+    nearly every capture that "not all events might have been collected"; that warning counts only if launches lack
+    their kernels, or if no launches were recorded that could disprove it.
     """
     from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches
 
@@ -194,7 +195,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _told(trace: Trace) -> list[Note]:
-    """The profiler's own words on events that it did not keep."""
+    """The profiler's own messages about events that it did not keep."""
     return [
         note
         for note in trace.notes

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MHZ = 1e6
 ORIN_EMC_HZ = 3_199_000_000
-"""Of every Orin module at its fastest."""
+"""The highest memory clock of every Orin module."""
 PAGE = 4096
 BUSY_PERCENT = 50.0
-"""Load from which a GPU counts as working: its clock while idle says nothing."""
+"""Load from which a GPU counts as working; the clock of an idle GPU says nothing."""
 
 
 @rule(
@@ -44,8 +44,9 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Heat, power or current slowed the GPU down during the run.
 
     The driver's reasons in the samples (thermal slowdown, power cap, power brake), over-current counters that rose or
-    alarms that went on during the run, or a clock 15 % below its highest at 82 °C and more. The times are those of a
-    slower GPU, and the next run may differ. A power cap alone is usual for large GPUs at full load, and a remark only.
+    alarms that were raised during the run, or a clock 15 % below its highest at 82 °C or more. The recorded times are
+    those of a slower GPU, and the next run may differ. A power cap alone is normal for large GPUs at full load and gets
+    only a remark.
     """
     manifest = _manifest(facts)
     power = manifest.power
@@ -103,9 +104,9 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The GPU's clock changed while the steps were recorded.
 
-    Either the sampled clocks scatter (of samples under load, during the recording where three fall into it), or the
-    same kernels, with the same grid and block, get faster from the first step to the last: the governor was still
-    raising the clock.
+    Either the clocks sampled under load scatter (only samples during the recording count if there are at least three),
+    or the same kernels, with the same grid and block, get faster from the first step to the last because the governor
+    was still raising the clock.
     """
     clocks = busy_clocks(facts)
     ratio, compared = _last_over_first(facts, limits.least_us * 1000)
@@ -142,7 +143,7 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
-    """The time in the last step over that in the first, of launches that both have; and how many launches these are."""
+    """The time of the launches that both the first and the last step have, last over first; and their number."""
     rows = facts.launches.filter(pl.col("step").is_not_null() & (pl.col("kind") == "kernel"))
     steps = sorted(rows["step"].unique().to_list())
     if len(steps) < 3:
@@ -173,8 +174,8 @@ def _last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
 def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The power mode or an application clock keeps the GPU below its highest clock.
 
-    The cap in force over the chip's highest clock. What was measured holds for this cap only: the mode's name says
-    little, since one name means other clocks on other boards.
+    Divides the cap in force by the chip's highest clock. The measurement holds for this cap only. The mode's name says
+    little, since the same name means different clocks on different boards.
     """
     manifest = _manifest(facts)
     capped = [
@@ -222,8 +223,8 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """A Jetson's power mode caps its memory controller (EMC).
 
-    The cap over the controller's highest clock, which on Orin is 3199 MHz. Memory bandwidth falls in proportion, so
-    that at 2133 MHz an Orin Nano has 68 GB/s instead of 102, and kernels bound by memory take half as long again.
+    Divides the cap by the controller's highest clock, which on Orin is 3199 MHz. Memory bandwidth falls in proportion:
+    at 2133 MHz an Orin Nano has 68 GB/s instead of 102, and memory-bound kernels take 1.5 times as long.
     """
     manifest = _manifest(facts)
     state = next((found for found in _states(manifest) if found.emc is not None), None)
@@ -267,10 +268,10 @@ def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     source="gpuprof",
 )
 def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Memory ran short during the run: pages came back from swap, or more of it was used after than before.
+    """Memory ran short during the run: pages were read back from swap, or more swap was in use after it than before.
 
-    Every page fault stops the host for as long as the disk, or the decompression of zram, takes; on a Jetson the GPU's
-    memory is the same. Step times are then those of the swap.
+    Every such page fault stops the host until the disk has been read or zram has decompressed the page; a Jetson's GPU
+    uses the same memory. The step times then measure the swap.
     """
     power = _manifest(facts).power
     states = [state.memory for state in (power.before, *power.during, power.after) if state and state.memory]
@@ -301,7 +302,7 @@ def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _manifest(facts: Facts) -> RunManifest:
-    assert facts.manifest is not None  # the need "power" has seen to that
+    assert facts.manifest is not None  # guaranteed by the need "power"
     return facts.manifest
 
 
@@ -315,7 +316,7 @@ def _state(manifest: RunManifest) -> PowerState:
 
 
 def _gpus(manifest: RunManifest) -> list[tuple[Device, GpuState]]:
-    """Each GPU with its first known state."""
+    """Each GPU and its first known state."""
     known = {device.index or 0: device for device in manifest.device}
     return [(known[gpu.index or 0], gpu) for gpu in own_gpus(manifest, _state(manifest)) if (gpu.index or 0) in known]
 
@@ -328,7 +329,7 @@ def _least(power: Power) -> int | None:
 
 
 def busy_clocks(facts: Facts) -> list[float]:
-    """The clock of the busiest GPU in the samples taken during the recording, else in those under load; Hz."""
+    """The clock of the busiest GPU in samples taken during the recording, or else in samples under load; Hz."""
     manifest = facts.manifest
     if manifest is None:
         return []
@@ -347,12 +348,12 @@ def busy_clocks(facts: Facts) -> list[float]:
 
 
 def _working(gpus: tuple[GpuState, ...]) -> GpuState | None:
-    """The GPU with the most load, if that is work."""
+    """The GPU with the highest load, if the load is high enough to count as working."""
     loaded = [gpu for gpu in gpus if gpu.load_percent is not None and gpu.load_percent >= BUSY_PERCENT]
     return max(loaded, key=lambda gpu: gpu.load_percent or 0.0) if loaded else None
 
 
 def _recorded(facts: Facts) -> tuple[int, int] | None:
-    """When the recording was made, Unix ns; null where the file does not tie its clock to that."""
+    """When the recording was made, Unix ns; None if the file does not relate its clock to Unix time."""
     zero, when = facts.trace.info.base_time, extent(facts.trace)
     return (zero + when[0], zero + when[1]) if zero is not None and when is not None else None

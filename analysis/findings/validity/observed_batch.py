@@ -1,4 +1,4 @@
-"""How many samples a step really holds: from the shapes of its first operators, and from what is copied to the GPU."""
+"""The observed batch: how many samples a step really holds, from its first operators' shapes and copies to the GPU."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ BYTES = {
     "float": 4, "double": 8, "int": 4, "long int": 8, "long": 8, "short": 2, "unsigned char": 1, "signed char": 1,
     "bool": 1, "c10::half": 2, "c10::bfloat16": 2, "half": 2, "bfloat16": 2,
 }  # fmt: skip
-"""Of an element, by the type names that torch writes."""
+"""Size of an element in bytes, by the type names that torch writes."""
 IMAGE_AXES = 4
-"""Inputs of so many dimensions are images: labels beside them do not matter for what is copied."""
+"""Inputs with this many dimensions are images; labels copied beside them are too small to matter."""
 LOOKED_AT = 20
-"""Calls of a kind that are looked at for one with shapes."""
+"""How many calls of a kind are searched for one with shapes."""
 _BATCH_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:bs|batch|batch[_-]?size)[_=-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class BatchSeen:
-    """The first input of a step that tells its batch."""
+    """The first input of a step whose shape shows the batch."""
 
     operator: str
     row: int
-    """Its host row."""
+    """Host row of the operator."""
     batch: int
     """The size of its first dimension."""
     calls_per_step: float
-    """Calls with these very shapes: micro-batches, where a step accumulates gradients."""
+    """Calls with exactly these shapes: the micro-batches, if a step accumulates gradients."""
     shape: tuple[int, ...]
     sample_bytes: int | None
-    """Of one sample of this input; null where the type is not known."""
+    """Size of one sample of this input, bytes; None if the type is not known."""
 
 
 def batch_in_shapes(sel: Selection) -> BatchSeen | None:
     """The first dimension of the first convolution's input, else of the first embedding's, else of the first linear's.
 
-    Of matrices alone nothing follows: their rows may be tokens of several samples. None without shapes that tell.
+    Matrices alone prove nothing: their rows may be tokens of several samples. Returns None if no shape shows the batch.
     """
     host = sel.host.filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
     host = host.with_columns(name=pl.col("name").cast(pl.String), shapes=pl.col("input_shapes").cast(pl.String))
@@ -69,9 +69,9 @@ def batch_in_shapes(sel: Selection) -> BatchSeen | None:
 
 
 def explains(seen: BatchSeen, wanted: int, ranks: int) -> bool:
-    """Whether these shapes may be those of a batch of this size.
+    """Whether these shapes are possible for a batch of this size.
 
-    It may be split among ranks or micro-batches, stand in the second dimension, or be folded with the tokens.
+    The batch may be split among ranks or micro-batches, be the second dimension, or be folded with the tokens.
     """
     if wanted in (seen.batch, seen.batch * ranks):
         return True
@@ -96,7 +96,7 @@ def samples_copied(sel: Selection, sample_bytes: int) -> float | None:
 
 
 def batch_in_name(name: str) -> int | None:
-    """The batch that a file is named for: ``vim_tiny_fp32_bs4``, ``batch_8``."""
+    """The batch in a file's name: ``vim_tiny_fp32_bs4``, ``batch_8``."""
     found = _BATCH_IN_NAME.search(name)
     return int(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""Does what is recorded fit what the GPU can do? A rate above its peak means that something recorded is wrong."""
+"""Is the recording possible on this GPU? A rate above the GPU's peak means that something was recorded wrongly."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
-"""Operators whose FLOPs are certain. Convolutions are not: Winograd and FFT need fewer than by definition."""
+"""Operators whose FLOPs are certain. Convolutions are left out: Winograd and FFT need fewer than the definition."""
 STREAMS = frozenset(
     {"aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::sub", "aten::div", "aten::div_", "aten::copy_"}
 )
 """Operators that read and write each element once."""
 ALSO = {"fp32": "tf32_tensor", "fp64": "fp64_tensor", "fp16": "fp16_tensor", "bf16": "bf16_tensor"}
-"""What a product of this type may be computed in, whatever the kernel is called."""
+"""Precisions in which a product of this type may be computed, whatever the kernel is called."""
 OF_TYPE = {"fp32": "fp32", "tf32": "tf32_tensor", "bf16": "bf16", "fp64": "fp64"}
-"""The precision of a run's type; of others the fastest that is common."""
+"""The precision of each type that a run may name; other types get the fastest common one."""
 CACHE_MIB = {"6.0": 4, "6.1": 3, "7.0": 6, "7.2": 0.5, "7.5": 6, "8.0": 40, "8.6": 6, "8.7": 4, "8.9": 72, "9.0": 60}
-"""L2 by compute capability; of others the largest that there is."""
+"""Size of the L2 cache by compute capability; other GPUs get the largest that exists."""
 LARGEST_CACHE_MIB = 128
 MHZ = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What was achieved, and what there is."""
+    """An achieved rate and the peak that it is compared with."""
 
     what: str
     achieved: float
@@ -48,7 +48,7 @@ class Rate:
 
     @property
     def percent(self) -> float:
-        """Of the peak."""
+        """The achieved rate in percent of the peak."""
         return 100 * self.achieved / self.peak.value
 
 
@@ -73,15 +73,16 @@ class Rate:
 def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Rates above what the GPU can do, or a power mode whose name and caps disagree.
 
-    FLOP/s of matrix products and bytes/s of plain elementwise operators and copies, from the shapes recorded, over the
-    peak of the clocks in run.json or of the table. Bytes count only of data far larger than the L2 cache. A rate above
-    its peak can't be: the board ran in another mode, the GPU is another, or the shapes are not those of the launch.
+    The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
+    shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far
+    larger than the L2 cache. A rate above its peak is impossible: the board ran in another mode, it was another GPU, or
+    the shapes are not those of the launch.
     """
     from tracetui.analysis.roofline.peaks import peaks_of
 
     if (mislabelled := _mode_and_caps(facts, limits)) is not None:
         return mislabelled
-    # the peaks of other tools' recordings are at their clocks
+    # peaks from another tool's recording hold at the clocks of that recording
     peaks = peaks_of(replace(facts.run, traces=(facts.trace,)), facts.trace, measured=False)
     if not peaks.compute and peaks.bandwidth is None:
         return Abstention("V15", "; ".join(peaks.unknown) or "the GPU's peaks")
@@ -134,7 +135,7 @@ def _mode(facts: Facts) -> str | None:
 
 
 def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
-    """Rates of operators whose shapes are known, the launches of each kernel and operator together."""
+    """Rates of operators with known shapes, summed over the launches of each kernel and operator."""
     from tracetui.analysis.roofline.shapes import shape_work
     from tracetui.parsers.names import kernel_names
 
@@ -154,18 +155,18 @@ def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
 
 
 def _compute_peak(peaks: Peaks, precision: str) -> Peak | None:
-    """The highest peak that numbers of this type may be computed at."""
+    """The highest peak at which products of this type may be computed."""
     known = [peaks.compute.get(name) for name in (precision, ALSO.get(precision.removesuffix("_tensor"), ""))]
     return max((peak for peak in known if peak is not None), key=lambda peak: peak.value, default=None)
 
 
 def _far_larger(peaks: Peaks, limits: Limits) -> float:
-    """The size from which data can't be in the L2 cache to any large part, bytes."""
+    """The size above which no large part of the data fits in the L2 cache, bytes."""
     return limits.caches * CACHE_MIB.get(peaks.capability or "", LARGEST_CACHE_MIB) * (1 << 20)
 
 
 def _of_copies(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
-    """Rates of copies within the GPU, which read and write, and to or from it."""
+    """Rates of copies within the GPU, which count as both read and written, and of copies to or from it."""
     if peaks.bandwidth is None:
         return []
     copies = facts.sel.device.filter((pl.col("kind") == "memcpy") & (pl.col("duration") >= 1000 * limits.least_us))
@@ -181,7 +182,7 @@ def _of_copies(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
 
 
 def _of_steps(facts: Facts, peaks: Peaks) -> list[Rate]:
-    """The rate of whole steps by the work that run.json counts, over the time of the kernels."""
+    """The rate of whole steps: the work counted in run.json over the time of the kernels."""
     manifest = facts.manifest
     if manifest is None or not manifest.workload.flops_per_step or not facts.sel.steps.height or not facts.kernel_ns:
         return []
@@ -191,7 +192,7 @@ def _of_steps(facts: Facts, peaks: Peaks) -> list[Rate]:
 
 
 def _mode_clock(manifest: RunManifest, mode: str) -> float | None:
-    """The GPU's highest clock in a Jetson's power mode of this name, Hz; null where it is not known."""
+    """The GPU's highest clock in the Jetson power mode of this name, Hz; None if it is not known."""
     from tracetui.analysis.roofline.peaks import table
 
     words_of = [w for d in manifest.device[:1] for w in (d.board, d.module_id, *d.compatible) if w]
@@ -202,7 +203,7 @@ def _mode_clock(manifest: RunManifest, mode: str) -> float | None:
 
 
 def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
-    """A power mode whose name stands for another clock than the cap in force."""
+    """Finds a power mode whose name implies another clock than the cap in force."""
     manifest = facts.manifest
     before = manifest.power.before if manifest else None
     if manifest is None or before is None or not before.mode_name or not before.gpus or not before.gpus[0].max_clock_hz:

@@ -1,4 +1,4 @@
-"""Are shares and ranges what they are taken for? Rules on parts of a step."""
+"""Do shares and ranges mean what readers assume? Rules on parts of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MADE_BY_TORCH = re.compile(
     r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
 )
-"""Ranges that nobody set by hand."""
+"""Ranges that a library set, not the user."""
 
 
 @rule(
@@ -35,9 +35,9 @@ MADE_BY_TORCH = re.compile(
 def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """A part that takes longer than its whole.
 
-    A range that occurs inside steps takes, over all its instances (lower median), more than the longest step: its share
-    would be above 100 %. That happens where a step was cut short, as by running out of memory, or where instances of
-    other work have the same name. Steps that overlap each other add up to more than the time they take.
+    The lower median over all instances of a range that occurs inside steps exceeds the longest step, so its share would
+    be above 100 %. This happens if a step was cut short, for example because memory ran out, or if other work uses the
+    same name. The rule also reports overlapping steps, whose times add up to more than the time that passed.
     """
     steps = facts.step_ranges.frame
     if not steps.height:
@@ -66,7 +66,7 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
 
 
 def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
-    """Steps that add up to more than the time they take."""
+    """Finds steps whose times add up to more than the time that passed."""
     whole, wall = int((steps["end"] - steps["start"]).sum()), _covered(steps)
     if wall and 100 * (whole - wall) / wall > most_percent:
         return Finding(
@@ -82,7 +82,7 @@ def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
 
 
 def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
-    """Of the ranges that occur in steps on their thread, the one whose lower median is the longest: name, ns, count."""
+    """The range with the longest lower median among those inside steps on their thread: name, ns, count."""
     steps = facts.step_ranges.frame.drop_nulls("thread")
     nests = pl.col("style").is_null() | (pl.col("style") == "push_pop")
     ranges = facts.sel.host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
@@ -130,12 +130,12 @@ def _covered(steps: pl.DataFrame) -> int:
     source="nvtx_gpu_proj_sum of Nsight Systems",
 )
 def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A range's time on the host and the time of its work on the GPU differ.
+    """A range's time on the host differs from the time of its work on the GPU.
 
-    The projection of a range is the time from the first start to the last end of what was launched while it was open;
-    it is divided by how long the range was open on the host. CUDA calls return before their work is done, so a range
-    may last as long as it takes to launch (shorter than the work) or to prepare (longer). Ranges that torch sets by
-    itself do not count.
+    The projection of a range is the time from the first start to the last end of the GPU work that was launched while
+    it was open. The rule divides it by how long the range was open on the host. CUDA calls return before their work is
+    done, so a range lasts as long as launching takes (shorter than the work) or preparing (longer). Ranges that torch
+    itself sets do not count.
     """
     steps = facts.step_ranges.frame
     base = float((steps["end"] - steps["start"]).sum()) if steps.height else facts.step_ns

@@ -1,4 +1,4 @@
-"""Was anything recorded of the GPU, and are its times possible?"""
+"""Was any GPU work recorded, and are its times possible?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.rule import Limits
 
 CUDA = 1
-"""How torch numbers this kind of device (c10::DeviceType)."""
+"""Torch's number for CUDA devices (c10::DeviceType)."""
 
 
 @rule(
@@ -31,10 +31,10 @@ CUDA = 1
 def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Kernels were launched, but the recording holds none, or none that takes time.
 
-    Counted are calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
-    That the run used a GPU is also told by run.json, and by memory that was allocated there. The usual cause is
-    that CUPTI was not allowed to see the GPU, which drivers report to nobody. Every figure about the GPU would be
-    0, so nothing that rests on them is said.
+    The rule counts calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
+    run.json, or memory allocated on a GPU, also prove that the run used one. Usually CUPTI was not allowed to see the
+    GPU, which drivers report to nobody. Every figure about the GPU would be 0, so findings that rest on such figures
+    are suppressed.
     """
     from tracetui.analysis.attribution.launch_calls import launch_calls
 
@@ -45,7 +45,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if not calls and not kernels.height and device is None:
         return Abstention("V9", "CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
     if trace.info.kind == "nsys" and not calls:
-        return None  # without any call it is an empty capture, which V11 is about
+        return None  # without any call it is an empty capture, which V11 reports
     if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
         return None
     what = "none took any time" if kernels.height else "no kernel was recorded"
@@ -69,7 +69,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _gpu_of(facts: Facts) -> str | None:
-    """The GPU that the run used although nothing of it may be recorded; null where nothing says so."""
+    """The GPU that the run used even if none of its work was recorded; None if nothing proves that it used one."""
     device = facts.manifest.workload.device if facts.manifest else None
     if device and device.startswith("cuda"):
         return device
@@ -94,8 +94,9 @@ def _gpu_of(facts: Facts) -> str | None:
 def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Work begins before the call that launched it, or events end before they begin.
 
-    The GPU's clock is converted to the host's; where that goes wrong, kernels run before their launch, and every
-    statement on who waits for whom is void. Compared is the start of each activity with the start of its API call.
+    The profiler converts the GPU's clock to the host's. If that goes wrong, kernels seem to run before their launch,
+    and no conclusion about who waits for whom is valid. The rule compares the start of each activity with the start of
+    its API call.
     """
     launched = facts.sel.device.select("name", "launch", "start").drop_nulls(["launch", "start"])
     negative = sum(
@@ -143,7 +144,7 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """A capture by Nsight Systems without a single CUDA row, or one by Nsight Compute without a launch.
 
     The usual cause: `--capture-range=cudaProfilerApi` waits for a `cudaProfilerStart()` that the program never calls.
-    It is also what a program without CUDA leaves. Nothing follows from such a file, least of all that the GPU is idle.
+    A program without CUDA leaves the same file. It proves nothing, least of all that the GPU is idle.
     """
     trace = facts.trace
     if trace.info.kind not in ("nsys", "ncu"):
@@ -187,7 +188,7 @@ def _why_empty(facts: Facts, settings: dict[str, str]) -> tuple[str, str]:
 
 
 def _waits_for(facts: Facts, settings: dict[str, str]) -> str:
-    """What the capture was to wait for, as far as the file or run.json says."""
+    """What the capture waited for, if the file or run.json says so."""
     trigger = settings.get("capture starts", "")
     if trigger and trigger.lower() not in ("immediate", "now", "delayed", "none", "manual"):
         return trigger
@@ -203,6 +204,6 @@ def _waits_for(facts: Facts, settings: dict[str, str]) -> str:
 
 
 def _program(facts: Facts) -> str:
-    """What was profiled, as far as `tracetui profile` noted it."""
+    """The profiled model or program, if `tracetui profile` recorded it."""
     model = facts.manifest.workload.model if facts.manifest else None
     return model if model and " " not in model else "-- python your_program.py"

@@ -1,4 +1,4 @@
-"""Was what ran what was asked for? Rules that compare a recording with what its run.json, or another run, says."""
+"""Did the run do what was asked for? Rules that compare a recording with its run.json or with another run."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ HEAVY_FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", 
     advice="Print how many samples a second really pass, and look for what changes the batch in the data loader.",
 )
 def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The step holds another number of samples than was asked for.
+    """The step holds a different number of samples than was asked for.
 
-    Asked for: run.json, else the file's name (`bs4`, `batch_8`). Seen: run.json's own count; the first dimension of the
-    first convolution's, embedding's or linear's input; the bytes copied to the GPU per step over those of an image.
-    Loaders that scale the batch for validation, and benchmarks that ignore their option, are found so. A batch split
-    among ranks or micro-batches is none of that.
+    The batch asked for comes from run.json, else from the file's name (`bs4`, `batch_8`). The observed batch comes from
+    run.json's own count, from the first dimension of the first convolution's, embedding's or linear's input, and from
+    the bytes copied to the GPU per step divided by those of an image. This finds loaders that scale the batch for
+    validation, and benchmarks that ignore their option. A batch split among ranks or micro-batches is not reported.
     """
     asked, source = _asked(facts)
     seen = batch_in_shapes(facts.sel)
@@ -81,7 +81,7 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _asked(facts: Facts) -> tuple[int | None, str]:
-    """The batch that was asked for, and where that stands."""
+    """The batch that was asked for, and where it is written."""
     if facts.manifest and facts.manifest.workload.requested_batch:
         return facts.manifest.workload.requested_batch, "run.json"
     if facts.manifest is None and (named := batch_in_name(facts.trace.source.path.name)):
@@ -90,7 +90,7 @@ def _asked(facts: Facts) -> tuple[int | None, str]:
 
 
 def _image_bytes(facts: Facts, seen: BatchSeen | None) -> int | None:
-    """Of one image, from the recording, else from run.json: of floats, as loaders give them."""
+    """Bytes of one image, from the recording, else from run.json, where they are floats as loaders return them."""
     if seen is not None:
         return seen.sample_bytes if len(seen.shape) >= IMAGE_AXES else None
     shapes = facts.manifest.workload.input_shapes if facts.manifest else ()
@@ -106,7 +106,7 @@ def _image_bytes(facts: Facts, seen: BatchSeen | None) -> int | None:
 def _contradicting(
     facts: Facts, asked: int, counted: int | None, seen: BatchSeen | None, copied: float | None, off_percent: float
 ) -> float | None:
-    """The batch by the best witness, where it is not the one asked for."""
+    """The observed batch from the best source, if it is not the one asked for."""
     ranks = max(facts.trace.info.world_size or 1, 1)
 
     def off(batch: float) -> bool:
@@ -116,7 +116,7 @@ def _contradicting(
         return None if explains(seen, asked, ranks) or not off(seen.batch) else seen.batch
     if counted is not None and off(counted):
         return counted
-    # fewer bytes than asked for may be smaller types; more can't be fewer samples
+    # fewer bytes than expected may mean a smaller type; more bytes can't mean fewer samples
     return copied if copied is not None and copied > asked and off(copied) else None
 
 
@@ -133,9 +133,9 @@ def _contradicting(
 def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """Steps take longer under the profiler than without it.
 
-    The median step under the profiler over that of the clean loop which `tracetui profile` runs before. The GPU's work
-    takes the same time in both, so that what the profiler adds is idle time: of the clean step, only what the GPU is
-    not busy in could be gained.
+    Divides the median step under the profiler by that of the clean loop that `tracetui profile` runs first. The GPU's
+    work takes the same time in both, so the profiler adds only idle time. Of the clean step,
+    at most the time in which the GPU is not busy could be saved.
     """
     assert facts.manifest is not None
     measured = facts.manifest.measurement
@@ -146,7 +146,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):
         return Abstention("V8", "steps under the profiler: call profiler.step() after each")
     ratio = profiled / clean
-    # one slow step among few under the profiler is noise, not its price
+    # one slow step among few is noise, not overhead of the profiler
     if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= clean:
         return None
     busy = _busy_ns(facts)
@@ -193,10 +193,10 @@ def _busy_ns(facts: Facts) -> float | None:
     advice="Repeat one of the runs under the conditions of the other.",
 )
 def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """The two runs differ in something that changes times beside the code: GPU, power mode, clocks, versions, batch.
+    """Something other than the code differs and changes times: GPU, power mode, clocks, versions, batch.
 
-    The verdict is that of `tracetui diff`, from both recordings and their run.json: each difference is listed, and
-    those that matter by themselves make a difference in time prove nothing about the code.
+    The verdict is that of `tracetui diff`, from both recordings and their run.json. The rule lists each difference. If
+    one of them changes times by itself, a difference in time proves nothing about the code.
     """
     verdict = pair.comparable
     if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
@@ -230,8 +230,8 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
 def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The scan ran as pure PyTorch code instead of as its CUDA kernel.
 
-    run.json says so (`backend: reference`), or the recording has calls of functions such as `selective_scan_ref`. A
-    loop over the tokens launches hundreds of small kernels where the real one launches one.
+    run.json says so (`backend: reference`), or the recording has calls of functions such as `selective_scan_ref`. Their
+    loop over the tokens launches hundreds of small kernels in place of one.
     """
     backend = facts.manifest.workload.backend if facts.manifest else None
     rows = facts.trace.host.filter(pl.col("kind").is_in(["python", "operator", "annotation", "module"]))

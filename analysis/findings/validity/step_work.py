@@ -1,4 +1,4 @@
-"""Which GPU work belongs to the iterations of a recording, and which was launched outside of them."""
+"""Tells GPU work that the steps of a recording launched from work launched outside of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def outside_steps(sel: Selection, steps: StepRanges) -> tuple[int, int]:
-    """The time of kernels, copies and fills launched in no step, and of all; ns."""
+    """The time of kernels, copies and fills that no step launched, and the time of all of them; ns."""
     work = _work(sel, steps, ["kernel", "graph", "memcpy", "memset"])
     return int(work.filter(pl.col("at") < 0)["duration"].sum()), int(work["duration"].sum())
 
 
 def per_step(sel: Selection, steps: StepRanges) -> list[int]:
-    """How many kernels, whole graphs included, each step launched; those with an unknown launch count for none."""
+    """How many kernels, including whole graphs, each step launched; kernels with an unknown launch do not count."""
     work = _work(sel, steps, ["kernel", "graph"])
     if work["launched"].any():
         work = work.filter("launched")

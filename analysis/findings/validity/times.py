@@ -1,4 +1,4 @@
-"""Are the steps whole, warm and alike? Rules on what is divided by steps."""
+"""Are the steps complete, warmed up and alike? Rules on figures that are divided by the number of steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""Student's t for a two-sided interval of 95 % with 2 to 10 values; 2.0 stands for more."""
+"""Student's t for a two-sided 95 % interval with 2 to 10 values; more values use 2.0."""
 
 
 @rule(
@@ -39,11 +39,11 @@ T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
     advice="Cut the numbers to the steps (--steps, --skip-steps), and keep warm-up out of the capture.",
 )
 def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Sums over the recording are no multiple of a step.
+    """Sums over the recording are not a multiple of one step.
 
-    GPU work launched outside of the steps (warm-up, evaluation), steps with different numbers of kernels (one was cut
-    off, or does other work), or more kernel time than wall time times streams. Who divides the sum of such a recording
-    by its steps, or compares it with one forward pass, compares different work.
+    GPU work was launched outside of the steps (warm-up, evaluation), steps have different numbers of kernels (one was
+    cut off, or does other work), or there is more kernel time than wall time times streams. Dividing the sum of such a
+    recording by its steps, or comparing it with one forward pass, compares different work.
     """
     if (too_much := _too_much(facts, limits)) is not None:
         return too_much
@@ -57,7 +57,7 @@ def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | None:
-    """GPU work that no step launched."""
+    """Finds GPU work that no step launched."""
     steps = facts.step_ranges
     outside, all_ns = outside_steps(facts.sel, steps)
     share = 100 * outside / all_ns if all_ns else 0.0
@@ -80,7 +80,7 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
 
 
 def _unlike(facts: Facts, limits: Limits) -> Finding | None:
-    """Steps with different numbers of kernels."""
+    """Finds steps with different numbers of kernels."""
     counts = per_step(facts.sel, facts.step_ranges)
     middle = statistics.median(counts)
     spread = 100 * (max(counts) - min(counts)) / middle if middle else 100.0 * bool(max(counts))
@@ -108,7 +108,7 @@ def _named(count: int, name: str) -> str:
 
 
 def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
-    """A recording without steps, but with a range that is called warm-up."""
+    """Finds warm-up in a recording without steps, by a range that is named as warm-up."""
     spent, whole = warmup.launched_ns or 0, int(facts.sel.device["duration"].sum())
     share = 100 * spent / whole if whole else 0.0
     if share <= limits.outside_percent:
@@ -125,7 +125,7 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
-    """More kernel time on a device than its streams can hold. Branches of a graph share a stream and do not count."""
+    """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
     rows = facts.launches.filter(
         pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
     )
@@ -170,10 +170,11 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     source="warm-up advice of NVIDIA's TensorRT-LLM tools",
 )
 def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The first step is not like the others, or code is loaded while it is measured.
+    """The first step takes longer than the others, or GPU code is loaded during the measurement.
 
-    The first step's time over the median of the rest; and the time of calls such as `cuLibraryLoadData` and
-    `cuModuleLoad`, by which kernels reach the GPU when they are first used, over the time of the steps.
+    The rule divides the first step's time by the median of the rest. It also divides the time of calls such as
+    `cuLibraryLoadData` and `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the
+    steps.
     """
     durations = _durations(facts)
     loads, spent = _loads(facts)
@@ -211,9 +212,9 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _durations(facts: Facts) -> list[float]:
-    """How long each step takes, with the GPU's work for it where the trace marks steps; ns.
+    """How long each step takes, including its GPU work if the trace marks steps; ns.
 
-    Where others have kernels, a step without any was cut off, and is left out.
+    If some steps have kernels, a step without any was cut off and is left out.
     """
     steps = facts.step_ranges
     if not steps.frame.height:
@@ -226,7 +227,7 @@ def _durations(facts: Facts) -> list[float]:
 
 
 def _loads(facts: Facts) -> tuple[int, int]:
-    """How many calls load GPU code, and their time, ns; within steps where there are some."""
+    """How many calls load GPU code, and their time, ns; only calls within steps if there are steps."""
     host = facts.sel.host
     loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
@@ -252,8 +253,8 @@ def _loads(facts: Facts) -> tuple[int, int]:
 def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The steps' times vary so much that small differences mean nothing.
 
-    The standard deviation over the mean, and the slowest over the median; a first step that is warm-up (V6) is left
-    out. The interval is that of Student's t for the mean, 95 %.
+    The rule divides the standard deviation by the mean and the slowest step by the median, without a first step that is
+    warm-up (V6). The interval is the 95 % interval of the mean by Student's t.
     """
     durations = _durations(facts)
     if len(durations) > 2 and durations[0] > 1.5 * statistics.median(durations[1:]):
