@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = "from tracetui.app.cli import script; script()"
+PROGRAM = "import runpy; runpy.run_module('tracetui.app', run_name='__main__')"
 OPEN = "import os, sys; from tracetui.parsers import open_path; run = open_path(sys.argv[1], cache=False); os._exit(0)"
 FLOOR = "import numpy, polars"
 
