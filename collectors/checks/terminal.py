@@ -1,4 +1,4 @@
-"""The terminal: size, colours, characters, the way there."""
+"""Checks the terminal: its size, colours, characters, and whether it is reached over SSH."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS, LINES = 80, 24
 
 
 def checks(machine: Machine) -> list[Check]:
-    """What the screen needs."""
+    """Checks what the screen needs of the terminal."""
     return [_size(machine), _colours(machine.environment), _characters(machine.environment), _way(machine.environment)]
 
 

@@ -1,4 +1,4 @@
-"""Does what a spec asks: builds the workload, or runs the user's script, under one tool, and says how it went.
+"""Does what a spec asks: builds the workload or runs the user's script under one tool, and reports the result.
 
 Writes ``result.<tool>.json`` beside the recording, also when it fails; exits with 0, 1 (it failed) or 2 (it can't be
 done here).
@@ -27,7 +27,7 @@ def main(path: str) -> int:
     code = 0
     try:
         result.update(_run(spec, progress))
-    except Exception as error:  # whatever it was, the person is told in one line
+    except Exception as error:  # whatever happened, the user gets one line
         is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
         code = REFUSED if is_refusal else FAILED
         result["error"] = str(error) if is_refusal else f"{type(error).__name__}: {_first_line(error)}"
@@ -67,7 +67,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:
-    """Whole or not at all: the parent may look at any moment."""
+    """Writes the whole file or nothing, since the parent may read it at any moment."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(result, indent=1, default=str) + "\n")
     partial.replace(path)
