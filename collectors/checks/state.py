@@ -33,7 +33,7 @@ MODE_CLOCKS = {
     "p3701-0005": {"15W": 408, "30W": 612, "50W": 816, "MAXN": 1301},
     "p3701-0004": {"15W": 408, "30W": 612, "40W": 816},
 }
-"""The highest GPU clock in MHz of each power mode, by module: the same mode name means other clocks on other modules."""
+"""The highest GPU clock in MHz of each power mode, by module: a mode's name means other clocks on other modules."""
 TOLERANCE = 0.05
 
 
