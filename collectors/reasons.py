@@ -51,9 +51,9 @@ def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: st
     if said:
         return f"{tool}: {said}"
     if code < 0:
-        return f"{tool}: {_by_signal(-code)} while it was to {purpose}"
+        return f"{tool}: {_by_signal(-code)} while trying to {purpose}"
     last = next((line for line in reversed(text.splitlines()) if line.strip() and not line.startswith("$ ")), "")
-    return f"{tool}: exit code {code} while it was to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
+    return f"{tool}: exit code {code} while trying to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
 
 
 def _by_signal(number: int) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .sizes.flops import Cost
 
-STAND_IN = "the model's output is no loss, so the mean of its squares stands in for one"
+STAND_IN = "the model's output is not a loss, so the mean of its squares is used as one"
 NO_BATCH = (
     "the factory gave no make_batch, so the model gets random images (batch, 3, img_size, img_size);"
     " return (model, make_batch) for anything else"

@@ -65,7 +65,7 @@ def _kernels_of_a_jetson(machine: Machine) -> Check:
         return Check(GROUP, "kernels", OK, "root: CUPTI records them")
     major = machine.cuda_major
     if major is None or major < 13:
-        said = f"CUDA {major or 12} on a Jetson records kernels for root only; without, they are silently missing"
+        said = f"CUDA {major or 12} on a Jetson records kernels for root only; for others they are silently missing"
         return Check(GROUP, "kernels", FAIL, said, SUDO)
     nodes = [node for pattern in NODES for node in machine.probe.glob(pattern)]
     closed = [node for node in nodes if not _is_open(node)]

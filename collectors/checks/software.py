@@ -22,13 +22,13 @@ BAD_CUPTI = (
         (12, 4, 127),
         (12, 5, 40),
         "CUDA 12.4 Update 1 has been seen to record no kernels",
-        "take CUDA 12.5 Update 1 or later, where kernels are missing",
+        "install CUDA 12.5 Update 1 or later if kernels are missing",
     ),
     (
         (11, 1),
         (11, 2),
         "CUDA 11.1 crashes beside a compat driver on JetPack 5",
-        "take the CUPTI of the board's own CUDA",
+        "use the CUPTI of the board's own CUDA",
     ),
 )
 """(first bad, first good, what is wrong with it, what to do)"""

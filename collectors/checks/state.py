@@ -65,9 +65,9 @@ def _disk(folder: Path) -> Check:
         return Check(ROOM, "disk", FAIL, f"{there} can't be written to", "give another folder with --output")
     said = f"{free / GIB:.1f} GiB free in {there}"
     if free < LEAST_DISK:
-        return Check(ROOM, "disk", FAIL, f"{said}: a run takes up to 1 GiB", "make room, or give another with --output")
+        return Check(ROOM, "disk", FAIL, f"{said}: a run takes up to 1 GiB", "free space, or change --output")
     status = OK if free >= GOOD_DISK else WARN
-    return Check(ROOM, "disk", status, said, "" if status == OK else "make room before a sweep")
+    return Check(ROOM, "disk", status, said, "" if status == OK else "free space before a sweep")
 
 
 def _memory(machine: Machine) -> Check:

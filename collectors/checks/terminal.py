@@ -23,7 +23,7 @@ def checks(machine: Machine) -> list[Check]:
 def _size(machine: Machine) -> Check:
     terminal = machine.terminal
     if not terminal.is_terminal:
-        return Check(GROUP, "size", SKIPPED, "the output is no terminal")
+        return Check(GROUP, "size", SKIPPED, "the output is not a terminal")
     size = f"{terminal.columns} columns, {terminal.lines} lines"
     if terminal.columns < COLUMNS or terminal.lines < LINES:
         return Check(GROUP, "size", WARN, f"{size}: less than {COLUMNS} x {LINES}", "enlarge the window")

@@ -36,7 +36,7 @@ def main(path: str) -> int:
         code, result["error"] = 130, "interrupted"
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
-        result["error"] = None if not code else f"the program left with exit code {code}"
+        result["error"] = None if not code else f"the program exited with code {code}"
     _write(Path(spec["out"]) / f"result.{spec['tool']}.json", result)
     return code
 
@@ -63,7 +63,7 @@ def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else "no further word"
+    return text.splitlines()[0] if text else "no message"
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:

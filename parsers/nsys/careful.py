@@ -85,7 +85,7 @@ def _check_numbers(rows: list[tuple[Any, ...]], at: int) -> None:
     """Checks the row number, since pages of another table may look like this table's and have any number."""
     for row in rows:
         if row[0] < at:
-            raise _Disorder(f"row {row[0]} where {at} was to be")
+            raise _Disorder(f"row {row[0]} where {at} was expected")
         at = row[0] + 1
 
 

@@ -120,7 +120,7 @@ def _is_log_of_a_run(path: Path) -> bool:
 
 
 def _has_export(path: Path) -> bool:
-    """Whether what NVIDIA's tool exports from this report stands beside it already."""
+    """Whether this report's export by NVIDIA's tool already lies beside it."""
     exported = path.with_suffix(_REPORTS[path.suffix.lower()].exported)
     return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
