@@ -24,10 +24,10 @@ typecheck: typed-links
 layers:
 	$(PYTHON) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
-# Whatever the documentation shows of the program, from the program as it is now.
+# Regenerates everything in the documentation that is taken from the program.
 docs: screens
 	$(PYTHON) tests/generated_docs.py
 
-# Writes what the tests of the screen compare with, and the documentation's page of keys.
+# Writes the recorded screens that the screen tests compare with, and the documentation's page of keys.
 screens:
 	TRACETUI_WRITE_SCREENS=1 $(PYTHON) -m pytest -q tests/test_tui_screens.py

@@ -1,4 +1,4 @@
-"""Lists the packages: each top-level folder is a subpackage of ``tracetui``; pyproject.toml says all the rest."""
+"""Lists the packages: each top-level folder is a subpackage of ``tracetui``; pyproject.toml has everything else."""
 
 from setuptools import find_packages, setup
 

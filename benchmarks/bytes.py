@@ -1,4 +1,4 @@
-"""Bytes on the line and time to the picture, for each thing that a person does: Textual's own driver beside ours.
+"""Measures the bytes sent and the time to the picture for each user action, with Textual's own driver and with ours.
 
     python benchmarks/bytes.py [--sizes 80x24 200x60] [--colors truecolor 16] [--rates 0 30 8] [--round-trip 0]
 
@@ -92,7 +92,7 @@ class Line:
             self._tail = tail[max(end, len(tail) - LONGEST + 1) :]
 
     def took(self, piece: bytes) -> None:
-        """Something has come."""
+        """Handles received bytes."""
 
     def settle(self, quiet: float = QUIET_SECONDS, limit: float = 120) -> None:
         """Waits until nothing has come for a while."""
@@ -120,7 +120,7 @@ class Line:
         return self.bytes - before, max(self.last - released, 0)
 
     def idle(self, seconds: float = 3) -> float:
-        """Bytes a second while nobody does anything."""
+        """Bytes per second while nobody does anything."""
         before = self.bytes
         time.sleep(seconds)
         return (self.bytes - before) / seconds
@@ -139,7 +139,7 @@ def program(driver: str, color: str, *more: str) -> list[str]:
 
 
 def actions(driver: str, size: str, color: str, rate: float, round_trip: float) -> dict[str, str]:
-    """Each action, and what it took."""
+    """Yields each action and what it cost."""
     begin = time.perf_counter()
     line = Line(program(driver, color), size, rate, round_trip)
     line.settle(2.0)

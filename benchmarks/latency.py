@@ -61,7 +61,7 @@ def painted(app):
 TracetuiApp.painted = painted
 main(["open", "--sample"])
 """
-"""What begins to read once the shell is painted only says how much processor time that took."""
+"""This program only reports how much processor time passed until the shell was painted."""
 ACTIONS = {
     "cursor down": [b"\x1b[B"],
     "page down": [b"\x1b[6~"],
@@ -72,7 +72,7 @@ ACTIONS = {
     "a letter of a filter": [b"7", b"\x7f"],
 }
 FIRST = {"end (G)": 0, "home (g)": 1}
-"""Of the two keys of these, the one that is looked at."""
+"""For actions of two keys, the key that is measured."""
 
 
 def many_launches(rows: int) -> object:
@@ -184,7 +184,7 @@ def first_line(command: list[str], words: bytes) -> tuple[float, float]:
 
 
 class Painted(Line):
-    """A program of which some words are waited for."""
+    """A program whose screen is watched for certain words."""
 
     def __init__(self, command: list[str], words: bytes) -> None:
         self._words, self._shown = words, b""

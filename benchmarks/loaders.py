@@ -1,4 +1,4 @@
-"""Times the Chrome reader beside json.load and HolisticTraceAnalysis, in turn, each run in a process of its own.
+"""Times the Chrome reader against json.load and HolisticTraceAnalysis, alternately, each run in its own process.
 
     python benchmarks/make_trace.py 300 big.json
     python benchmarks/loaders.py big.json --hta-python path/to/python-with-HTA [--rounds 5]

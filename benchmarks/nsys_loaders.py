@@ -1,4 +1,4 @@
-"""Times the Nsight Systems reader beside `polars.read_database`, in turn, each run in a process of its own.
+"""Times the Nsight Systems reader against `polars.read_database`, alternately, each run in its own process.
 
     python benchmarks/make_nsys.py big.sqlite
     python benchmarks/nsys_loaders.py big.sqlite [--rounds 3] [--peer-rounds 1]

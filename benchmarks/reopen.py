@@ -1,4 +1,4 @@
-"""Seconds to look at a trace again that is in the cache: whole processes, imports included.
+"""Measures the seconds to open a cached trace again, for whole processes including imports.
 
     python benchmarks/reopen.py big.json [--rounds 5]
 

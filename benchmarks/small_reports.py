@@ -1,4 +1,4 @@
-"""Reports of small recordings: this checkout beside another, in turn, each run in a process of its own.
+"""Times reports of small recordings in this checkout and another, alternately, each run in its own process.
 
     python benchmarks/small_reports.py --other OTHER/.venv/bin/python [--rounds 9] [--big big.json]
 

@@ -1,1 +1,1 @@
-"""Launching profiled runs: `tracetui profile` will live here."""
+"""Launches profiled runs, records the machine's state, checks the set-up (`doctor`) and scrubs recordings."""

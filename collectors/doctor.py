@@ -1,6 +1,6 @@
-"""`tracetui doctor`: looks at everything that opening and profiling need, and says what mends what is missing.
+"""`tracetui doctor`: checks everything that opening and profiling need, and says how to fix what is missing.
 
-Nothing is changed, nothing heavy is imported here, and no check can stop the others.
+It changes nothing, imports nothing heavy, and a check that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def examine(
     screen: Terminal | None = None,
     is_root: bool | None = None,
 ) -> list[Check]:
-    """Every check, in the order in which they are shown.
+    """Runs every check and returns the results in the order in which they are shown.
 
     Args:
         python: the Python that runs workloads; this one if null.
@@ -74,7 +74,7 @@ def examine(
 
 
 def document(found: list[Check]) -> dict[str, Any]:
-    """The checks for scripts."""
+    """The results in the form of the JSON that scripts read."""
     counts = Counter(check.status for check in found)
     return {
         "schema": SCHEMA,
@@ -84,13 +84,13 @@ def document(found: list[Check]) -> dict[str, Any]:
 
 
 def this_terminal() -> Terminal:
-    """What standard output is connected to."""
+    """The terminal, file or pipe that standard output is connected to."""
     size = shutil.get_terminal_size()
     return Terminal(sys.stdout is not None and sys.stdout.isatty(), size.columns, size.lines)
 
 
 def _looked_at(subject: ModuleType, machine: Machine) -> list[Check]:
-    """The checks of one subject; where it fails, it must not hide the others."""
+    """Runs the checks of one subject; its failure must not hide the others."""
     try:
         checks: list[Check] = subject.checks(machine)
     except Exception as error:
@@ -101,7 +101,7 @@ def _looked_at(subject: ModuleType, machine: Machine) -> list[Check]:
 
 
 def _manifest(root: Path, runner: Runner) -> tuple[tuple[Device, ...], PowerState]:
-    """GPUs and state, as run.json would have them."""
+    """GPUs and their state, in the form of run.json."""
     now = machines.power_state(root=root, runner=runner)
     said = {"schema": "tracetui.run/1", "device": machines.devices(root=root, runner=runner), "power": {"before": now}}
     read = parse(said)

@@ -1,4 +1,4 @@
-"""A run's folder: written under another name, renamed when the run has ended, however it ended."""
+"""A run's folder: written under a temporary name and renamed when the run has ended, however it ended."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ KINDS = {
     "memory.pickle": "memory_snapshot",
     LOG: "log",
 }
-"""What the files of a run are, as run.json calls it."""
+"""The kind of each file of a run, as run.json names it."""
 CHILD = "tracetui_child"
-"""What the child's package is called there: a name that the user's own packages don't have."""
+"""The name of the child's package in the folder; the user's own packages don't have this name."""
 _HERE = Path(__file__).resolve().parent
 _PIECE = 1 << 20
 _SAMPLES = "\x00samples"
-"""Stands for the samples until they are written; no JSON text holds it by chance."""
+"""A placeholder for the samples until they are written; no JSON text contains it by chance."""
 
 
 class RunFolder:
-    """The folder of one run while it is made."""
+    """The folder of one run while it is being made."""
 
     def __init__(self, final: Path) -> None:
         self.final = final.absolute()
@@ -44,7 +44,7 @@ class RunFolder:
         """Makes the folder and puts the child's program into it.
 
         Raises:
-            ProfileError: there is something at its place, or it can't be written.
+            ProfileError: its path exists already, or it can't be written.
         """
         if self.final.exists():
             raise ProfileError(f"{self.final}: exists already; give another --output, or remove it")
@@ -83,7 +83,7 @@ class RunFolder:
             raise ProfileError(f"{target}: {why}") from error
 
     def result(self, tool: str) -> dict[str, Any]:
-        """What the child said of one tool's phase; empty where it came to say nothing."""
+        """Reads what the child reported about one tool's phase; empty if it reported nothing."""
         try:
             found = json.loads((self.path / f"result.{tool}.json").read_text())
         except (OSError, ValueError):
@@ -95,7 +95,7 @@ class RunFolder:
         return [_described(self.path / name, kind) for name, kind in KINDS.items() if (self.path / name).is_file()]
 
     def finish(self) -> Path:
-        """Takes the child's program and its notes away and gives the folder its name."""
+        """Removes the child's program and its notes and gives the folder its final name."""
         for result in self.path.glob("result.*.json"):
             result.unlink()
         (self.path / profiler_commands.PROGRESS).unlink(missing_ok=True)
@@ -105,7 +105,7 @@ class RunFolder:
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:
-    """Indented for a person, but for the samples of the machine's state: a line each, without what is not known."""
+    """The JSON text, indented for people, except that each sample of the machine's state is one line without nulls."""
     power = manifest.get("power")
     samples = power.get("during") if isinstance(power, dict) else None
     if not isinstance(samples, list) or not samples:
@@ -116,7 +116,7 @@ def manifest_text(manifest: dict[str, Any]) -> str:
 
 
 def _known(value: Any) -> Any:
-    """Without the keys that hold nothing."""
+    """Returns the value without the keys that hold nothing."""
     if isinstance(value, dict):
         return {key: _known(held) for key, held in value.items() if held is not None}
     return [_known(held) for held in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Which kernels Nsight Compute shall measure: those that make most of the GPU's time in a trace that is there."""
+"""Chooses the kernels that Nsight Compute measures: those that take most of the GPU's time in an existing trace."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 SHARE = 0.95
-"""The chosen kernels make at least this share of the kernel time."""
+"""The chosen kernels take at least this share of the kernel time."""
 LEAST_SHARE = 0.005
-"""A kernel with less of the kernel time is not worth a measurement, even where the sum stays below `SHARE`."""
+"""A kernel with a smaller share of the kernel time is not measured, even if the sum stays below `SHARE`."""
 
 SEEN = 2
 """How often each chosen kernel is measured, as far as a step launches it that often."""
 
 
 def choose(trace: Trace) -> KernelChoice | None:
-    """The kernels that make `SHARE` of a trace's kernel time, the longest first; null where it has none.
+    """Returns the kernels that take `SHARE` of a trace's kernel time, the longest first; null if it has no kernels.
 
-    ``launches`` counts, within the step with most launches (the whole trace where it has no steps), up to the launch
-    by which each of them has been seen `SEEN` times, as far as the step launches it that often.
+    ``launches`` is how many launches of these kernels it takes until each was launched `SEEN` times, or as often as
+    the step launches it. It is counted in the step with the most launches, or in the whole trace if that has no steps.
     """
     kernels = trace.device.filter(pl.col("kind") == "kernel").sort("start")
     whole = int(kernels["duration"].sum()) if kernels.height else 0

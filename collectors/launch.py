@@ -1,4 +1,4 @@
-"""A profiled run from beginning to end: folder, phases, the machine's state, and what is left when something fails."""
+"""Makes a profiled run from start to end: folder, phases, machine state, and what remains if something fails."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Outcome:
     folder: Path
     exit_code: int = 0
     problems: list[str] = field(default_factory=list)
-    """What went wrong or was left out, a line each."""
+    """What went wrong or was left out, one line each."""
 
 
 def find_programs(request: ProfileRequest) -> dict[str, str]:
-    """Where nsys and ncu are, as far as the request needs them.
+    """Finds nsys and ncu, as far as the request needs them.
 
     Raises:
-        ProfileError: one is not there.
+        ProfileError: one of them is not installed.
     """
     probe = Probe()
     programs: dict[str, str] = {}
@@ -74,14 +74,14 @@ def find_programs(request: ProfileRequest) -> dict[str, str]:
 
 
 def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
-    """Makes the run. Whatever happens, a folder is left that says so.
+    """Makes the run. Whatever happens, it leaves a folder that says what happened.
 
     Args:
         request: what to run and how.
         tell: called about ten times a second with how far it has come.
 
     Raises:
-        ProfileError: it could not even be begun; nothing is left.
+        ProfileError: the run could not start; nothing is left.
     """
     programs = find_programs(request)
     check_model(request)
@@ -91,7 +91,7 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
 
 
 def _same_gpu(seen: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """What the machine knows of a GPU that the profiled process saw: by its UUID, else by its place among its kind."""
+    """The machine's record of a GPU that the profiled process saw, by UUID, else by its place among equal GPUs."""
     wanted = str(seen.get("uuid") or "").removeprefix("GPU-")
     if wanted and (found := next((d for d in known if str(d.get("uuid") or "").removeprefix("GPU-") == wanted), None)):
         return found
@@ -100,7 +100,7 @@ def _same_gpu(seen: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, An
 
 
 def check_model(request: ProfileRequest) -> None:
-    """Finds a mistyped name or option while there is nothing to clean up; needs no torch.
+    """Reports a mistyped name or option before there is anything to clean up; needs no torch.
 
     Raises:
         ProfileError: there is no such model, or it does not take these options.
@@ -133,7 +133,7 @@ class _Run:
         self._manifest = self._first_manifest()
 
     def all(self) -> Outcome:
-        """Every phase; what one leaves stays, whatever becomes of the others."""
+        """Runs every phase; what one phase leaves is kept, whatever happens to the others."""
         status = "finished"
         with _ended_by_hangup():
             try:
@@ -184,7 +184,7 @@ class _Run:
     # --- phases
 
     def _phase(self, tool: str) -> bool:
-        """One tool; whether all went well."""
+        """Runs one tool; returns whether all went well."""
         request, folder = self._request, self._folder
         phase = profiler_commands.make_phase(
             request, tool, folder.path, self._programs, self._kernels() if tool == "ncu" else None
@@ -242,7 +242,7 @@ class _Run:
         return None
 
     def _take_over(self, result: dict[str, Any]) -> None:
-        """What the child found out goes to its place in the manifest."""
+        """Copies what the child reported to its place in the manifest."""
         manifest = self._manifest
         manifest["software"].update({k: v for k, v in (result.get("software") or {}).items() if v is not None})
         manifest["workload"].update({**(result.get("settings") or {}), **(result.get("workload") or {})})
@@ -288,7 +288,7 @@ class _Follower:
         self._at = path.stat().st_size if path.exists() else 0
 
     def newest(self, known: Tick) -> Tick:
-        """The state by the last whole line since; the known one where there is none."""
+        """The state that the last complete new line reports; the previous one if there is no new line."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -308,7 +308,7 @@ class _Follower:
 
 @contextlib.contextmanager
 def _ended_by_hangup() -> Iterator[None]:
-    """A lost terminal or a polite kill ends the run as Ctrl+C does: the folder still says what happened."""
+    """Makes SIGHUP and SIGTERM end the run as Ctrl+C does, so that the folder still says what happened."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

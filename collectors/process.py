@@ -1,4 +1,4 @@
-"""One program of a run: started in a process group of its own, followed, and ended for good when it must be."""
+"""Runs one program of a run in its own process group, follows it, and kills the group if necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 PATIENCE_S = 10.0
-"""How long a program may take to end by itself once asked: nsys writes its report only then."""
+"""How long a program that was asked to end may take: nsys writes its report only then."""
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
 
     Raises:
         OSError: it can't be started.
-        KeyboardInterrupt: the user ended it; the whole group is gone by then.
+        KeyboardInterrupt: the user interrupted it; the whole process group has ended by then.
     """
     with log.open("ab") as out, (output or log).open("wb" if output else "ab") as standard:
         out.write(f"$ {' '.join(words)}\n".encode())
@@ -55,7 +55,7 @@ def run(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Asks the whole group to stop, harder each time."""
+    """Tells the whole group to stop, with a stronger signal each time."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
@@ -65,6 +65,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
                 process.wait(POLL_S)
             except subprocess.TimeoutExpired:
                 continue
-            except KeyboardInterrupt:  # asked twice: no more patience
+            except KeyboardInterrupt:  # the user asked twice: kill at once
                 break
             return

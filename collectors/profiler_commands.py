@@ -1,4 +1,4 @@
-"""The commands that make up a profiled run, and why each of their flags is there."""
+"""The commands that make up a profiled run, and the reason for each of their flags."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 PROGRAM, SPEC = "child", "spec.{}.json"
 MODELS = "tracetui_models"
-"""What the models' package is called beside the child: users have packages called models."""
+"""The name of the models' package beside the child, since users have packages called ``models`` too."""
 START = "start.py"
-"""What the child's Python is given to run, in `PROGRAM`."""
+"""The script in the folder `PROGRAM` that the child's Python runs."""
 PROGRESS = "progress.jsonl"
 NSYS_REPORT, NSYS_EXPORT = "nsys.nsys-rep", "nsys.sqlite"
 NCU_REPORT, NCU_RAW, NCU_DETAILS = "ncu.ncu-rep", "ncu.csv", "ncu.details.csv"
@@ -26,12 +26,12 @@ NCU_SECTIONS = (
     "SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart", "LaunchStats",
     "Occupancy", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
 )  # fmt: skip
-"""Sections and no metrics by name: which metrics a section has differs from chip to chip, and ncu knows."""
+"""Sections, not single metrics: which metrics a section has differs from chip to chip, and ncu knows that."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A word of a command, or two that belong together, and why it is there."""
+    """A word of a command, or two that belong together, and the reason for it."""
 
     words: tuple[str, ...]
     why: str
@@ -42,10 +42,10 @@ class Command:
     """One program to run."""
 
     purpose: str
-    """What it is for, in a few words: "record with Nsight Systems"."""
+    """The purpose of the command, in a few words: "record with Nsight Systems"."""
     flags: tuple[Flag, ...]
     output: str | None = None
-    """The file that its standard output goes to; null for the log."""
+    """The file that receives its standard output; null for the log."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -55,20 +55,20 @@ class Command:
 
 @dataclass(frozen=True)
 class Phase:
-    """What one tool does in a run."""
+    """The commands of one tool in a run, and the files they leave."""
 
     tool: str
     record: Command
     finish: tuple[Command, ...] = ()
-    """What makes the recording readable, once it is there."""
+    """Commands that turn the finished recording into a readable file."""
     leaves: tuple[str, ...] = ()
     """The recordings that the run's folder holds afterwards."""
     needs_kernels: bool = False
-    """The kernels to measure are known only when another tool's trace is there."""
+    """Whether the kernels to measure are known only from another tool's trace."""
 
 
 def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) -> dict[str, Any]:
-    """What the child is told: the keys that `child.steps`, `child.profilers` and `child.script` read."""
+    """The spec for the child: the keys that `child.steps`, `child.profilers` and `child.script` read."""
     first = tool == request.tools[0]
     return {
         "run_id": run_id,
@@ -101,10 +101,10 @@ def make_phase(
         tool: one of `TOOLS`.
         folder: where the run is written.
         programs: the paths of ``nsys`` and ``ncu``, by name.
-        kernels: what ncu is to measure; null where that is not known yet, or nothing narrows it.
+        kernels: what ncu is to measure; null if that is not known yet, or if it measures every kernel.
 
     Raises:
-        ProfileError: the tool can't do that.
+        ProfileError: the tool can't record this request.
     """
     if tool not in TOOLS:
         raise ProfileError(f"no tool {tool!r}; there are {', '.join(TOOLS)} and all")
@@ -132,7 +132,7 @@ def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]
 
 
 def _program(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
-    """What nsys and ncu run: the child for a model, the user's own program as it is."""
+    """The command that nsys and ncu run: the child for a model, or the user's own program unchanged."""
     if request.command:
         return (Flag(request.command, "your program"),)
     return _child(request, tool, folder)
@@ -172,18 +172,18 @@ def _nsys(request: ProfileRequest, folder: Path, programs: dict[str, str]) -> Ph
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """The kernels worth measuring one by one."""
+    """The kernels that ncu measures."""
 
     functions: tuple[str, ...]
-    """Base names, as ncu calls them by default."""
+    """The kernels' base names, by which ncu selects kernels by default."""
     launches: int
-    """How many matching launches it takes until each kernel was seen."""
+    """How many matching launches it takes until each kernel has been seen."""
     share_percent: float
-    """What these kernels make of the GPU's kernel time in the trace that they were picked from."""
+    """The share of these kernels in the GPU's kernel time, in the trace from which they were chosen."""
 
     @property
     def pattern(self) -> str:
-        """A regular expression of exactly these names."""
+        """A regular expression that matches exactly these names."""
         return f"^({'|'.join(map(re.escape, self.functions))})$"
 
 
@@ -225,5 +225,5 @@ def _ncu(request: ProfileRequest, folder: Path, programs: dict[str, str], kernel
 
 
 def needed_programs(tools: Sequence[str]) -> tuple[str, ...]:
-    """Which of NVIDIA's programs these tools are."""
+    """The tools that are NVIDIA's programs."""
     return tuple(tool for tool in tools if tool in ("nsys", "ncu"))

@@ -1,4 +1,4 @@
-"""Why a phase of a run failed, in one line, and what to do: from exit codes, signals and what the tools print."""
+"""Explains in one line why a phase failed and what to do, from exit codes, signals and the tools' output."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ KNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile("InvalidConfiguration|unrecognised option|unrecognized option", re.IGNORECASE), ""),
 )
-"""What a log may say, and what it means for the person; empty where the line itself says it best."""
+"""Patterns in a log, and what each means for the user; empty if the log's own line says it best."""
 
 
 def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: str) -> str | None:
-    """Why a command did not do what it was for; null where it did.
+    """Explains why a command failed; null if it succeeded.
 
     Args:
         tool: the tool of the phase.
-        code: the exit code; negative the signal that ended it.
-        result: what the child wrote, empty where it did not come to that.
-        log: where the program's output went.
-        purpose: what the command was for.
+        code: the exit code; negative if a signal ended it.
+        result: what the child wrote; empty if it wrote nothing.
+        log: the file with the program's output.
+        purpose: the purpose of the command.
     """
     said = result.get("error")
     if code == 0 and not said:
@@ -51,9 +51,9 @@ def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: st
     if said:
         return f"{tool}: {said}"
     if code < 0:
-        return f"{tool}: {_by_signal(-code)} while it was to {purpose}"
+        return f"{tool}: {_by_signal(-code)} while trying to {purpose}"
     last = next((line for line in reversed(text.splitlines()) if line.strip() and not line.startswith("$ ")), "")
-    return f"{tool}: exit code {code} while it was to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
+    return f"{tool}: exit code {code} while trying to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
 
 
 def _by_signal(number: int) -> str:

@@ -1,4 +1,4 @@
-"""`tracetui scrub`: copies of recordings without what names a person, a machine or a place."""
+"""`tracetui scrub`: copies recordings without the names of people, machines and places."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARK = ".scrubbed"
 _OWN_SCHEMA = re.compile(rb'"schema"\s*:\s*"tracetui\.')
 NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
-"""Snapshots and tables are read whole; a trace is not."""
+"""The largest file that is read whole, as snapshots and tables are; a trace is streamed."""
 _SUFFIXES = re.compile(
     r"((?:\.pt)?(?:\.trace)?\.(?:json|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ _PLACES = ("--output", "--python", "--data")
 
 
 def redactor_of_this_machine() -> Redactor:
-    """A redactor that knows whose machine this is: the one that scrubs is often the one that recorded."""
+    """A redactor that knows this machine's user: the one who scrubs is often the one who recorded."""
     users, hosts = [], []
     with contextlib.suppress(OSError, KeyError, ImportError):  # no entry in the list of users, as in containers
         users.append(getpass.getuser())
@@ -81,13 +81,13 @@ def scrub(
     redactor: Redactor | None = None,
     done: Callable[[Scrubbed | LeftOut], None] = lambda _: None,
 ) -> list[Scrubbed | LeftOut]:
-    """Copies files, and of folders the recordings in them.
+    """Copies files, and the recordings in folders.
 
     Args:
-        sources: what to copy; folders keep their inner layout.
+        sources: the files and folders to copy; folders keep their inner layout.
         output: the copy of a single file, or a folder; None puts each copy beside its original, `X.scrubbed.json`.
-        force: replace files that are there; the original never is.
-        redactor: what is known of people and machines; a fresh one of this machine otherwise.
+        force: replace existing files; an original is never replaced.
+        redactor: knows the names to remove; by default a new one for this machine.
         done: called after each file.
 
     Raises:
@@ -105,10 +105,10 @@ def scrub(
 
 
 def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = False) -> Scrubbed:
-    """One file; the copy appears when it is whole.
+    """Copies one file; the copy appears only when it is complete.
 
     Raises:
-        TraceError: it can't be read, is of no kind that can be scrubbed, or the target is there already.
+        TraceError: the file can't be read, can't be scrubbed, or the target exists already.
     """
     kind = kind_of_file(source)
     if target.exists():
@@ -140,10 +140,10 @@ def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = 
 
 
 def kind_of_file(path: Path) -> str:
-    """What a file is, by its content: a kind of `parsers.detect`, or ``manifest``.
+    """Tells what a file is by its content: a kind of `parsers.detect`, or ``manifest``.
 
     Raises:
-        TraceError: it is nothing that can be scrubbed.
+        TraceError: files of its kind can't be scrubbed.
     """
     if _is_own(path):
         return "manifest"
@@ -157,14 +157,14 @@ def kind_of_file(path: Path) -> str:
 
 
 def default_target(source: Path, redactor: Redactor) -> Path:
-    """Beside the original: `X.scrubbed.json` for `X.json`; names that are known are left out of it."""
+    """The path beside the original: `X.scrubbed.json` for `X.json`, without names that must be removed."""
     match = _SUFFIXES.search(source.name)
     stem, suffix = (source.name[: match.start()], match[1]) if match else (source.stem, source.suffix)
     return source.with_name(f"{redactor.words(stem.removesuffix(MARK))}{MARK}{suffix}")
 
 
 def _pairs(sources: Sequence[Path], output: Path | None) -> Iterator[tuple[Path, Callable[[Redactor], Path] | str]]:
-    """Each file with where its copy goes, or why there is none."""
+    """Each file with the path of its copy, or with the reason why it gets none."""
     several = len(sources) > 1
     for source in sources:
         if not source.exists():
@@ -191,7 +191,7 @@ def _exactly(path: Path, redactor: Redactor) -> Path:
 
 
 def _why_not(file: Path) -> str:
-    """Why a file of a folder is not copied, empty where it is."""
+    """Why a file of a folder is not copied; empty if it is copied."""
     try:
         if kind_of_file(file) == "manifest" or detect.looks_like_trace(file):
             return ""
@@ -222,7 +222,7 @@ def _compress(plain: Path, packed: Path) -> None:
 
 
 def _gzip(raw: BinaryIO) -> gzip.GzipFile:
-    """Without the file's name and time, which would say more than the content."""
+    """Compresses without storing the file's name and time, which would reveal more than the content."""
     return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
 
 
@@ -262,7 +262,7 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
 
     try:
         value: Any = json.loads(_whole(source))
-    except (ValueError, RecursionError):  # cut off by whatever ended the run
+    except (ValueError, RecursionError):  # cut off when the run ended abruptly
         _copy_chrome(source, target, redactor)
         return
     host = value.get("identity") or {} if isinstance(value, dict) else {}
@@ -278,7 +278,7 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def _own_command(identity: Any, redactor: Redactor) -> list[str]:
-    """The command of a run of a built-in model, from which a rerun is made, without the options that name a place."""
+    """The command that reruns a built-in model, without the options that name a place."""
     from tracetui.models import registry
 
     words = identity.get("command") if isinstance(identity, dict) else None
@@ -298,7 +298,7 @@ def _own_command(identity: Any, redactor: Redactor) -> list[str]:
 
 
 def _forget_sizes(manifest: dict[str, Any]) -> None:
-    """Sizes and checksums of a run's files are those of the originals; the copies have others."""
+    """Removes sizes and checksums of a run's files, which are those of the originals and not of the copies."""
     outcome = manifest.get("outcome")
     files = outcome.get("files") if isinstance(outcome, dict) else None
     for file in files if isinstance(files, list) else ():

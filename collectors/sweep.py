@@ -1,4 +1,4 @@
-"""Several runs that differ in some options: a folder per point, and an index of them."""
+"""Makes several runs that differ in some options: one folder per point, and an index of the folders."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Point:
 
 
 def points(request: ProfileRequest, axes: Sequence[Axis], repeats: int = 1) -> Iterator[Point]:
-    """The runs of a sweep, the last axis changing fastest; repeats are apart, so that a drift shows as one.
+    """Returns the runs of a sweep, the last axis changing fastest; repeats are spread out, so that a drift shows.
 
-    Every run has a folder of its own below the request's: ``batch=4,keep=0.1`` or ``batch=4,keep=0.1/repeat-2``.
+    Every run has its own folder below the request's: ``batch=4,keep=0.1`` or ``batch=4,keep=0.1/repeat-2``.
     """
     for repeat in range(1, repeats + 1):
         for combination in itertools.product(*(axis.values for axis in axes)):
@@ -49,7 +49,7 @@ def points(request: ProfileRequest, axes: Sequence[Axis], repeats: int = 1) -> I
 
 
 def write_index(folder: Path, axes: Sequence[Axis], done: Sequence[tuple[Point, str]]) -> None:
-    """Says which folder is which point, and how each ended (`Outcome.status`); written anew after every run."""
+    """Writes which folder is which point and how each run ended (`Outcome.status`); rewritten after every run."""
     index = {
         "schema": SCHEMA,
         "axes": [{"name": axis.name, "values": list(axis.values)} for axis in axes],

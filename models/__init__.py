@@ -1,1 +1,1 @@
-"""The networks that `tracetui profile NAME` will run."""
+"""The models that `tracetui profile` runs: the built-in networks, timm's, and the user's own."""

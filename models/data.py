@@ -1,4 +1,4 @@
-"""Batches: their shapes, their way to the device, and the DataLoader that brings them."""
+"""Batches of samples: their shapes, their copy to the device, and the DataLoader that supplies them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff"})
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's images, per channel."""
+"""Mean and deviation of ImageNet's images, per channel."""
 RESIZE = 256 / 224
-"""The shorter side is brought to this many times the crop, as usual for ImageNet."""
+"""The shorter side is resized to this many times the crop, as usual for ImageNet."""
 
 
 def tensors(batch: Any) -> list[Tensor]:
@@ -46,12 +46,12 @@ def samples(batch: Any) -> int | None:
 
 
 def stacked(rows: list[Any]) -> Any:
-    """Samples as a batch, the way a DataLoader does it."""
+    """Collates samples into a batch, as a DataLoader does."""
     return default_collate(rows)
 
 
 def to_device(batch: Any, device: torch.device, ranges: Ranges | None = None) -> Any:
-    """The batch on the device, copied without waiting where its memory is pinned; in a range if anything is copied."""
+    """The batch on the device; a copy is made in a range, and without waiting if the memory is pinned."""
     if all(tensor.device.type == device.type for tensor in tensors(batch)):
         return batch
     with nullcontext() if ranges is None else ranges("copy_to_device"):
@@ -59,7 +59,7 @@ def to_device(batch: Any, device: torch.device, ranges: Ranges | None = None) ->
 
 
 def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The batch with every tensor changed; tuples, lists and dicts stay what they are."""
+    """The batch with every tensor changed; tuples, lists and dicts keep their structure."""
     if isinstance(batch, torch.Tensor):
         return change(batch)
     if isinstance(batch, dict):
@@ -72,10 +72,10 @@ def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def loader_batches(parts: Parts, options: dict[str, Any], *, pin: bool) -> Iterator[Any]:
-    """A DataLoader's batches, all of the size asked for; begins anew when the samples are used up.
+    """A DataLoader's batches, all of the requested size; starts again when the samples are used up.
 
     Raises:
-        ModelError: fewer samples than one batch takes.
+        ModelError: there are fewer samples than one batch needs.
     """
     dataset = parts.dataset if parts.dataset is not None else Endless(parts.sample)
     batch, count = options["batch"], len(dataset)
@@ -96,7 +96,7 @@ def loader_batches(parts: Parts, options: dict[str, Any], *, pin: bool) -> Itera
 
 
 class Endless(Dataset):
-    """Random samples, made when they are asked for."""
+    """Random samples, made on demand."""
 
     def __init__(self, sample: Callable[[int], Any]) -> None:
         self.sample = sample
@@ -109,7 +109,7 @@ class Endless(Dataset):
 
 
 class RandomImages:
-    """Random images (3, size, size) of normal numbers, with a label."""
+    """Random images (3, size, size) of normally distributed numbers, each with a label."""
 
     def __init__(self, size: int, classes: int, seed: int) -> None:
         self.size, self.classes, self.seed = size, classes, seed
@@ -122,7 +122,7 @@ class RandomImages:
 
 
 class RandomTokens:
-    """Random sequences of tokens with, as labels, the token that follows each."""
+    """Random sequences of tokens; the label of each token is the token that follows it."""
 
     def __init__(self, ctx: int, vocabulary: int, seed: int) -> None:
         self.ctx, self.vocabulary, self.seed = ctx, vocabulary, seed
@@ -135,7 +135,7 @@ class RandomTokens:
 
 
 class RandomVectors:
-    """Random vectors of normal numbers, with a label."""
+    """Random vectors of normally distributed numbers, each with a label."""
 
     def __init__(self, width: int, classes: int, seed: int) -> None:
         self.width, self.classes, self.seed = width, classes, seed
@@ -147,7 +147,7 @@ class RandomVectors:
 
 
 class ImageFolder(Dataset):
-    """Images of a folder: each folder in it is a class; images that lie in it directly are one class.
+    """Images of a folder: each subfolder is a class; images directly in the folder form one class.
 
     A sample is the image with its shorter side resized, cropped in the middle, scaled with ImageNet's mean and
     deviation, (3, size, size) fp32, and its class modulo `classes`.

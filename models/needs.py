@@ -1,4 +1,4 @@
-"""Packages that models need, and the commands that install them without replacing the torch that is there."""
+"""Packages that models need, and commands that install them without replacing the installed torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .errors import MissingRequirement
 
 _KEEP_TORCH = """python -c 'import torch; print("torch==" + torch.__version__)' > torch.lock"""
-"""A board's torch comes from its vendor's index; pip would replace it by one without its GPU."""
+"""A board's torch comes from its vendor's index; pip would replace it by one that does not support its GPU."""
 
 
 class Need(NamedTuple):
@@ -18,13 +18,13 @@ class Need(NamedTuple):
     requirement: str
     """As pip spells it."""
     modules: tuple[str, ...]
-    """What is imported; all of them must be there."""
+    """The modules that are imported; all of them must exist."""
     install: str
-    """The command that installs it, pinned so that it can't replace the torch that is there."""
+    """The command that installs it, pinned so that it can't replace the installed torch."""
     optional: bool = False
-    """The model runs without it, on another backend or with other data."""
+    """Whether the model also runs without it, on another backend or with other data."""
     why: str = ""
-    """What it is for if it is optional, or what to heed."""
+    """What an optional package is for, or what to watch out for."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ def require(need: Need, who: str) -> None:
 
 
 def is_there(module: str) -> bool:
-    """Whether a module could be imported, as far as can be told without importing it."""
+    """Whether a module can be imported, as far as this can be told without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

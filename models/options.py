@@ -1,4 +1,4 @@
-"""The options that models understand: what they mean, which values they take, and how they are filled in."""
+"""The options of models: their meaning, the values they accept, and their defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import WrongOption
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
 COMMON = ("dtype", "device", "train", "compile", "workers", "seed")
-"""What every model understands, besides batch."""
+"""The options that every model accepts, besides batch."""
 COMMON_DEFAULTS: dict[str, Any] = {
     "dtype": "fp32",
     "device": "cpu",
@@ -40,16 +40,16 @@ _LEAST = {"batch": 1, "img_size": 1, "patch": 1, "depth": 1, "ctx": 1, "workers"
 
 
 def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The options of one build: what was given, checked, over the defaults.
+    """Returns the options of one build: the checked given ones over the defaults.
 
     Args:
-        name: of the model, for the error.
-        understood: the options it takes.
-        defaults: what stands where nothing was given.
+        name: name of the model, for the error.
+        understood: the options that the model accepts.
+        defaults: the values of options that were not given.
         given: option to value; null means that it was not given.
 
     Raises:
-        WrongOption: an option that the model does not take (named together with those it does) or a wrong value.
+        WrongOption: an option that the model does not accept (the error lists those it does) or a wrong value.
     """
     options = dict(defaults)
     for option, value in given.items():
@@ -62,7 +62,7 @@ def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], gi
 
 
 def check_patch(options: dict[str, Any]) -> None:
-    """Raises WrongOption where a patch is larger than the image."""
+    """Raises WrongOption if a patch is larger than the image."""
     if options["patch"] > options["img_size"]:
         raise WrongOption(f"a patch of {options['patch']} px does not fit into an image of {options['img_size']} px")
 

@@ -1,4 +1,4 @@
-"""Named ranges around parts of a step, for whichever tool is recording."""
+"""Opens named ranges around parts of a step, for whichever tool is recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ranges:
 
         Args:
             nvtx: emit NVTX ranges too; needs CUDA.
-            inside: whether ranges within the model are emitted: ``torch.compile`` would split its graph at each.
+            inside: emit ranges inside the model too; ``torch.compile`` would split its graph at each.
         """
         self.nvtx = nvtx
         self.inside = inside
@@ -24,13 +24,13 @@ class Ranges:
         """Names used so far, in order of their first use."""
 
     def __call__(self, name: str) -> _Range:
-        """A range to be entered with ``with``."""
+        """Returns a range for a ``with`` statement."""
         if name not in self.seen:
             self.seen.append(name)
         return _Range(name, self.nvtx)
 
     def within(self, name: str) -> Any:
-        """A range inside the model: nothing where the model is compiled."""
+        """Returns a range inside the model, or an empty one if `inside` is false."""
         return self(name) if self.inside else _NOTHING
 
 
@@ -67,4 +67,4 @@ class _Nothing:
 
 _NOTHING = _Nothing()
 SILENT = Ranges(nvtx=False, inside=False)
-"""For a network that is used outside a workload: the ranges within it are not emitted."""
+"""For a network that is used outside a workload: emits no ranges inside it."""

@@ -1,7 +1,7 @@
-"""The models that can be named: what they are called, what they need, which options they take, how they are built.
+"""The models that have a name: their names, needs and options, and how they are built.
 
-Importing this needs the standard library only; torch comes when a model is built. The folder is copied beside the
-profiled program, so everything here is imported relatively and written for Python 3.8.
+Importing this module needs only the standard library; torch is imported when a model is built. The folder is copied
+beside the profiled program, so everything here uses relative imports and runs on Python 3.8.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ class Entry:
     """``vim``, ``topk_deit``, ``gpt``, ``mlp``, ``timm`` or ``user``."""
     title: str
     parameters: int | None
-    """At the default sizes, by arithmetic; null where only building tells."""
+    """The number of parameters at the default sizes, by arithmetic; null if it is known only after building."""
     needs: tuple[Need, ...]
-    """Beyond torch; each with the command that installs it."""
+    """Packages needed besides torch, each with the command that installs it."""
     defaults: dict[str, Any]
-    """What an option is where nothing is given; null where the model itself decides."""
+    """The default value of each option; null if the model itself decides."""
     options: tuple[str, ...]
-    """What it takes."""
+    """The options that it accepts."""
     cost: Cost | None = field(default=None, repr=False)
-    """The work of an inference step at the defaults, by arithmetic; null where only building tells."""
+    """The work of an inference step at the defaults, by arithmetic; null if it is known only after building."""
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
-        """All options of a build, checked as far as can be done without torch, with the defaults filled in.
+        """Returns all options of a build with the defaults filled in, checked as far as possible without torch.
 
         Raises:
-            WrongOption: an option that it does not take, or a wrong value.
+            WrongOption: an option that the model does not accept, or a wrong value.
         """
         return known_options.resolve(self.name, self.options, self.defaults, options)
 
@@ -72,13 +72,13 @@ class Entry:
         """Builds the model on its device, ready to run steps. Imports torch.
 
         Args:
-            options: option to value; what is not given, or null, is the default.
+            options: option to value; missing and null ones take the default.
 
         Raises:
-            WrongOption: an option that it does not take, or a wrong value.
-            MissingRequirement: something it needs is not installed.
+            WrongOption: an option that the model does not accept, or a wrong value.
+            MissingRequirement: a package that the model needs is not installed.
             UserModelError: the user's own module or factory failed.
-            ModelError: it can't be built here: no such device, no such folder of images, ….
+            ModelError: the model can't be built here: no such device, no such folder of images, ….
         """
         chosen = self.check(options)
         require(TORCH, self.name)
@@ -102,10 +102,10 @@ def entries() -> list[Entry]:
 
 
 def find(name: str) -> Entry:
-    """The model of a name: a built-in one, ``timm:NAME``, or ``package.module:factory``.
+    """Returns the model with this name: a built-in one, ``timm:NAME``, or ``package.module:factory``.
 
     Raises:
-        UnknownModel: no such model; the line names those that look like it.
+        UnknownModel: there is no such model; the line lists similar names.
     """
     if name in _BUILT_IN:
         return _BUILT_IN[name]

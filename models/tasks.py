@@ -1,4 +1,4 @@
-"""What a step does with a model's output: classify images, predict tokens."""
+"""The task of a step: which batches the model gets, and the loss of its output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def labelled(
     model: Any, sample: Callable[[int], Any], cost: Callable[[int, bool, int], Cost | None], *, backend: str = "torch"
 ) -> Parts:
-    """Batches are (inputs, labels); the loss is the cross entropy over the output's last dimension."""
+    """A task with batches of (inputs, labels) and the cross entropy over the output's last dimension as its loss."""
     return Parts(model=model, backend=backend, sample=sample, forward=_forward, loss=_cross_entropy, cost=cost)
 
 
@@ -35,7 +35,7 @@ def image_task(
     notes: list[str] | None = None,
     classes: int = CLASSES,
 ) -> Parts:
-    """Classifying random images or those of a folder."""
+    """The task of classifying random images or those of a folder."""
     size = options["img_size"]
     parts = labelled(model, RandomImages(size, classes, options["seed"]), cost, backend=backend)
     kind, _, path = options["data"].partition(":")

@@ -9,8 +9,8 @@ The factory takes nothing, or the options as a dict (``batch``, ``img_size``, ``
   has ``model``, ``parameters``, ``flops_per_step()``, ``compulsory_bytes_per_step()``, ``input_shapes(batch)``,
   ``samples_per_step`` or ``describe()``, as `Workload` has them, they are used too.
 
-In training the module's output must be a loss, or have one as ``.loss`` or ``["loss"]``; of anything else the mean
-square stands in for the loss, and a note says so.
+In training the module's output must be a loss, or have one as ``.loss`` or ``["loss"]``; for any other output the mean
+of its squares serves as the loss, and a note says so.
 
 Imports torch; `registry` imports this module when a model is built.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .sizes.flops import Cost
 
-STAND_IN = "the model's output is no loss, so the mean of its squares stands in for one"
+STAND_IN = "the model's output is not a loss, so the mean of its squares is used as one"
 NO_BATCH = (
     "the factory gave no make_batch, so the model gets random images (batch, 3, img_size, img_size);"
     " return (model, make_batch) for anything else"
@@ -108,7 +108,7 @@ def _takes_one(called: Any) -> bool:
 
 
 class OwnWorkload(Workload):
-    """An object of the user's that runs its own steps, completed to what every workload has."""
+    """Wraps a user's object that runs its own steps, and adds what every workload has."""
 
     def __init__(self, name: str, options: dict[str, Any], own: Any) -> None:
         self.entry_name, self.options, self.own = name, options, own
@@ -118,7 +118,7 @@ class OwnWorkload(Workload):
 
     @property
     def parameters(self) -> int | None:  # type: ignore[override]
-        """The object's word, else counted in its model; null where it has neither."""
+        """The number that the object gives, else counted in its model; null if it has neither."""
         if isinstance(getattr(self.own, "parameters", None), int):
             return int(self.own.parameters)
         if isinstance(self.model, torch.nn.Module):
@@ -126,11 +126,11 @@ class OwnWorkload(Workload):
         return None
 
     def make_batch(self) -> Any:
-        """The object's, or the first that it brings."""
+        """The object's own batch, or the first one that it yields."""
         return self.own.make_batch() if hasattr(self.own, "make_batch") else next(iter(self.own.batches()))
 
     def batches(self) -> Iterator[Any]:
-        """The object's, or one batch over and over."""
+        """The object's own batches, or one batch over and over."""
         if hasattr(self.own, "batches"):
             yield from self.own.batches()
             return
@@ -139,29 +139,29 @@ class OwnWorkload(Workload):
             yield batch
 
     def step(self, batch: Any) -> None:
-        """The object's own."""
+        """Runs the object's own step."""
         self.own.step(batch)
         own = getattr(self.own, "samples_per_step", None)
         self.samples_per_step = samples(batch) if own is None else own
 
     def input_shapes(self, batch: Any) -> list[list[int]]:
-        """The object's word, else of every tensor in the batch."""
+        """The shapes that the object gives, else those of every tensor in the batch."""
         found: list[list[int]] = self.own.input_shapes(batch) if hasattr(self.own, "input_shapes") else shapes(batch)
         return found
 
     def flops_per_step(self) -> int | None:
-        """The object's word."""
+        """The number that the object gives."""
         found: int | None = self.own.flops_per_step() if hasattr(self.own, "flops_per_step") else None
         return found
 
     def compulsory_bytes_per_step(self) -> int | None:
-        """The object's word."""
+        """The number that the object gives."""
         given = hasattr(self.own, "compulsory_bytes_per_step")
         found: int | None = self.own.compulsory_bytes_per_step() if given else None
         return found
 
     def describe(self) -> dict[str, Any]:
-        """What can be known of any workload, and over it what the object says."""
+        """What is known of any workload, overridden by what the object says."""
         described = {
             "model": self.entry_name,
             "family": "user",
@@ -221,7 +221,7 @@ def _parts(model: Any, make_batch: Any, options: dict[str, Any]) -> Parts:
 
 
 def _settle(model: Any, parts: Parts) -> None:
-    """Lazy layers learn their sizes from a first batch: of one sample, before anything is counted."""
+    """Runs one sample, so that lazy layers learn their sizes before anything is counted."""
     if not any(is_lazy(tensor) for tensor in [*model.parameters(), *model.buffers()]):
         return
     batch = parts.whole_batch(1) if parts.whole_batch else stacked([parts.sample(0)])
@@ -232,7 +232,7 @@ def _settle(model: Any, parts: Parts) -> None:
 
 
 class _Image:
-    """A random image without its label: the user's model may not want one."""
+    """A random image without its label, since the user's model may not accept one."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.images = RandomImages(size, 1, seed)
@@ -242,7 +242,7 @@ class _Image:
 
 
 class _Batches:
-    """The user's make_batch, with the number of samples where it takes one."""
+    """Calls the user's make_batch, with the number of samples if it accepts one."""
 
     def __init__(self, make_batch: Any) -> None:
         self.make_batch = make_batch

@@ -1,4 +1,4 @@
-"""What a built model is to whoever runs its steps: batches, a step, and what is known of both."""
+"""A built model that is ready to run: its batches, its step, and what is known about both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Workload:
         backend: who computes it, see `Parts`.
         parameters: numbers in the model, counted.
         samples_per_step: samples of the last batch, read from its tensors; null before the first step.
-        notes: what the person should know before the run, a sentence each.
+        notes: what the user should know before the run, one sentence each.
         options: all options, with the defaults filled in.
     """
 
@@ -60,11 +60,11 @@ class Workload:
 
     @property
     def has_loader(self) -> bool:
-        """Whether a DataLoader brings the batches: asked for by files or by a number of workers, 0 too."""
+        """Whether a DataLoader supplies the batches, because files or a number of workers (even 0) were asked for."""
         return self._parts.dataset is not None or self.options["workers"] is not None
 
     def make_batch(self) -> Any:
-        """A fresh batch: random ones lie on the device, those of a DataLoader on the host."""
+        """A new batch: a random one is on the device, one from a DataLoader on the host."""
         from .data import stacked, to_device
 
         batch = self.options["batch"]
@@ -75,7 +75,7 @@ class Workload:
         return made if self.has_loader else to_device(made, self.device)
 
     def batches(self) -> Iterator[Any]:
-        """Batches without end: one that was made before the first step, or a DataLoader's."""
+        """Yields batches without end: always the one made before the first step, or those of a DataLoader."""
         if self.has_loader:
             from .data import loader_batches
 
@@ -86,7 +86,7 @@ class Workload:
             yield self._resident
 
     def step(self, batch: Any) -> None:
-        """One step, under named ranges; returns when it is queued, not when the GPU is done."""
+        """Runs one step under named ranges; returns when the work is queued, not when the GPU is done."""
         from .data import samples, shapes, to_device
 
         batch = to_device(batch, self.device, self.ranges)
@@ -99,7 +99,7 @@ class Workload:
             self._infer(batch)
 
     def flops_per_step(self) -> int | None:
-        """FLOPs of a step with the batch really seen (before the first step: as asked for).
+        """FLOPs of a step with the observed batch (before the first step: the requested batch).
 
         2 per multiply-add of matrix products and convolutions, and the scan of Vision Mamba; three times the forward
         pass in training. `flops` says what else is and is not counted.
@@ -108,7 +108,7 @@ class Workload:
         return None if cost is None else cost.flops
 
     def compulsory_bytes_per_step(self) -> int | None:
-        """Bytes that a step must move at least: used weights, batch and output once; in training AdamW's state too.
+        """The least bytes that a step must move: used weights, batch and output once; in training AdamW's state too.
 
         See `flops`.
         """
@@ -124,7 +124,7 @@ class Workload:
     def describe(self) -> dict[str, Any]:
         """What run.json keeps of the workload (`parsers.run_manifest.Workload` has its keys); unknown is null.
 
-        Best asked after the steps: then it knows the batch that was really seen.
+        Best called after the steps, when it knows the observed batch.
         """
         import torch
 
@@ -193,7 +193,7 @@ class Workload:
 
 
 def check_device(device: str) -> None:
-    """Raises ModelError, in one line, where this torch does not see the device."""
+    """Raises ModelError, in one line, if this torch does not see the device."""
     import torch
 
     if not device.startswith("cuda"):
@@ -208,7 +208,7 @@ def check_device(device: str) -> None:
 
 
 def _set_tf32(dtype: str, device: str, notes: list[str]) -> None:
-    """TF32 on for tf32, off for fp32 (convolutions too, where PyTorch would use it); others keep PyTorch's defaults."""
+    """Turns TF32 on for tf32 and off for fp32 (for convolutions too); other types keep PyTorch's defaults."""
     import torch
 
     if device == "cpu":
@@ -231,7 +231,7 @@ def _compiled(model: Any) -> Any:
 
 
 def _scaler(device: str) -> Any:
-    """fp16 gradients underflow without; the name moved in torch 2.3."""
+    """The gradient scaler, without which fp16 gradients underflow; it moved in torch 2.3."""
     import torch
 
     if hasattr(torch.amp, "GradScaler"):

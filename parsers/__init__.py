@@ -1,4 +1,4 @@
-"""Readers: a file or folder in, a Run of Traces out."""
+"""Readers, which turn a file or folder into a Run of Traces."""
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress

@@ -1,4 +1,4 @@
-"""Two words to glibc's allocator that halve the cost and the peak of a load; elsewhere they do nothing."""
+"""Two settings of glibc's allocator that halve a load's cost and peak memory; without glibc they do nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 CHUNK_SIZED = 32 << 20
-"""Blocks up to here are the short-lived ones of a chunk: they stay in the heap, larger ones come and go by mmap."""
+"""Smaller blocks are the short-lived ones of a chunk and stay in the heap; larger ones are mapped and unmapped."""
 
 
 @cache
@@ -28,6 +28,6 @@ def keep_chunks_in_heap(largest: int = CHUNK_SIZED) -> None:
 
 
 def release_freed() -> None:
-    """Hands the heap's free pages back, before long-lived columns take their place."""
+    """Returns the heap's free pages to the kernel, before long-lived columns take their place."""
     if libc := _libc():
         libc.malloc_trim(0)

@@ -1,8 +1,8 @@
-"""Strings inside a byte buffer as a Polars series without a copy, through Arrow's C data interface.
+"""Makes strings inside a byte buffer a Polars series without a copy, through Arrow's C data interface.
 
-Arrow's utf8_view layout: 16 bytes a string. Up to 12 bytes the text stands in the view itself; longer ones hold
-their length, first four bytes, buffer number and offset (https://arrow.apache.org/docs/format/Columnar.html).
-Done with ctypes because pyarrow would cost every reader 50 MB.
+Arrow's utf8_view layout has 16 bytes per string. A text of up to 12 bytes is in the view itself; a longer one has its
+length, first four bytes, buffer number and offset there (https://arrow.apache.org/docs/format/Columnar.html).
+This uses ctypes because pyarrow would cost every reader 50 MB.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 _numbers = count(1)
 _alive: dict[int, tuple[Any, ...]] = {}
-"""What each array handed to Polars points into, until Polars releases it."""
+"""The buffers that each array handed to Polars points into, kept until Polars releases the array."""
 
 
 @_ReleaseSchema  # type: ignore[untyped-decorator]
@@ -94,14 +94,14 @@ class _Exporter:
 def strings(
     text: NDArray[np.uint8], words: NDArray[np.uint64], begin: NDArray[np.int64], length: NDArray[np.int64]
 ) -> pl.Series:
-    """The strings at `begin` of these lengths as a String series that points into `text`.
+    """Returns the strings that start at `begin` with these lengths, as a String series that points into `text`.
 
     `text` must be valid UTF-8 there; `words` is its view as one uint64 per byte position, readable 12 bytes past the
     last string's end.
     """
     views = np.empty((begin.size, 2), np.uint64)
     size = length.astype(np.uint64)
-    # the first four bytes go beside the length; what lies past the string's end is shifted out
+    # the first four bytes go next to the length; bytes past the string's end are shifted out
     lead_bits = (np.minimum(size, np.uint64(4))) << np.uint64(3)
     lead = words[begin] & ((np.uint64(1) << lead_bits) - np.uint64(1))
     views[:, 0] = size | (lead << np.uint64(32))

@@ -1,4 +1,4 @@
-"""The bytes of a file, plain or gzip by content, read piece by piece into fresh buffers."""
+"""Reads the bytes of a file, plain or gzip (told by content), piece by piece into new buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ByteSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damage: str | None = None
-        """Why the content ended before the file did."""
+        """Why the content ends early."""
         try:
             self._file: BinaryIO = path.open("rb", buffering=0)
             self.size = path.stat().st_size
@@ -42,7 +42,7 @@ class ByteSource:
             self._content = cast("BinaryIO", igzip.GzipFile(fileobj=self._file, mode="rb"))  # type: ignore[no-untyped-call]
 
     def read_into(self, buffer: NDArray[np.uint8], start: int, end: int) -> int:
-        """Fills ``buffer[start:end]``; returns where the content ended, `end` unless the file did."""
+        """Fills ``buffer[start:end]``; returns the position after the last byte read, `end` unless the file ended."""
         view = buffer.data
         while start < end:
             if self.damage is not None:
@@ -63,14 +63,14 @@ class ByteSource:
         return start
 
     def compressed_position(self) -> int:
-        """How many of the file's `size` bytes have been consumed."""
+        """How many of the file's `size` bytes have been read."""
         try:
             return self._file.tell()
         except ValueError:
             return self.size
 
     def __enter__(self) -> ByteSource:
-        """Opens nothing: the file is open since construction."""
+        """Does nothing, since the constructor has opened the file."""
         return self
 
     def __exit__(
@@ -82,7 +82,7 @@ class ByteSource:
 
 
 def _inflate_what_can_be(path: Path, skip: int) -> bytes:
-    """What a damaged gzip file still gives after its first `skip` bytes, up to the last byte before the damage."""
+    """Inflates what a damaged gzip file still holds after its first `skip` bytes, up to the damage."""
     found = bytearray()
     produced = 0
 

@@ -1,4 +1,4 @@
-"""What can go wrong with an input, in words for the person who gave it."""
+"""Errors about inputs, worded for the user."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class TraceError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """The one line that a person sees."""
+        """The one line that the user sees."""
         line = f"{self.path}: {self.problem}"
         return f"{line}; {self.advice}" if self.advice else line
 
 
 class Cancelled(Exception):  # noqa: N818  a request of the user, not an error
-    """The user gave up waiting; nothing usable was read."""
+    """The user cancelled the load before anything usable was read."""

@@ -1,7 +1,7 @@
-"""NumPy columns as Polars frames: what stands for null becomes null, what a source lacks costs nothing.
+"""Turns NumPy columns into Polars frames: placeholders become null, and missing columns cost no memory.
 
-In signed columns the type's smallest value stands for null, in codes of strings `categories.NULL_CODE`, in sizes of
-three -1, in row numbers -1, in floats nan, in an enumeration's numbers whatever is none of them.
+The placeholder is the type's smallest value in signed columns, `categories.NULL_CODE` in codes of strings, -1 in
+triples of sizes and in row numbers, nan in floats, and any number without a meaning in enumerations.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def frame(
     rows: Mapping[str, NDArray[Any]],
     **ready: pl.Series,
 ) -> pl.DataFrame:
-    """Turns columns into a frame of this layout, letting each go as it is taken; what they lack is null."""
+    """Turns columns into a frame of this layout, releasing each as it is taken; missing columns are null."""
     size = next(iter(columns.values())).shape[0]
     taken: list[pl.Series] = []
     constant: list[pl.Expr] = []

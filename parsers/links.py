@@ -1,6 +1,6 @@
-"""Which row belongs to which: threads, launches, operators, modules, backward to forward.
+"""Finds which row belongs to which: threads, launches, operators, modules, backward to forward.
 
-Works on the host events once they are nested (see `nesting`); all arguments and results are row numbers, -1 for none.
+It works on nested host events (see `nesting`); all arguments and results are row numbers, with -1 for none.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 QUEUED = "launch of GPU work that was queued before the recording began"
-"""What the notes say of the rows that `queued_before` finds."""
+"""The note about the rows that `queued_before` finds."""
 _WORK = [schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "memcpy", "memset", "graph")]
 
 
 def lookup(keys: Ints, wanted: Ints) -> Ints:
-    """Position of the first of `keys` equal to each wanted value, or -1."""
+    """The position of the first of `keys` that equals each wanted value, or -1."""
     if not keys.size:
         return np.full(wanted.shape, NONE, np.int64)
     by_key = np.argsort(keys, kind="stable")
@@ -39,13 +39,13 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
 def queued_before(launch: Ints, kind: Ints, device: Ints, stream: Ints) -> Bools:
     """Activities that were launched before the recording began, as work of the profiler's warm-up step often was.
 
-    A stream runs its work in the order of the launches: what ran on it before the first activity whose launch is
-    known, and has no launch itself, was queued before that one. Nothing is said of streams without any known launch,
-    nor of those that lack launches later too, for whatever reason.
+    A stream runs its work in the order of the launches: an activity without a launch that ran before the first one with
+    a known launch was queued before it. Streams without any known launch are left out, and so are streams that lack
+    launches later too.
 
     Args:
         launch: the launching call of each activity, in order of start.
-        kind: of each, by its place in `schema.DEVICE_KINDS`; only work that a call launches counts.
+        kind: the kind of each, as its place in `schema.DEVICE_KINDS`; only work that a call launches counts.
         device: the GPU of each.
         stream: the stream of each.
     """
@@ -77,10 +77,10 @@ def external_ids_usable(correlation: Ints, external_id: Ints, null: int) -> bool
 def runtime_thread_map(
     api_lane: Ints, api_external: Ints, operator_lane: Ints, operator_external: Ints, null: int
 ) -> dict[int, int]:
-    """Lanes of API calls that are in truth another lane of operators.
+    """Finds lanes of API calls that are really the same thread as another lane of operators.
 
-    Kineto numbers some threads (autograd's, mostly) one way for operators and another way for API calls. A lane that
-    holds API calls and no operator is taken for the lane whose operators its calls name by `External id`, if most do.
+    Kineto gives some threads (mostly autograd's) one number for operators and another for API calls. A lane with API
+    calls and no operators is matched to the lane whose operators most of its calls name by `External id`.
     """
     with_operators = np.unique(operator_lane)
     stray = ~np.isin(api_lane, with_operators) & (api_external != null)
@@ -108,9 +108,9 @@ def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 def match_launches(correlation: Ints, api_correlation: Ints, api_rows: Ints, is_launch: Bools, null: int) -> Ints:
-    """Host row of the API call that started each device activity.
+    """The host row of the API call that started each device activity.
 
-    A correlation id may stand on several calls (a launch and a query inside it): those that launch come first.
+    Several calls may have the same correlation id (a launch and a query inside it); those that launch have priority.
     """
     first = np.argsort(~is_launch, kind="stable")
     at = lookup(api_correlation[first], correlation)

@@ -1,4 +1,4 @@
-"""Which host event encloses which: parents, depths and ends of timed events on threads (*lanes*).
+"""Finds which host event encloses which: parents, depths and ends of timed events on threads (*lanes*).
 
 Everything here is vectorised over NumPy arrays of one length n, ordered by lane, start, then the longer first,
 so that a parent always precedes its children. ``-1`` stands for "none" in arrays of row numbers.
@@ -22,9 +22,9 @@ BLOCK_ROWS = 1 << 13
 
 
 class LaneClock:
-    """Maps (lane, time) to one int64 that orders like the pair, so that one search serves all lanes at once.
+    """Maps (lane, time) to one int64 that sorts like the pair, so that one search serves all lanes at once.
 
-    Where the times of a damaged file span too much for that, ranks of the known times take their place.
+    If the times of a damaged file span too much for that, the ranks of the known times are used instead.
     """
 
     def __init__(self, lanes: int, *times: Ints) -> None:
@@ -50,7 +50,7 @@ class LaneClock:
         return offset
 
     def floor(self, lane: Ints) -> Ints:
-        """A key below all of the lane's own and above those of the lanes before it."""
+        """A key below all keys of the lane and above those of the lanes before it."""
         return lane * self._span
 
 
@@ -80,13 +80,13 @@ class Nesting:
     end: Ints
     """The event's end, cut at its parent's."""
     cut: Ints
-    """Rows whose end had to be cut."""
+    """The rows whose end had to be cut."""
     key: Ints
     """The clock's key of each start, ascending."""
     clock: LaneClock
 
     def innermost_at(self, lane: Ints, time: Ints) -> Ints:
-        """The innermost event that is under way on each lane at each time, or -1; a negative lane has none."""
+        """The innermost event in progress on each lane at each time, or -1; a negative lane has none."""
         if not self.key.size:
             return np.full(time.shape, NONE, np.int64)
         row = np.searchsorted(self.key, self.clock.key(lane, time), side="right") - 1
@@ -102,9 +102,9 @@ class Nesting:
 def nest(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Nesting:
     """Builds the tree of events that are already in `order`.
 
-    The parent of an event is the last one before it that is still under way at its start. An event that outlives its
-    parent ends with it: a profiler that never saw a call return writes it as lasting to the end of the recording, and
-    taken at its word it would swallow everything that follows on its thread.
+    The parent of an event is the last one before it that is still in progress at its start. An event that outlives its
+    parent is cut at the parent's end: a profiler that never saw a call return writes that it lasts to the end of the
+    recording, so the call would enclose everything that follows on its thread.
     """
     parent, end = parents(lane, start, duration)
     cut = np.flatnonzero(end < start + duration)
@@ -125,7 +125,7 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
         rows, cut_end = suspects[moved], cut_end[moved]
         has_grown = bool(np.any(cut_end > end[rows]))
         end[rows] = cut_end
-        if has_grown:  # it was cut by one that has itself been cut since, so parents are sought anew
+        if has_grown:  # it was cut by one that has itself been cut since, so parents are searched again
             parent = _predecessors(lane)
             suspects = np.flatnonzero(parent >= 0)
         else:
@@ -137,9 +137,9 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
 
 
 def tightest(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
-    """The tree of events in `order` of which none is ever cut: each lies within the tightest one that holds all of it.
+    """The tree of events in `order` without cutting any: the parent is the tightest event that contains all of it.
 
-    Events that overlap without one holding the other are siblings. The end of an event belongs to it.
+    Events that overlap without one containing the other are siblings. The end of an event belongs to it.
     """
     parent = _predecessors(lane)
     # the events between a row and its candidate end before the row does, so a candidate's own candidate may follow
@@ -149,7 +149,7 @@ def tightest(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
 
 
 def _depth_of(parent: Ints) -> NDArray[np.int16]:
-    """How many ancestors each row has; the distance looked at doubles each round, however deep the tree."""
+    """How many ancestors each row has; each round doubles the distance, so deep trees take few rounds."""
     depth = np.zeros(parent.size, np.int32)
     live = np.flatnonzero(parent >= 0)
     depth[live] = 1
@@ -171,11 +171,11 @@ def _predecessors(lane: Ints) -> Ints:
 
 
 def _climb_to_open(parent: Ints, start: Ints, end: Ints, suspects: Ints) -> None:
-    """Moves the parents of these rows up, in place, each until it is one that has not ended at the row's start.
+    """Moves the parents of these rows up, in place, until each is one that has not ended at the row's start.
 
-    All events between a row and its candidate have ended, so a closed candidate may be replaced by its own candidate:
-    the distance doubles each round. Done block by block, since a block's rows fit in the cache and nearly all of their
-    candidates with them.
+    All events between a row and its candidate have ended, so a candidate that has ended may be replaced by its own
+    candidate: the distance doubles each round. This works block by block, since a block's rows and nearly all of their
+    candidates fit in the cache.
     """
     for first in range(0, suspects.size, BLOCK_ROWS):
         rows = suspects[first : first + BLOCK_ROWS]
@@ -188,7 +188,7 @@ def _climb_to_open(parent: Ints, start: Ints, end: Ints, suspects: Ints) -> None
 
 
 def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.int16]:
-    """Events begun before each row, less those that have ended by then; an instant encloses nothing."""
+    """The events that started before each row, minus those that have ended by then; an instant encloses nothing."""
     lasting = end > start
     begun: Ints = np.cumsum(lasting) - lasting
     ended = np.sort(clock.key(lane, end)[lasting])
@@ -196,13 +196,13 @@ def _depth(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> NDArray[np.i
 
 
 def _narrow(depth: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int16]:
-    """Depths as the host frame holds them; the deepest of a very deep tree share the largest number."""
+    """Depths in the host frame's type; depths beyond its largest number become that number."""
     narrow: NDArray[np.int16] = np.minimum(depth, np.iinfo(np.int16).max).astype(np.int16)
     return narrow
 
 
 def nearest(parent: Ints, wanted: Bools, rows: Ints) -> Ints:
-    """For each of `rows`, itself or its closest ancestor for which `wanted` holds, or -1."""
+    """For each of `rows`, the row itself or its closest ancestor for which `wanted` is true, or -1."""
     found: Ints = rows.copy()
     live = np.flatnonzero(found >= 0)
     while live.size:

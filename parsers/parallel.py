@@ -1,4 +1,4 @@
-"""Work on several cores whose results come in order, a few ahead of whoever takes them."""
+"""Does work on several cores and yields the results in order, a few ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Done = TypeVar("Done")
 
 
 def in_order(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
-    """Does the tasks on `THREADS` threads; whoever stops taking results stops the work."""
+    """Runs the tasks on `THREADS` threads; when the consumer stops, the work stops."""
     if THREADS == 1:
         yield from map(work, tasks)
         return

@@ -1,4 +1,4 @@
-"""How far a load has come, and whether anyone still wants it."""
+"""Reports the progress of a load, and whether it should stop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of a load under way."""
+    """One progress report of a load."""
 
     stage: str
     """``reading``, ``linking`` or ``cached``."""
     done: int
-    """Bytes of the file read so far, compressed where it is."""
+    """Bytes of the file read so far, compressed ones if it is compressed."""
     total: int
     events: int = 0
     path: Path | None = None
@@ -26,13 +26,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of progress, and who may stop the load."""
+    """Receives a load's progress, and may stop the load."""
 
     progress: Callable[[Progress], None] | None = None
     cancel: threading.Event | None = None
 
     def report(self, progress: Progress) -> None:
-        """Tells whoever listens."""
+        """Reports the progress to the listener."""
         if self.progress:
             self.progress(progress)
 

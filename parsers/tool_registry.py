@@ -1,6 +1,6 @@
-"""The kinds of recordings, one record each: how a file of the kind is recognised, what reads it, what it can tell.
+"""The kinds of recordings, one record each: how such a file is recognised, what reads it, what it contains.
 
-Data only: functions are named, and imported by whoever calls them. What people read about a kind is in
+It has data only: it names functions, and whoever calls one imports it. What people read about a kind is in
 `app/text/tool_words.py`, which has one record per kind too.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 REPORT = "_report"
-"""What the kind of a file ends in that only the tool which wrote it can read, as ``nsys_report``."""
+"""The suffix for the kind of files that only the tool which wrote them can read, as in ``nsys_report``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ FRAMES = ("steps", "host", "device", "memory", "counters")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something the parser skipped, repaired, or found missing."""
+    """Something that the parser skipped, repaired, or found missing."""
 
     kind: str
     """``skipped`` (the event is lost), ``repaired`` (kept, but changed) or ``missing`` (something was not there)."""
@@ -83,7 +83,7 @@ class Source:
     """Every event object in the file, metadata and flows included."""
     events_parsed: int = 0
     partial: bool = False
-    """Loading was stopped by the user before the file's end."""
+    """Whether the user stopped loading before the end of the file."""
 
 
 @dataclass(frozen=True)

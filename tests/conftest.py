@@ -1,4 +1,4 @@
-"""Where the recordings are, and traces that many tests share."""
+"""Fixtures that open recordings and make traces that many tests share, and settings for all tests."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Has Python look for garbage less often: what tests have collected and read is kept to the end anyway."""
+    """Makes Python collect garbage less often, since the collected tests and read recordings live to the end anyway."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under ``-n`` the tests of a file stay together, for what one has read serves the next (`BothEnds`)."""
+    """Under ``-n`` keeps the tests of a file together, because they share what they have read (`BothEnds`)."""
     if config.getoption("dist") != "load":
         return None
     from both_ends import BothEnds

@@ -1,4 +1,4 @@
-"""A Chrome trace read the plain way, with json and a loop: the judge of the columnar reader.
+"""Reads a Chrome trace the plain way, with json and a loop, as the reference for the columnar reader.
 
 Slow and obvious on purpose. It fills the same Events, from undamaged files only.
 """

@@ -1,4 +1,4 @@
-"""What single rules say of runs that a test makes."""
+"""Runs single rules on runs that a test makes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def find(subject: Subject, config: Config | None = None, rules: Mapping[str, Rule] | None = None) -> Findings:
-    """What the rules say. The engine goes on where one fails, as a bug that is told; here it fails the test."""
+    """What the rules say. If a rule raises, the engine reports a bug and goes on; here the test fails."""
     return engine.find(subject, config, rules, on_error=_raised)
 
 

@@ -1,4 +1,4 @@
-"""Builds what machines say of themselves: sysfs trees and the outputs of tools, as boards and GPUs have them."""
+"""Builds what machines report about themselves: sysfs trees and outputs of tools, as on real boards and GPUs."""
 
 from __future__ import annotations
 

@@ -120,6 +120,6 @@ def silent(rule: str, facts: Facts) -> bool:
 
 
 def missing(rule: str, facts: Facts) -> Abstention:
-    """What the rule has not got."""
+    """The inputs that the rule is missing."""
     (abstained,) = look(rule, facts).abstained
     return abstained

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 60
 QUIET_LOOKS = 3
-"""How often in a row no job may be seen until none is believed to come."""
+"""How often in a row no job must be seen until the screen counts as idle."""
 
 
 def screen_text(app: App[Any]) -> str:
@@ -44,7 +44,7 @@ async def settle(pilot: Pilot[Any]) -> None:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Presses keys one by one, each with all it sets off."""
+    """Presses keys one by one, and waits after each for everything that it starts."""
     for key in keys:
         await pilot.press(key)
         await settle(pilot)

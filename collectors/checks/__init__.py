@@ -1,1 +1,1 @@
-"""What `tracetui doctor` looks at, a module per subject."""
+"""The checks of `tracetui doctor`, one module per subject."""

@@ -1,4 +1,4 @@
-"""One thing looked at, and what everything is looked at with."""
+"""The result of one check, and the facts that all checks share."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ STATUSES = (OK, WARN, FAIL, SKIPPED)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found."""
+    """The result of one check."""
 
     group: str
     name: str
     status: str
     """`ok`; `warn` (it works, but worse or with less); `fail` (something asked for can't work); `skipped`."""
     message: str
-    """One line: what is there, or what is wrong."""
+    """One line: what was found, or what is wrong."""
     remedy: str = ""
-    """The command or setting that mends it."""
+    """The command or setting that fixes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """What the output is connected to."""
+    """The terminal, file or pipe that the output is connected to."""
 
     is_terminal: bool
     columns: int
@@ -43,7 +43,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class TargetPython:
-    """What the Python that runs workloads says of itself; null where it does not say."""
+    """What the Python that runs workloads reports about itself; null if it does not report it."""
 
     path: str
     answered: bool
@@ -59,7 +59,7 @@ class TargetPython:
     compute_capability: str | None = None
     sm_count: int | None = None
     architectures: tuple[str, ...] = ()
-    """What this torch has kernels for: `sm_90`."""
+    """The GPU architectures that this torch has kernels for: `sm_90`."""
     cupti: str | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     """Versions of the packages that models need, by name; ``error: …`` where one is there but can't be imported."""
@@ -67,7 +67,7 @@ class TargetPython:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything that the checks look at; made once."""
+    """Everything that the checks look at; collected once."""
 
     probe: Probe
     environment: Mapping[str, str]
@@ -90,7 +90,7 @@ class Machine:
 
     @property
     def cuda_major(self) -> int | None:
-        """Of the CUDA that traces would be recorded with: that of torch, else of the driver, else of the JetPack."""
+        """Version of the CUDA that would record traces: torch's, else the driver's, else the JetPack's."""
         for version in (self.python.cuda_runtime, self.cuda_of_driver):
             if numbers := version_numbers(version):
                 return numbers[0]

@@ -1,4 +1,4 @@
-"""Whether this user may read performance counters and record kernels."""
+"""Checks whether this user may read performance counters and record kernels."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 GROUP = "Permissions"
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
 PERFMON_DRIVER = (565,)
-"""The first driver that CAP_PERFMON is enough for."""
+"""The first driver version for which CAP_PERFMON is enough."""
 UNLOCK = (
     "echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
     "then reboot; or run ncu with sudo"
 )
 NODES = ("dev/nvhost-prof-ctx-gpu", "dev/nvhost-prof-dev-gpu", "dev/nvgpu/igpu0/prof*")
-"""What CUPTI opens on a Tegra since CUDA 13."""
+"""The device nodes that CUPTI opens on a Tegra since CUDA 13."""
 SUDO = 'sudo -E env PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" tracetui profile ...'
 
 
 def checks(machine: Machine) -> list[Check]:
-    """Counters (ncu), and on a Jetson also kernels (torch, nsys)."""
+    """Checks access to counters (ncu), and on a Jetson also to kernels (torch, nsys)."""
     if not machine.has_gpu and machine.driver is None:
         return [Check(GROUP, "counters", SKIPPED, "no NVIDIA GPU")]
     if machine.is_jetson:
@@ -37,7 +37,7 @@ def checks(machine: Machine) -> list[Check]:
 
 
 def capabilities(machine: Machine) -> int:
-    """The effective capabilities of this process, a bit each."""
+    """The effective capabilities of this process, one bit each."""
     match = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", machine.probe.text("proc/self/status") or "", re.MULTILINE)
     return int(match[1], 16) if match else 0
 
@@ -65,7 +65,7 @@ def _kernels_of_a_jetson(machine: Machine) -> Check:
         return Check(GROUP, "kernels", OK, "root: CUPTI records them")
     major = machine.cuda_major
     if major is None or major < 13:
-        said = f"CUDA {major or 12} on a Jetson records kernels for root only; without, they are silently missing"
+        said = f"CUDA {major or 12} on a Jetson records kernels for root only; for others they are silently missing"
         return Check(GROUP, "kernels", FAIL, said, SUDO)
     nodes = [node for pattern in NODES for node in machine.probe.glob(pattern)]
     closed = [node for node in nodes if not _is_open(node)]

@@ -1,4 +1,4 @@
-"""Python, torch, CUDA, what the models need, and NVIDIA's profilers."""
+"""Checks Python, torch, CUDA, the packages that models need, and NVIDIA's profilers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BAD_CUPTI = (
         (12, 4, 127),
         (12, 5, 40),
         "CUDA 12.4 Update 1 has been seen to record no kernels",
-        "take CUDA 12.5 Update 1 or later, where kernels are missing",
+        "install CUDA 12.5 Update 1 or later if kernels are missing",
     ),
     (
         (11, 1),
         (11, 2),
         "CUDA 11.1 crashes beside a compat driver on JetPack 5",
-        "take the CUPTI of the board's own CUDA",
+        "use the CUPTI of the board's own CUDA",
     ),
 )
 """(first bad, first good, what is wrong with it, what to do)"""
@@ -37,7 +37,7 @@ LAST_NCU_FOR_VOLTA = (2025, 2)
 
 
 def checks(machine: Machine) -> list[Check]:
-    """What is installed."""
+    """Checks the installed software."""
     found = [_own(), _python(machine)]
     if machine.python.answered:
         found += [_torch(machine), _cuda(machine), _driver(machine), _cupti(machine), _mamba(machine), _timm(machine)]
@@ -104,7 +104,7 @@ def _cuda(machine: Machine) -> Check:
 
 
 def _has_kernels(architectures: tuple[str, ...], wanted: str) -> bool:
-    """Whether code built for these runs on a GPU: of its own kind, of an older one of its family, or compiled anew."""
+    """Whether code built for these architectures runs on a GPU: same one, older of its family, or compiled from PTX."""
     for name in architectures:
         built = re.fullmatch(r"(?P<kind>sm|compute)_(?P<number>\d+)(?P<only>[a-z]?)", name)
         if built is None:
@@ -138,7 +138,7 @@ def _driver(machine: Machine) -> Check:
 
 
 def _has_nvidia_card(machine: Machine) -> bool:
-    """Whether a display or 3D controller of NVIDIA's is on the bus."""
+    """Whether the PCI bus has an NVIDIA display or 3D controller."""
     for device in machine.probe.glob("sys/bus/pci/devices/*"):
         is_nvidia = machine.probe.text(device / "vendor") == "0x10de"
         if is_nvidia and (machine.probe.text(device / "class") or "").startswith("0x03"):

@@ -1,4 +1,4 @@
-"""Room, memory, and whether the machine is in a state in which times mean something."""
+"""Checks disk space, memory, and whether the machine's state lets measured times be trusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MHZ = 1_000_000
 LEAST_DISK, GOOD_DISK = 1 * GIB, 5 * GIB
 LEAST_MEMORY, GOOD_MEMORY = 1 * GIB, 3 * GIB
 HOT_C = 82.0
-"""Where GPUs begin to slow down."""
+"""The temperature at which GPUs begin to slow down."""
 BUSY_PERCENT = 5.0
 MODE_CLOCKS = {
     "p3767-0005": {"7W": 408, "15W": 612, "25W": 918, "MAXN_SUPER": 1020},
@@ -33,12 +33,12 @@ MODE_CLOCKS = {
     "p3701-0005": {"15W": 408, "30W": 612, "50W": 816, "MAXN": 1301},
     "p3701-0004": {"15W": 408, "30W": 612, "40W": 816},
 }
-"""The GPU's highest clock in MHz that a power mode allows, by module: the same name means another clock elsewhere."""
+"""The highest GPU clock in MHz of each power mode, by module: a mode's name means other clocks on other modules."""
 TOLERANCE = 0.05
 
 
 def checks(machine: Machine) -> list[Check]:
-    """Disk, memory, and what slows a GPU down."""
+    """Checks disk, memory, and what slows a GPU down."""
     found = [_disk(machine.output), _memory(machine), _swap(machine)]
     if machine.is_jetson:
         found += [_mode(machine), _clocks(machine), _alarms(machine), _others(machine)]
@@ -65,9 +65,9 @@ def _disk(folder: Path) -> Check:
         return Check(ROOM, "disk", FAIL, f"{there} can't be written to", "give another folder with --output")
     said = f"{free / GIB:.1f} GiB free in {there}"
     if free < LEAST_DISK:
-        return Check(ROOM, "disk", FAIL, f"{said}: a run takes up to 1 GiB", "make room, or give another with --output")
+        return Check(ROOM, "disk", FAIL, f"{said}: a run takes up to 1 GiB", "free space, or change --output")
     status = OK if free >= GOOD_DISK else WARN
-    return Check(ROOM, "disk", status, said, "" if status == OK else "make room before a sweep")
+    return Check(ROOM, "disk", status, said, "" if status == OK else "free space before a sweep")
 
 
 def _memory(machine: Machine) -> Check:
@@ -99,7 +99,7 @@ def _swap(machine: Machine) -> Check:
 
 
 def _mode(machine: Machine) -> Check:
-    """The power mode, by its caps: its name can be another one's."""
+    """Checks the power mode by its caps, since its name can be that of another mode."""
     gpu = machine.power.gpus[0] if machine.power.gpus else None
     highest = machine.devices[0].max_clock_hz if machine.devices else None
     cap = gpu.max_clock_hz if gpu else None
@@ -140,7 +140,7 @@ def _alarms(machine: Machine) -> Check:
 
 
 def _gpu(machine: Machine, gpu: GpuState) -> list[Check]:
-    """What slows one GPU down; one line where nothing does."""
+    """Lists what slows one GPU down, or says in one line that nothing does."""
     name = "GPU" if len(machine.power.gpus) == 1 else f"GPU {gpu.index}"
     device = next((device for device in machine.devices if device.index == gpu.index), None)
     slowed = sorted(SLOWED.intersection(gpu.throttle_reasons or ()))

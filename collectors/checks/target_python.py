@@ -1,4 +1,4 @@
-"""Asks the Python that runs workloads what it has, in a process of its own: nothing of it is imported here."""
+"""Asks the Python that runs workloads, in a separate process, what it has installed; imports none of it here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracetui.collectors.machine.probe import Probe
 
 SECONDS = 180.0
-"""Importing torch from a board's memory card takes its time."""
+"""Importing torch from a board's memory card is slow."""
 MARK = "tracetui-doctor:"
 _ASK = """
 import json, sys
@@ -75,7 +75,7 @@ print("tracetui-doctor:" + json.dumps(found))
 
 
 def ask(probe: Probe, python: str | None) -> TargetPython:
-    """What the Python at a path, or this one, has."""
+    """Returns what the Python at a path, or this one, has installed."""
     path = python or sys.executable
     ran = probe.run(path, "-c", _ASK, timeout_s=SECONDS)
     line = next((line for line in reversed(ran.out.splitlines()) if line.startswith(MARK)), None)

@@ -1,4 +1,4 @@
-"""The terminal: size, colours, characters, the way there."""
+"""Checks the terminal: its size, colours, characters, and whether it is reached over SSH."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COLUMNS, LINES = 80, 24
 
 
 def checks(machine: Machine) -> list[Check]:
-    """What the screen needs."""
+    """Checks what the screen needs of the terminal."""
     return [_size(machine), _colours(machine.environment), _characters(machine.environment), _way(machine.environment)]
 
 
 def _size(machine: Machine) -> Check:
     terminal = machine.terminal
     if not terminal.is_terminal:
-        return Check(GROUP, "size", SKIPPED, "the output is no terminal")
+        return Check(GROUP, "size", SKIPPED, "the output is not a terminal")
     size = f"{terminal.columns} columns, {terminal.lines} lines"
     if terminal.columns < COLUMNS or terminal.lines < LINES:
         return Check(GROUP, "size", WARN, f"{size}: less than {COLUMNS} x {LINES}", "enlarge the window")

@@ -1,4 +1,4 @@
-"""What torch says about itself and the device: the part of run.json that only the profiled Python knows."""
+"""Asks torch about itself and the device, for the part of run.json that only the profiled Python knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def software() -> dict[str, Any]:
-    """Versions of Python, torch and what it was built with; null where something is not there."""
+    """Versions of Python, of torch and of what torch was built with; null for what is missing."""
     import torch
 
     return {
@@ -26,7 +26,7 @@ def software() -> dict[str, Any]:
 
 
 def settings() -> dict[str, Any]:
-    """Torch's switches that change speed, as `workload` in run.json has them."""
+    """Torch's settings that affect speed, under the keys of `workload` in run.json."""
     import torch
 
     return {
@@ -76,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _quietly(ask: Any) -> Any:
-    """The answer, or null where this torch does not know the question."""
+    """The answer, or null if this version of torch lacks the function."""
     try:
         return ask()
     except (AttributeError, RuntimeError):

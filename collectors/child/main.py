@@ -1,4 +1,4 @@
-"""Does what a spec asks: builds the workload, or runs the user's script, under one tool, and says how it went.
+"""Does what a spec asks: builds the workload or runs the user's script under one tool, and reports the result.
 
 Writes ``result.<tool>.json`` beside the recording, also when it fails; exits with 0, 1 (it failed) or 2 (it can't be
 done here).
@@ -27,7 +27,7 @@ def main(path: str) -> int:
     code = 0
     try:
         result.update(_run(spec, progress))
-    except Exception as error:  # whatever it was, the person is told in one line
+    except Exception as error:  # whatever happened, the user gets one line
         is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
         code = REFUSED if is_refusal else FAILED
         result["error"] = str(error) if is_refusal else f"{type(error).__name__}: {_first_line(error)}"
@@ -36,7 +36,7 @@ def main(path: str) -> int:
         code, result["error"] = 130, "interrupted"
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
-        result["error"] = None if not code else f"the program left with exit code {code}"
+        result["error"] = None if not code else f"the program exited with code {code}"
     _write(Path(spec["out"]) / f"result.{spec['tool']}.json", result)
     return code
 
@@ -63,11 +63,11 @@ def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else "no further word"
+    return text.splitlines()[0] if text else "no message"
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:
-    """Whole or not at all: the parent may look at any moment."""
+    """Writes the whole file or nothing, since the parent may read it at any moment."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(result, indent=1, default=str) + "\n")
     partial.replace(path)

@@ -1,7 +1,7 @@
-"""What the first CUDA device reaches: products by precision, and a copy within its memory. Prints one line of JSON.
+"""Measures what the first CUDA device reaches in matrix products and memory copies. Prints one line of JSON.
 
-A program of its own that only needs torch: `tracetui doctor --measure-peaks` runs it with the Python of workloads.
-Each measurement is the best of several, so that a clock that still rises does not count; it takes a few seconds.
+A separate program that only needs torch: `tracetui doctor --measure-peaks` runs it with the Python of workloads.
+Each measurement is the best of several, so that a clock that is still rising does no harm; all take a few seconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MARK = "tracetui-peaks:"
 SECONDS_EACH = 1.0
 """How long each precision is measured."""
 SIZES = (8192, 4096, 2048, 1024)
-"""Sides of the matrices, the largest whose three matrices take a quarter of the free memory at most."""
+"""Sizes of the square matrices to try; the largest is used whose three matrices fit in a quarter of free memory."""
 COPY_BYTES = 1 << 30
-"""At most so much is copied at a time; an eighth of the free memory where that is less."""
+"""The most bytes copied at a time; less if an eighth of the free memory is less."""
 
 
 def main() -> int:
-    """Measures and prints; 1 where there is nothing to measure on."""
+    """Measures and prints the rates; returns 1 if there is no device to measure."""
     try:
         found = measure()
     except Exception as error:  # whatever it was, the person is told in one line
@@ -88,12 +88,12 @@ def _copy_rate(torch: Any) -> float:
     count = min(COPY_BYTES, free // 8) // 4
     source = torch.zeros(count, device="cuda", dtype=torch.float32)
     into = torch.empty_like(source)
-    # a kernel that reads and writes, as kernels of a model do: a plain copy may take a copy engine
+    # a kernel that reads and writes, as a model's kernels do: a plain copy may run on a copy engine instead
     return 8.0 * float(count) / _best_seconds(torch, lambda: torch.neg(source, out=into))
 
 
 def _best_seconds(torch: Any, work: Callable[[], Any]) -> float:
-    """The shortest of the times of `work`, measured on the device."""
+    """The shortest time that `work` took, measured on the device."""
     work()
     torch.cuda.synchronize()
     best = float("inf")

@@ -1,4 +1,4 @@
-"""How each tool is put around the steps of a workload."""
+"""Runs the steps of a workload under each tool."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 TRACE = "trace.pt.trace.json.gz"
 STEP = "step {}"
-"""The range around each profiled step where the tool has no steps of its own; numbered as torch.profiler does."""
+"""The range around each profiled step for tools without steps of their own; numbered as torch.profiler does."""
 
 
 class Refused(Exception):  # noqa: N818  no error of the program
-    """What was asked for can't be recorded here; the text is for the person who asked."""
+    """The requested recording is not possible here; the text is for the user."""
 
 
 def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callable[[int], None]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
             if number >= warmup:
                 marks.append(mark(spec["device"]))
             if number in (warmup - 1, warmup + steps - 1):
-                # the warm-up step's kernels would be recorded otherwise, and the last step's cut
+                # otherwise the warm-up step's kernels would be recorded and the last step's cut off
                 synchronize(spec["device"])
             profiler.step()
             say(max(number + 1 - warmup, 0))
@@ -121,7 +121,7 @@ RECORDERS = {
 
 
 def synchronize(device: str) -> None:
-    """Waits for the device's work."""
+    """Waits until the device has done its work."""
     if device != "cpu":
         import torch
 
@@ -130,7 +130,7 @@ def synchronize(device: str) -> None:
 
 
 def mark(device: str) -> Any:
-    """A moment on the device's time line, or on the host's where there is no such device."""
+    """A moment on the device's time line, or on the host's if the device is the CPU."""
     if device != "cpu":
         import torch
 
@@ -142,7 +142,7 @@ def mark(device: str) -> Any:
 
 
 def durations(marks: list[Any]) -> list[int]:
-    """The times between moments, ns; the device must have reached the last one."""
+    """The times between consecutive moments, ns; the device must have reached the last one."""
     return [_between(before, after) for before, after in zip(marks, marks[1:])]
 
 
@@ -152,7 +152,7 @@ def _between(before: Any, after: Any) -> int:
 
 
 def endless(make: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """Batches without end: a loader that is exhausted begins again."""
+    """Yields batches without end: an exhausted loader starts again."""
     while True:
         empty = True
         for batch in make():

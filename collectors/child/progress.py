@@ -1,4 +1,4 @@
-"""What the child tells the parent while it runs: one JSON object a line in a file that the parent follows."""
+"""Tells the parent how far the child is: one JSON object per line, in a file that the parent follows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 class Progress:
-    """Appends lines to the progress file; a full disk must not end a run that still measures."""
+    """Appends lines to the progress file; a full disk must not end a run that is still measuring."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def say(self, phase: str, step: int = 0, of: int = 0, **more: Any) -> None:
-        """Which phase of the run has come how far.
+        """Reports how far a phase of the run has come.
 
         Args:
             phase: ``building``, ``warm-up``, ``clean``, ``profiling`` or ``writing``.

@@ -1,4 +1,4 @@
-"""The user's own program under torch.profiler: around its optimizer steps, or for a stretch of time."""
+"""Runs the user's own program under torch.profiler, recording its optimizer steps or a stretch of time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Runs ``script`` (its argv) as if by ``python``, with a profiler in it.
+    """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
     With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``: `warmup` of them pass, then
     `steps` are recorded. A program that never calls it is recorded by time: ``window`` is (delay, length) in seconds.
@@ -63,7 +63,7 @@ def _run_program(argv: Any) -> None:
 
 
 class _Recorder:
-    """A profiler that somebody else's program steps, without knowing."""
+    """A profiler that somebody else's program steps without knowing it."""
 
     def __init__(self, spec: dict[str, Any], progress: Progress) -> None:
         self._spec = spec
@@ -159,7 +159,7 @@ class _Recorder:
         self.files.append(target.name)
 
     def check(self) -> None:
-        """Says so where the program has ended without anything recorded."""
+        """Reports that the program ended before anything was recorded."""
         if not self._done or (self._follows_steps and not self.recorded):
             raise Refused(
                 f"the program ended before a step was recorded: it called optimizer.step() {self._calls} times, and "

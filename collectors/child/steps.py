@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LEAST_WARMUP_S = 3.0
-"""On CUDA the clocks need seconds to come up, however many steps that is."""
+"""On CUDA the clocks need some seconds to rise, however many steps run in that time."""
 MOST_WARMUP_STEPS = 1000
 
 
@@ -39,7 +39,7 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
 
 
 def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> None:
-    """At least so many steps, and on CUDA at least so many seconds."""
+    """Runs at least the warm-up steps of the spec, and on CUDA for at least its seconds."""
     begun = time.monotonic()
     least = 0.0 if spec["device"] == "cpu" else spec.get("warmup_s", LEAST_WARMUP_S)
     for number in range(MOST_WARMUP_STEPS):
@@ -51,7 +51,7 @@ def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -
 
 
 def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> list[int]:
-    """How long steps take without a profiler, in ns, each from the end of the one before to its own.
+    """Times steps without a profiler, in ns, each from the end of the previous step to its own end.
 
     On CUDA the ends are events on the stream, so that the host may run ahead as it does in the profiled steps.
     """

@@ -1,1 +1,1 @@
-"""The machine's state: clocks, temperatures, power, software; read from files and programs, never raises."""
+"""Reads the machine's state (clocks, temperatures, power, software) from files and programs; never raises."""

@@ -1,4 +1,4 @@
-"""What every Linux machine says of itself: processor, memory, temperatures, kernel, driver."""
+"""Reads what every Linux machine reports about itself: processor, memory, temperatures, kernel, driver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 KHZ = 1000
 SAMPLED_CORES = 16
-"""Asking a core for its clock interrupts it, so a sample asks so many of them."""
+"""How many cores a sample asks for their clock, since asking a core interrupts it."""
 NO_SENSOR_MC = -100_000
 
 
 def cpu_state(probe: Probe, *, sample: bool = False) -> CpuState:
-    """Clocks, governor and load of the processor; a sample asks a few cores for their clock only."""
+    """Clocks, governor and load of the processor; a sample reads only the clocks of a few cores."""
     policies = probe.glob("sys/devices/system/cpu/cpufreq/policy*")
     if not policies:
         policies = [p for p in probe.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq") if p.is_dir()]
@@ -42,7 +42,7 @@ def cpu_state(probe: Probe, *, sample: bool = False) -> CpuState:
 
 
 def cpu_is_pinned(probe: Probe) -> bool | None:
-    """Whether no core may change its clock."""
+    """Whether the clock of every core is fixed."""
     found = []
     for policy in probe.glob("sys/devices/system/cpu/cpufreq/policy*"):
         low, high = probe.number(policy / "scaling_min_freq"), probe.number(policy / "scaling_max_freq")
@@ -68,7 +68,7 @@ def memory_state(probe: Probe) -> MemoryState:
 
 
 def temperatures(probe: Probe) -> dict[str, float]:
-    """°C by thermal zone; zones of one name are numbered, those that are switched off are left out."""
+    """°C by thermal zone; zones of the same name are numbered, zones that are switched off are left out."""
     found: dict[str, float] = {}
     for zone in probe.glob("sys/class/thermal/thermal_zone*"):
         name, value = probe.text(zone / "type"), probe.number(zone / "temp")
@@ -79,7 +79,7 @@ def temperatures(probe: Probe) -> dict[str, float]:
 
 
 def driver_version(probe: Probe) -> str | None:
-    """Of NVIDIA's kernel driver: ``580.159.04``."""
+    """The version of NVIDIA's kernel driver: ``580.159.04``."""
     text = probe.text("proc/driver/nvidia/version") or ""
     match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)", text)
     return match[1] if match else probe.text("sys/module/nvidia/version")
@@ -105,7 +105,7 @@ def architecture() -> str | None:
 
 
 def pairs(text: str | None) -> dict[str, str]:
-    """Lines of ``Key: value kB`` or ``key value``."""
+    """Reads lines of ``Key: value kB`` or ``key value``."""
     found = {}
     for line in (text or "").splitlines():
         words = line.replace(":", " ").split()
@@ -125,7 +125,7 @@ def _whole(values: dict[str, str], key: str) -> int | None:
 
 
 def _zram(probe: Probe) -> int | None:
-    """Bytes of swap that stand in compressed memory."""
+    """Bytes of swap that are held in compressed memory (zram)."""
     text = probe.text("proc/swaps")
     if text is None:
         return None
@@ -139,7 +139,7 @@ def _highest(probe: Probe, policies: Iterable[Path], name: str) -> int | None:
 
 
 def _count(ranges: str | None) -> int | None:
-    """How many cores ``0-3,5`` names."""
+    """How many cores a list such as ``0-3,5`` names."""
     total = 0
     for part in (ranges or "").split(","):
         first, dash, last = part.partition("-")

@@ -1,4 +1,4 @@
-"""Which run this is: when, where, by which command, on which state of the code."""
+"""Identifies a run: when, where, by which command and on which state of the code it ran."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 GIT_SECONDS = 5.0
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""What a repository may ask git to execute is not executed."""
+"""Options that keep git from executing what a repository's configuration asks for."""
 
 
 def identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
-    """Everything that tells this run from others."""
+    """Returns everything that identifies this run."""
     now = time.time_ns()
     started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
     sha = _git(probe, cwd, "rev-parse", "HEAD")

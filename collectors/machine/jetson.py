@@ -1,4 +1,4 @@
-"""A Jetson board's state, from sysfs and nvpmodel, as far as no root is needed; never through NVML.
+"""Reads a Jetson board's state from sysfs and nvpmodel, as far as that needs no root; never through NVML.
 
 The name of a power mode can disagree with the caps in force, so the caps and clocks themselves are read.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracetui.collectors.machine.probe import Probe
 
 GPU_NAMES = re.compile(r"(?:^|\.)(?:ga10b|gv11b|gb10b|gp10b|gm20b|gpu)$|^gpu-gpc-\d+$")
-"""What the GPU is called in /sys/class/devfreq: ``17000000.ga10b`` (JetPack 5), ``17000000.gpu`` (6), ``gpu-gpc-0``."""
+"""Names of the GPU in /sys/class/devfreq: ``17000000.ga10b`` (JetPack 5), ``17000000.gpu`` (6), ``gpu-gpc-0``."""
 CHIPS = {
     "tegra264": ("Thor", "11.0"),
     "tegra234": ("Orin", "8.7"),
@@ -27,7 +27,7 @@ CHIPS = {
     "tegra186": ("TX2", "6.2"),
     "tegra210": ("Tegra X1", "5.3"),
 }
-"""The chip in the device tree: the GPU's name as CUDA gives it, its compute capability."""
+"""Chip in the device tree -> the GPU's name as CUDA gives it, and its compute capability."""
 JETPACKS = (
     ("39", "7.2"), ("38.4", "7.1"), ("38", "7.0"),
     ("36.5", "6.2.2"), ("36.4.4", "6.2.1"), ("36.4.7", "6.2.1"), ("36.4.3", "6.2"), ("36.4", "6.1"), ("36.3", "6.0"),
@@ -35,7 +35,7 @@ JETPACKS = (
     ("35.6", "5.1.4"), ("35.5", "5.1.3"), ("35.4", "5.1.2"), ("35.3", "5.1.1"), ("35.2", "5.1"), ("35.1", "5.0.2"),
     ("34", "5.0 DP"), ("32", "4"),
 )  # fmt: skip
-"""L4T releases, the longest match counts."""
+"""The JetPack of each L4T release; the longest match counts."""
 GPU_NODES = re.compile(r"/dev/(?:nvhost-(?:as-|ctrl-|tsg-)?gpu|nvgpu/igpu\d+/|nvidia\d+$)")
 OTHERS = "programs of other users on the GPU"
 EMC_DEBUG = "sys/kernel/debug/bpmp/debug/clk/emc"
@@ -51,7 +51,7 @@ def is_jetson(probe: Probe) -> bool:
 
 
 def compatible(probe: Probe) -> tuple[str, ...]:
-    """What the device tree says the board is compatible with, the most specific first."""
+    """The board's ``compatible`` entries in the device tree, the most specific first."""
     return tuple(part for part in (probe.text("proc/device-tree/compatible") or "").split("\0") if part)
 
 
@@ -62,7 +62,7 @@ def l4t_release(probe: Probe) -> str | None:
 
 
 def jetpack(release: str | None) -> str | None:
-    """The JetPack that an L4T release belongs to, null for an unknown one."""
+    """The JetPack that an L4T release belongs to; null for an unknown release."""
     if release is None:
         return None
     matching = [(known, name) for known, name in JETPACKS if release == known or release.startswith(f"{known}.")]
@@ -95,13 +95,13 @@ def devices(probe: Probe) -> list[Device]:
 
 
 def gpu_state(probe: Probe) -> GpuState:
-    """Clock, caps, governor and load of the GPU; where each cluster has its own clock, of the fastest."""
+    """Clock, caps, governor and load of the GPU; if each cluster has its own clock, those of the fastest."""
     states = [_one_gpu(probe, folder) for folder in _gpus(probe)]
     return max(states, key=lambda state: state.clock_hz or 0, default=GpuState(index=0))
 
 
 def emc_state(probe: Probe) -> MemoryClock | None:
-    """The memory controller; its rate is for root only, its cap for everyone. None where neither is there."""
+    """The memory controller: only root may read its rate, everyone its cap. None if it has neither."""
     rate = probe.number(f"{EMC_DEBUG}/rate", "EMC clock")
     low = probe.number(f"{EMC_DEBUG}/min_rate")
     high = probe.number(f"{EMC_DEBUG}/max_rate")
@@ -113,7 +113,7 @@ def emc_state(probe: Probe) -> MemoryClock | None:
 
 
 def rails(probe: Probe) -> tuple[Rail, ...]:
-    """What the INA3221 sensors measure; channels that are not connected are left out."""
+    """The measurements of the INA3221 sensors; channels that are not connected are left out."""
     found = []
     for sensor in probe.glob("sys/class/hwmon/hwmon*"):
         if "ina3221" not in (probe.text(sensor / "name") or ""):
@@ -153,7 +153,7 @@ def alarms(probe: Probe) -> dict[str, int]:
 
 
 def processes(probe: Probe) -> tuple[GpuProcess, ...]:
-    """Programs that hold the GPU's device open, besides this one; those of other users are seen by root only."""
+    """Programs besides this one that hold the GPU's device open; only root sees those of other users."""
     found = []
     own = str(os.getpid())
     for folder in probe.glob("proc/[0-9]*"):
@@ -192,7 +192,7 @@ def power_mode(probe: Probe) -> tuple[int | None, str | None]:
 
 
 def clocks_are_pinned(probe: Probe, gpu: GpuState) -> bool | None:
-    """Whether jetson_clocks has been run: neither the GPU nor a core may change its clock."""
+    """Whether jetson_clocks has been run, that is, the clocks of the GPU and of all cores are fixed."""
     if gpu.min_clock_hz is None or gpu.max_clock_hz is None:
         return None
     return gpu.min_clock_hz == gpu.max_clock_hz and cpu_is_pinned(probe) is not False
@@ -219,7 +219,7 @@ def _one_gpu(probe: Probe, folder: Path) -> GpuState:
 
 
 def _mask(text: str | None) -> int | None:
-    """A number written as 252 or 0xfc."""
+    """Reads a number written as 252 or 0xfc."""
     try:
         return None if text is None else int(text.split()[-1], 0)
     except (ValueError, IndexError):
@@ -232,7 +232,7 @@ def _clocks(probe: Probe, folder: Path) -> tuple[int, ...]:
 
 
 def _module(names: tuple[str, ...]) -> str | None:
-    """The module's number: behind the ``+`` where the carrier board stands before it."""
+    """The module's part number: what follows the ``+`` if the carrier board's comes before it."""
     for name in names:
         if match := _MODULE.search(name.partition("+")[2]):
             return match[0]

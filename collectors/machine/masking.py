@@ -1,4 +1,4 @@
-"""Command lines without what looks like a secret."""
+"""Masks what looks like a secret in command lines."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def names_secret(name: str) -> bool:
 
 
 def masked(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command with each value that an option like ``--token`` names replaced by ``***``.
+    """Returns a command's words with the value of each option like ``--token`` replaced by ``***``.
 
-    A number is no secret: ``--max-token 512`` stays.
+    A number is not a secret: ``--max-token 512`` stays.
     """
     found = []
     follows = False

@@ -1,4 +1,4 @@
-"""Runs the benchmark behind `tracetui doctor --measure-peaks` in the Python of workloads, and reads what it printed."""
+"""Runs the benchmark of `tracetui doctor --measure-peaks` in the Python of workloads and reads its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
 PROGRAM = Path(__file__).parents[1] / "child" / "measure_peaks.py"
 MARK = "tracetui-peaks:"
 SECONDS = 300.0
-"""Importing torch from a board's memory card takes most of it."""
+"""Most of this time is for importing torch from a board's memory card."""
 
 
 class MeasureError(Exception):
@@ -22,7 +22,7 @@ class MeasureError(Exception):
 
 
 def measure_peaks(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> dict[str, Any]:
-    """What the first GPU reached: ``device``, ``sm_count``, ``flops`` by precision, ``bandwidth``, its clock cap, when.
+    """Measures the first GPU: ``device``, ``sm_count``, ``flops`` by precision, ``bandwidth``, its clock cap, the time.
 
     Args:
         python: the Python that runs workloads; this one if null.
@@ -50,7 +50,7 @@ def measure_peaks(python: str | None = None, *, root: Path = ROOT, runner: Runne
 
 
 def _cap(root: Path, runner: Runner) -> int | None:
-    """The clock that is allowed now: a measurement holds for it only."""
+    """The highest clock allowed now; the measurement holds only for this cap."""
     gpus = machines.power_state(root=root, runner=runner).get("gpus") or [{}]
     cap = gpus[0].get("max_clock_hz")
     return cap if isinstance(cap, int) else None

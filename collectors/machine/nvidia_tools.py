@@ -1,4 +1,4 @@
-"""Where NVIDIA's profilers are, and which version: on PATH, or in the places where they are installed without it."""
+"""Finds NVIDIA's profilers and their versions, on PATH or where they are usually installed."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ PLACES = {
     "nvpmodel": ("usr/sbin/nvpmodel",),
     "tegrastats": ("usr/bin/tegrastats",),
 }
-"""Patterns below the root, the likeliest first."""
+"""Path patterns below the root, the likeliest first."""
 NSYS_IN_NCU = (
     "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
     "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
 )
-"""Nsight Compute carries a part of Nsight Systems that records, but does not finish its reports."""
+"""Nsight Compute ships a part of Nsight Systems that records but does not finish its reports."""
 _VERSION = re.compile(r"\bversion\s+(\d+(?:\.\d+)+)", re.IGNORECASE)
 
 
 def find_tool(probe: Probe, name: str, search_path: str | None = None) -> Path | None:
-    """The program: the first on PATH (or `search_path`), else the newest in its usual places."""
+    """Finds the program: the first on PATH (or `search_path`), else the newest in its usual places."""
     for folder in (os.environ.get("PATH", "") if search_path is None else search_path).split(os.pathsep):
         if folder and _is_program(found := probe.path(folder) / name):
             return found
@@ -45,19 +45,19 @@ def find_tool(probe: Probe, name: str, search_path: str | None = None) -> Path |
 
 
 def nsys_in_ncu(probe: Probe) -> Path | None:
-    """The recorder that Nsight Compute carries."""
+    """Finds the part of Nsight Systems that Nsight Compute ships."""
     return _newest(probe, NSYS_IN_NCU)
 
 
 def tool_version(probe: Probe, tool: Path) -> str | None:
-    """``2025.3.1.0``, as the program itself says; null where it does not start."""
+    """The version that the program itself reports, ``2025.3.1.0``; null if it does not start."""
     ran = probe.run(str(tool), "--version", timeout_s=20.0)
     match = _VERSION.search(ran.out + ran.err) if ran.code is not None else None
     return match[1] if match else None
 
 
 def version_numbers(version: str | None) -> tuple[int, ...]:
-    """Numbers that compare as versions do; empty for an unknown one."""
+    """The version as numbers that sort correctly; empty for an unknown version."""
     return tuple(int(part) for part in re.findall(r"\d+", version or ""))
 
 

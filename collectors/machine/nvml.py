@@ -1,4 +1,4 @@
-"""The state of GPUs through NVML's Python module, where somebody has installed it: a sample in microseconds."""
+"""Reads the state of GPUs through NVML's Python module, if it is installed; a sample takes microseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULE = "pynvml"
 
 
 class Nvml:
-    """An open library; every value that a GPU does not give is null."""
+    """The opened NVML library; every value that a GPU does not report is null."""
 
     def __init__(self, module: Any) -> None:
         module.nvmlInit()
@@ -32,11 +32,11 @@ class Nvml:
         return found if found._gpus else None
 
     def states(self) -> list[GpuState]:
-        """Every GPU now."""
+        """The state of every GPU now."""
         return [self._state(n, gpu) for n, gpu in enumerate(self._gpus)]
 
     def close(self) -> None:
-        """Lets go of the library."""
+        """Closes the library."""
         self._ask("nvmlShutdown")
 
     def _state(self, index: int, gpu: Any) -> GpuState:
@@ -67,10 +67,10 @@ class Nvml:
         )
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """What a function gives; None where the library, the driver or the GPU does not have it."""
+        """What a function returns; None if the library, the driver or the GPU does not support it."""
         try:
             return getattr(self._nvml, name)(*arguments)
-        except Exception:  # NVMLError and AttributeError, of whichever module this is
+        except Exception:  # NVMLError of whichever module this is, and AttributeError
             return None
 
 

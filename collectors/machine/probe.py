@@ -1,4 +1,4 @@
-"""How the machine is asked: files below a root and commands, both replaceable, neither of which ever raises."""
+"""Asks the machine through files below a root and through commands; both are replaceable and never raise."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command left."""
+    """The result of a command."""
 
     code: int | None
-    """Null where it could not be started or took too long."""
+    """Null if the command could not be started or took too long."""
     out: str = ""
     err: str = ""
 
     @property
     def ok(self) -> bool:
-        """It ended, and said that it did well."""
+        """Whether the command ended with exit code 0."""
         return self.code == 0
 
 
 Runner = Callable[[Sequence[str], float], Ran]
-"""Runs a command (never through a shell) for at most so many seconds."""
+"""Runs a command (never through a shell) for at most the given seconds."""
 
 
 def run_command(command: Sequence[str], timeout_s: float) -> Ran:
-    """Runs a command with nothing to read, in the C locale, so that what it prints can be understood."""
+    """Runs a command without input and in the C locale, so that its output can be parsed."""
     environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
@@ -53,19 +53,19 @@ def run_command(command: Sequence[str], timeout_s: float) -> Ran:
 
 @dataclass(frozen=True)
 class Probe:
-    """Reads what the machine says of itself; what can't be read is null, and what only root may read is remembered."""
+    """Reads the machine's files and commands; returns null for what can't be read and remembers what needs root."""
 
     root: Path = ROOT
     runner: Runner = run_command
     denied: list[str] = field(default_factory=list)
-    """What was there but not for this user, in words."""
+    """What exists but this user may not read, in words."""
 
     def path(self, name: str) -> Path:
-        """A path of the machine, below the root."""
+        """A path of the machine, placed below the root."""
         return self.root / name.lstrip("/")
 
     def text(self, name: str | Path, what: str = "") -> str | None:
-        """A small file's text without the blanks around it; `what` names it where only root may read it."""
+        """A small file's text, stripped; if only root may read it, it is remembered under the name `what`."""
         path = name if isinstance(name, Path) else self.path(name)
         try:
             with path.open("rb") as file:
@@ -79,7 +79,7 @@ class Probe:
         return content.decode("utf-8", "replace").strip("\0 \t\r\n")
 
     def number(self, name: str | Path, what: str = "") -> int | None:
-        """A file that holds one whole number, decimal or hexadecimal with its ``0x``."""
+        """Reads a file that holds one whole number, decimal or hexadecimal with ``0x``."""
         text = self.text(name, what)
         try:
             return None if text is None else int(text, 0)
@@ -87,29 +87,29 @@ class Probe:
             return None
 
     def flag(self, name: str | Path) -> bool | None:
-        """A file that holds 0 or another number."""
+        """Reads a file that holds 0 (false) or another number (true)."""
         number = self.number(name)
         return None if number is None else bool(number)
 
     def glob(self, pattern: str) -> list[Path]:
-        """What is there by a pattern, in natural order: cpu2 before cpu10."""
+        """The paths that match a pattern, in natural order: cpu2 before cpu10."""
         try:
             return sorted(self.root.glob(pattern.lstrip("/")), key=_natural)
         except OSError:
             return []
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether this file or folder exists."""
         try:
             return self.path(name).exists()
         except OSError:
             return False
 
     def run(self, *command: str, timeout_s: float = 5.0) -> Ran:
-        """What a command leaves."""
+        """Runs a command and returns its result."""
         return self.runner(command, timeout_s)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Digits as numbers, the rest as text."""
+    """A sort key with digits as numbers and the rest as text."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))]

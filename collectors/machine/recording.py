@@ -1,6 +1,6 @@
-"""The state of this machine, for `run.json`: who it is, what is installed, its GPUs, their clocks, heat and power.
+"""Records this machine's state for `run.json`: identity, software, GPUs, and their clocks, temperatures and power.
 
-Nothing here raises or needs root: what can't be read is null, and what only root may read is named in `needs_root`.
+Nothing here raises or needs root: what can't be read is null, and `needs_root` names what only root may read.
 The keys are those of `parsers/runs/manifest.py`.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 PYTHON_SECONDS = 20.0
 STALE_S = 3.0
-"""A line that a tool printed longer ago says nothing about now."""
+"""A line that a tool printed longer ago than this is too old for a sample."""
 _ASK_PYTHON = "import platform, sys; print(platform.python_version()); print(sys.executable)"
 
 
@@ -44,7 +44,7 @@ def identity(
     root: Path = ROOT,
     runner: Runner = run_command,
 ) -> Json:
-    """Key `identity`: a new run id, the clocks now, the machine, the command with secrets masked, the code's state."""
+    """Key `identity`: a new run id, the time, the machine, the command with secrets masked, the code's state."""
     folder = Path.cwd() if cwd is None else cwd
     return _json(identities.identity(Probe(root, runner), sys.argv if command is None else command, folder))
 
@@ -83,9 +83,9 @@ def devices(*, root: Path = ROOT, runner: Runner = run_command) -> list[Json]:
 
 
 def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
-    """One of the states under the key `power`, everything asked: some tens of ms, with nvidia-smi up to seconds.
+    """One complete state for the key `power`; takes some tens of ms, with nvidia-smi up to seconds.
 
-    While a run goes on, a `watch` costs it less.
+    During a run, a `watch` disturbs it less.
     """
     return _json(_state(Probe(root, runner), full=True))
 
@@ -97,15 +97,15 @@ def watch(
     runner: Runner = run_command,
     stream: Callable[[Sequence[str]], Lines] = Lines,
 ) -> Watch:
-    """A sampler for `power.during`, not yet started."""
+    """Returns a sampler for `power.during` that is not yet started."""
     return Watch(interval_s, Probe(root, runner), stream)
 
 
 class Watch(Sampler[Json]):
-    """Samples of the machine; each is a state as `power_state` gives it, without what does not change in a run.
+    """Samples the machine; each sample is a state as `power_state` gives it, without what does not change in a run.
 
-    A desktop GPU is asked through NVML's Python module, else by one nvidia-smi that goes on printing; a Jetson through
-    sysfs, with tegrastats for what sysfs does not tell.
+    It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
+    from sysfs, with tegrastats for what sysfs lacks.
     """
 
     def __init__(self, interval_s: float, probe: Probe, stream: Callable[[Sequence[str]], Lines]) -> None:
@@ -120,13 +120,13 @@ class Watch(Sampler[Json]):
         self._opened = 0.0
 
     def start(self) -> None:
-        """Begins; the tools that go on printing are started first."""
+        """Starts the tools that keep printing, then the samples."""
         if self._lines is None and self._nvml is None:
             self._open()
         super().start()
 
     def stop(self) -> list[Json]:
-        """Ends, also the tools that print."""
+        """Stops sampling and the tools that keep printing."""
         samples = super().stop()
         if self._lines is not None:
             self._lines.close()
@@ -142,7 +142,7 @@ class Watch(Sampler[Json]):
         self._nvml = Nvml.open()
         if self._nvml is not None:
             return
-        # which fields this nvidia-smi knows is asked once, so that the one that goes on printing is not refused
+        # ask once which fields this nvidia-smi knows, so that the one that keeps printing is not refused
         if known := machine_smi.known_fields(self._probe, machine_smi.STATE_FIELDS):
             self._fields = tuple(known)
             command = machine_smi.query_command(list(known.values()), f"--loop-ms={self._period_ms}")
@@ -159,7 +159,7 @@ class Watch(Sampler[Json]):
         newest = {row.get("index"): row for row in machine_smi.rows("\n".join(lines), self._fields)}
         gpus = sorted((machine_smi.state(row) for row in newest.values()), key=lambda gpu: gpu.index or 0)
         if not gpus and self._fields and time.monotonic() - self._opened > STALE_S:
-            gpus = machine_smi.states(self._probe)  # the one that should go on printing has ended
+            gpus = machine_smi.states(self._probe)  # the one that should keep printing has ended
         return _json(_state(self._probe, full=False, gpus=gpus, source="nvidia-smi"))
 
 
@@ -169,7 +169,7 @@ def _json(found: Struct) -> Json:
 
 
 def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, source: str = "") -> PowerState:
-    """The machine now; a sample leaves out what a run does not change."""
+    """The machine's state now; a sample leaves out what does not change in a run."""
     jetson = machine_jetson.is_jetson(probe)
     sources = ["sysfs"]
     mode: tuple[int | None, str | None] = (None, None)
@@ -214,7 +214,7 @@ def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
 
 
 def _with_tegrastats(state: PowerState, said: tegrastats.Line | None) -> PowerState:
-    """The state, with what tegrastats knows where sysfs is silent."""
+    """The state, with the gaps of sysfs filled from tegrastats."""
     if said is None:
         return state
     emc = state.emc or MemoryClock()

@@ -1,7 +1,7 @@
-"""Watches the machine while a run goes on, and never gets into its way.
+"""Watches the machine during a run without disturbing it.
 
-A sample that takes long is taken more seldom, so that watching costs at most a twentieth of one core; of a long run
-every second sample is dropped whenever there are too many; an error costs one sample.
+Samples that take long are taken less often, so that watching costs at most a twentieth of one core. Whenever there are
+too many samples, every second one is dropped. An error costs one sample.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ INTERVAL_S = 0.5
 MOST = 2000
 """Samples kept; a multiple of two."""
 SHARE = 20
-"""A sample that takes a second is followed by so many seconds without."""
+"""A sample that takes one second is followed by a pause of this many seconds."""
 STOP_S = 3.0
 PR_SET_PDEATHSIG = 1
-"""Of linux/prctl.h."""
+"""From linux/prctl.h."""
 
 S = TypeVar("S")
 
 
 class Sampler(Generic[S]):
-    """Calls `take` every half second in a thread of its own until it is stopped.
+    """Calls `take` every half second in its own thread until it is stopped.
 
-    Use it as a context manager, or `start` and `stop` it; `stop` gives the samples.
+    Use it as a context manager, or call `start` and `stop`; `stop` returns the samples.
     """
 
     def __init__(self, take: Callable[[], S], interval_s: float = INTERVAL_S, most: int = MOST) -> None:
@@ -51,16 +51,16 @@ class Sampler(Generic[S]):
         self.failures = 0
         """Samples that could not be taken."""
         self.latest: S | None = None
-        """The last one, thinned out or not."""
+        """The latest sample, even if it was thinned out."""
 
     def start(self) -> None:
-        """Begins; the first sample is taken at once."""
+        """Starts sampling; the first sample is taken at once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="machine sampler", daemon=True)
             self._thread.start()
 
     def stop(self) -> list[S]:
-        """Ends and gives the samples, oldest first; a sample that hangs is not waited for longer than three seconds."""
+        """Stops and returns the samples, oldest first; waits at most three seconds for a sample that hangs."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(STOP_S)
@@ -68,7 +68,7 @@ class Sampler(Generic[S]):
 
     @property
     def samples(self) -> list[S]:
-        """What is there so far, evenly spread over the run."""
+        """The samples so far, evenly spread over the run."""
         with self._lock:
             return list(self._samples)
 
@@ -86,7 +86,7 @@ class Sampler(Generic[S]):
             began = time.monotonic()
             try:
                 sample = self._take()
-            except Exception:  # whatever a sensor does, the run goes on
+            except Exception:  # the run continues whatever a sensor does
                 self.failures += 1
             else:
                 self._keep(sample)
@@ -105,9 +105,9 @@ class Sampler(Generic[S]):
 
 
 class Lines:
-    """The last lines of a program that prints one whenever it has looked, as tegrastats and nvidia-smi do.
+    """Keeps the last lines of a program that prints one line per measurement, as tegrastats and nvidia-smi do.
 
-    It prints to a terminal of its own: to a pipe, such programs write only now and then what they saw long before.
+    The program gets a pseudo-terminal, since it would buffer what it writes to a pipe and old lines would come late.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ class Lines:
                 stdin=subprocess.DEVNULL,
                 stdout=end,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl+C is for the run, which then stops this one
+                start_new_session=True,  # Ctrl+C goes to the run, which then stops this program
                 preexec_fn=_end_with_parent(),
             )
         except (OSError, ValueError):
@@ -134,7 +134,7 @@ class Lines:
         threading.Thread(target=self._read, args=(screen,), name="machine lines", daemon=True).start()
 
     def last(self, seconds: float) -> list[str]:
-        """The lines of the last so many seconds, oldest first."""
+        """The lines of the last `seconds`, oldest first."""
         oldest = time.monotonic() - seconds
         return [line for when, line in list(self._lines) if when >= oldest]
 
@@ -151,14 +151,14 @@ class Lines:
             process.wait()
 
     def _read(self, screen: int) -> None:
-        # the program's end is an error to who reads its terminal
+        # reading the terminal fails when the program has ended
         with contextlib.suppress(OSError), open(screen, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._lines.append((time.monotonic(), line.rstrip("\n")))
 
 
 def _end_with_parent() -> Callable[[], object] | None:
-    """What a child calls first, so that it does not go on for ever when this process is killed."""
+    """Runs first in a child and makes it end when this process is killed."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

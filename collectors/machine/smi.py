@@ -1,7 +1,7 @@
-"""The state of desktop and data-centre GPUs from nvidia-smi's CSV, whatever fields its version knows.
+"""Reads the state of desktop and data-centre GPUs from nvidia-smi's CSV, whatever fields its version knows.
 
-A field that a version does not know makes nvidia-smi refuse the whole query: it is left out, or asked for under its
-other name, and the query is made again.
+A field that a version does not know makes nvidia-smi refuse the whole query. The query is then repeated without that
+field or with the field's other name.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ OTHER_NAMES = {
     "clocks.applications.memory": "clocks.applications.mem",
     "memory.used": "used_memory",
 }
-"""What older versions call a field."""
+"""The names of fields in older versions."""
 REASONS = {
     0x001: "gpu_idle", 0x002: "applications_clocks_setting", 0x004: "sw_power_cap", 0x008: "hw_slowdown",
     0x010: "sync_boost", 0x020: "sw_thermal_slowdown", 0x040: "hw_thermal_slowdown", 0x080: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
 }  # fmt: skip
-"""Bits of the reasons, as nvml.h names them."""
+"""The bits of the throttle reasons and their names in nvml.h."""
 _INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
 _CUDA = re.compile(r"CUDA(?: \w+)? Version\s*:\s*(\d+\.\d+)")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def states(probe: Probe) -> list[GpuState]:
-    """Every GPU now; empty where nvidia-smi is not there or gives nothing."""
+    """The state of every GPU now; empty if nvidia-smi is missing or prints nothing."""
     return [state(row) for row in query(probe, STATE_FIELDS)]
 
 
 def state(row: Mapping[str, str]) -> GpuState:
-    """One row of the query for states."""
+    """Reads one row of the query for states."""
     return GpuState(
         index=_whole(row.get("index")),
         clock_hz=_hz(row.get("clocks.current.sm")),
@@ -74,12 +74,12 @@ def state(row: Mapping[str, str]) -> GpuState:
 
 
 def devices(probe: Probe) -> list[Device]:
-    """Every GPU: what does not change."""
+    """The properties of every GPU that do not change."""
     return [
         Device(
             index=_whole(row.get("index")),
             name=word(row.get("name")),
-            integrated=False if _mib(row.get("memory.total")) else None,  # one that shares the CPU's has none
+            integrated=False if _mib(row.get("memory.total")) else None,  # a GPU that shares the CPU's memory has none
             uuid=word(row.get("uuid")),
             pci_bus=word(row.get("pci.bus_id")),
             compute_capability=word(row.get("compute_cap")),
@@ -97,7 +97,7 @@ def devices(probe: Probe) -> list[Device]:
 
 
 def processes(probe: Probe) -> tuple[GpuProcess, ...] | None:
-    """Programs that compute on a GPU; null where it can't be known."""
+    """Programs that compute on a GPU; null if that is unknown."""
     ran = probe.run("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits")
     if not ran.ok:
         return None
@@ -116,7 +116,7 @@ def processes(probe: Probe) -> tuple[GpuProcess, ...] | None:
 
 
 def cuda_of_driver(probe: Probe) -> str | None:
-    """The newest CUDA that the driver runs: ``13.0``."""
+    """The newest CUDA that the driver supports: ``13.0``."""
     for command in (("nvidia-smi", "--version"), ("nvidia-smi",)):
         ran = probe.run(*command)
         if ran.ok and (match := _CUDA.search(ran.out)):
@@ -125,18 +125,18 @@ def cuda_of_driver(probe: Probe) -> str | None:
 
 
 def query(probe: Probe, fields: Sequence[str]) -> list[dict[str, str]]:
-    """A row per GPU by the names in `fields`; those that this version does not know are left out."""
+    """One row per GPU, keyed by the names in `fields`; fields that this version does not know are left out."""
     spelled, out = _asked(probe, fields)
     return rows(out, list(spelled))
 
 
 def known_fields(probe: Probe, fields: Sequence[str]) -> dict[str, str]:
-    """Those of the fields that this version knows, and how it spells them."""
+    """The fields that this version knows, and how it spells them."""
     return _asked(probe, fields)[0]
 
 
 def _asked(probe: Probe, fields: Sequence[str]) -> tuple[dict[str, str], str]:
-    """The spelling of each field, and what the query for them printed."""
+    """The spelling of each field, and the output of the query for them."""
     asked = {field: field for field in fields}
     for _ in range(2 * len(fields)):
         ran = probe.run(*query_command(list(asked.values())))
@@ -160,7 +160,7 @@ def query_command(fields: Sequence[str], *more: str) -> list[str]:
 
 
 def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
-    """Lines of CSV by the names of their columns; lines of another width are no data."""
+    """Reads CSV lines into rows keyed by column name; lines of another width are not data."""
     found = csv.reader(text.splitlines(), skipinitialspace=True)
     return [dict(zip(fields, map(str.strip, row), strict=True)) for row in found if len(row) == len(fields)]
 
@@ -172,7 +172,7 @@ def word(text: str | None) -> str | None:
 
 
 def number(text: str | None) -> float | None:
-    """A number with or without its unit."""
+    """Reads a number with or without its unit."""
     match = _NUMBER.match(word(text) or "")
     return float(match[0]) if match else None
 
@@ -210,7 +210,7 @@ def _reasons(text: str | None) -> tuple[str, ...] | None:
 
 
 def reasons(bits: int) -> tuple[str, ...]:
-    """The names of the bits that are set; one without a name as its number."""
+    """The names of the bits that are set; a bit without a name is given as its number."""
     known = tuple(name for bit, name in REASONS.items() if bits & bit)
     rest = bits & ~sum(REASONS)
     return (*known, hex(rest)) if rest else known

@@ -1,4 +1,4 @@
-"""One line of tegrastats in any of its forms: JetPack 4 to 7, with and without root, Orin, Xavier, Thor."""
+"""Reads a line of tegrastats in any of its forms: JetPack 4 to 7, with and without root, Orin, Xavier, Thor."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _RAIL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line says; null and empty where it does not."""
+    """The values of one line; null or empty for what the line lacks."""
 
     emc_percent: int | None = None
     emc_hz: int | None = None
     gpu_percent: int | None = None
     gpu_hz: tuple[int, ...] = ()
-    """A clock per graphics cluster; one where the board gives one for all."""
+    """One clock per graphics cluster, or a single one if the board reports one for all."""
     temperatures_c: dict[str, float] = field(default_factory=dict)
     rails_mw: dict[str, int] = field(default_factory=dict)
-    """What each supply takes now."""
+    """The power that each supply draws now."""
 
 
 def parse(line: str) -> Line | None:
-    """What a line of tegrastats says; None for a line of something else."""
+    """Reads a line of tegrastats; returns None for any other line."""
     if _RAM.search(line) is None:
         return None
     emc, gpu = _EMC.search(line), _GPU.search(line)

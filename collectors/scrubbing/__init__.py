@@ -1,1 +1,1 @@
-"""Copies of recordings that can be shared: what names a person, a machine or a place is taken out, numbers stay."""
+"""Makes copies of recordings that can be shared: removes names of people, machines and places, keeps all numbers."""

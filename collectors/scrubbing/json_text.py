@@ -1,6 +1,6 @@
-"""Rewrites the strings of a JSON file as it streams by: a trace of gigabytes, or a damaged one, in a few megabytes.
+"""Rewrites the strings of a JSON file while streaming it: even a trace of gigabytes needs only a few megabytes.
 
-Everything outside strings is copied as it stands, so that times and sizes are the same to the last digit.
+Everything outside strings is copied unchanged, so that times and sizes are the same to the last digit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
 
 LONGEST = 32 << 20
-"""A string that is longer is none: a quote is missing somewhere."""
+"""What looks like a longer string is not one: a quote is missing somewhere."""
 LOOK_AHEAD = 256
-"""A string so near the end of a piece may turn out to be a key in the next one."""
+"""A string this close to the end of a piece may turn out to be a key when the next piece arrives."""
 CACHED = 1 << 19
 _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
-"""A string ends on the line that it begins on: a quote that is missing misleads to the end of its line only."""
+"""A string ends on the line that it starts on, so a missing quote misleads only up to the end of its line."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS})
 _METADATA = ("process_name", "thread_name", "process_labels")
 _METADATA_BYTES = tuple(name.encode() for name in _METADATA)
-"""Events that name a process: their argument `name` may be a whole command line."""
+"""Events that name a process or thread: their argument `name` may be a whole command line."""
 
 
 class JsonScrubber:
@@ -39,17 +39,17 @@ class JsonScrubber:
         self._redactor = redactor
         self._cache: dict[tuple[str, bytes], tuple[bytes, tuple[tuple[str, int], ...]]] = {}
         self._kind = VALUE
-        """Of the key whose value comes next."""
+        """The kind of the key whose value comes next."""
         self._key = b""
         self._named = ""
-        """The last value of a key `name`, where it says that the next one names a process."""
+        """The last value of a key `name`, if it says that the next one names a process or thread."""
         self._seen: dict[bytes, bool | None] = {}
-        """Strings: whether they stay as they are under any key; None for a key of something private."""
+        """Whether a string stays unchanged under any key; None if it is a key of something private."""
         self._depth = 0
-        """How deep within a value that is left out."""
+        """How deep the current position is inside a value that is left out."""
 
     def scrub(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The copy, piece by piece."""
+        """Yields the copy, piece by piece."""
         held = b""
         for piece in pieces:
             held += piece
@@ -58,7 +58,7 @@ class JsonScrubber:
             if quick is not None:
                 yield quick
             else:
-                # what ends with an object ends no string, so that it can be judged to its end
+                # cut after an object, never inside a string, so that every string can be judged whole
                 out, cut = self._some(held[:cut] if cut else held, final=bool(cut))
                 yield from out
             held = held[cut:]
@@ -70,9 +70,9 @@ class JsonScrubber:
         yield b"" if self._depth else self._outside(held[used:])
 
     def _quickly(self, text: bytes) -> bytes | None:
-        """The copy of whole objects, of which only the strings that change are looked at one by one.
+        """Copies whole objects fast, looking one by one only at the strings that change.
 
-        None where that takes more than splitting at the quotes: escaped quotes, damage, keys of private values.
+        Returns None where splitting at the quotes is not enough: escaped quotes, damage, keys of private values.
         """
         parts = text.split(b'"')
         if b'\\"' in text or len(parts) % 2 == 0 or b"/" in b"".join(parts[::2]):
@@ -113,7 +113,7 @@ class JsonScrubber:
         return kind
 
     def _some(self, text: bytes, *, final: bool) -> tuple[list[bytes], int]:
-        """What can be said of the beginning of a text, and how long that beginning is."""
+        """Scrubs as much of the start of a text as can be judged yet, and returns how long that part is."""
         out: list[bytes] = []
         position = 0
         limit = len(text) if final else len(text) - LOOK_AHEAD
@@ -144,7 +144,7 @@ class JsonScrubber:
         return out, end
 
     def _leave(self, text: bytes, position: int) -> int:
-        """Where the value that is left out ends, or how far it has been followed."""
+        """The position where the value that is left out ends, or up to which it has been followed."""
         for match in _NESTING.finditer(text, position):
             mark = match[0]
             if match.end() == len(text) and mark.startswith(b'"') and _TOKEN.fullmatch(mark) is None:
@@ -167,7 +167,7 @@ class JsonScrubber:
         return self._rewritten(kind, inner, whole)
 
     def _rewritten(self, kind: str, inner: bytes, whole: bytes) -> bytes:
-        """A string as it may be shown, in quotes."""
+        """The string in quotes, without what must not be shown."""
         known = self._cache.get((kind, inner))
         if known is None:
             known = self._judged(kind, inner, whole)
@@ -179,7 +179,7 @@ class JsonScrubber:
         return known[0]
 
     def _judged(self, kind: str, inner: bytes, whole: bytes) -> tuple[bytes, tuple[tuple[str, int], ...]]:
-        """The string as it may be shown, and what was taken out of it."""
+        """The string without what must not be shown, and what was removed from it."""
         counts, self._redactor.counts = self._redactor.counts, Counter()
         text = _decoded(inner)
         result = replaced(self._redactor, kind, text)
@@ -187,8 +187,8 @@ class JsonScrubber:
         return b"null" if result is None else whole if result == text else _encoded(result), found
 
     def _outside(self, text: bytes) -> bytes:
-        """What stands between strings: numbers and brackets, but in a damaged file anything."""
-        if _closes(text):  # the value that the last key is of has ended
+        """Handles what lies between strings: numbers and brackets, but anything at all in a damaged file."""
+        if _closes(text):  # the value of the last key has ended
             self._key, self._kind = b"", VALUE
         if b"/" not in text and b"\\" not in text:
             return text
@@ -197,7 +197,7 @@ class JsonScrubber:
 
 
 def _decoded(inner: bytes) -> str:
-    """The text of a string; where its escapes are damaged, as it stands."""
+    """The decoded text of a string; the raw text if its escapes are damaged."""
     text = inner.decode("utf-8", "surrogateescape")
     if "\\" not in text:
         return text
@@ -216,12 +216,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _closes(between: bytes) -> bool:
-    """Whether an object or a list ends in what stands between two strings."""
+    """Whether an object or a list ends between two strings."""
     return b"}" in between or b"]" in between
 
 
 def _end_of_objects(text: bytes) -> int:
-    """Where the last object in a text ends, 0 where that can't be said from the quotes of its line."""
+    """The position where the last object in a text ends; 0 if the quotes of its line can't tell."""
     end = len(text)
     for _ in range(4):
         end = text.rfind(b"}", 0, end)

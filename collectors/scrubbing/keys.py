@@ -1,4 +1,4 @@
-"""What a key says of its value, in any JSON that a profiler or tracetui writes."""
+"""Tells from a key what its value is, in any JSON that a profiler or tracetui writes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tracetui.collectors.scrubbing.redactor import (
 NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
 KEPT_NUMBERS = "version"
 STALE = "no longer true"
-"""Of a file that has been rewritten."""
+"""The kind of values, such as checksums, that are wrong once the file has been rewritten."""
 FOLDER = "folder"
 EMPTIED = (COMMAND, ENVIRONMENT, UUID, SECRET)
-"""Kinds whose value, whatever it is, is replaced by an empty one."""
+"""Kinds whose values are replaced by empty ones, whatever they are."""
 
 _KINDS = {
     HOST: "host hostname host_name nodename node_name machine_name computer_name master_addr fqdn",
@@ -47,7 +47,7 @@ _BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 
 @lru_cache(maxsize=1 << 14)
 def kind_of(key: str) -> str:
-    """What kind of value a key has."""
+    """The kind of a key's value."""
     plain = key.strip().lower().replace(" ", "_").replace("-", "_")
     known = _BY_KEY.get(plain)
     if known is not None:
@@ -61,7 +61,7 @@ def kind_of(key: str) -> str:
 
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
-    """What stands for a text under a key of this kind; None for nothing."""
+    """The text that replaces a value under a key of this kind; None if the value is removed."""
     if kind == KEPT or not text:
         return text
     if kind == NAME:
@@ -92,7 +92,7 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
 
 
 def document(value: Any, redactor: Redactor, kind: str = VALUE) -> Any:
-    """A decoded JSON document without what is private in it; numbers are the same."""
+    """A decoded JSON document without its private parts; numbers stay the same."""
     if isinstance(value, dict):
         if kind in EMPTIED:
             redactor.count(kind, len(value))

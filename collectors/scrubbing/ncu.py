@@ -1,6 +1,6 @@
-"""A copy of Nsight Compute's CSV: the columns that name the machine and the program are blanked, paths are shortened.
+"""Copies Nsight Compute's CSV with the columns that name the machine and the program blanked and paths shortened.
 
-Lines are told apart as the reader tells them (`parsers/ncu/tables.py`), so that the copy gives the same rows and notes.
+It tells lines apart as the reader does (`parsers/ncu/tables.py`), so that the copy gives the same rows and notes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HOST_COLUMN, PROCESS_COLUMN = "Host Name", "Process Name"
 SAID_BY_PROGRAM = "[program output]"
 _TOOL_LINE = re.compile(r"\s*==(?:PROF|WARNING|ERROR)==")
 _TELLING = ("ERR_NVGPUCTRPERM", '"Address","Source"', '"#","Source"')
-"""What the reader looks for in other lines."""
+"""Texts that the reader looks for in other lines."""
 
 
 def scrub_ncu(content: bytes, redactor: Redactor) -> str:
-    """The text of the copy. What the program itself printed between the tool's lines is left out, its lines stay."""
+    """The text of the copy. Lines that the program itself printed between the tool's lines become empty."""
     text = decode(content).replace("\0", "")
     ending = "\r\n" if "\r\n" in text else "\n"
     lines = [line.rstrip("\r") for line in text.split("\n")]
@@ -60,7 +60,7 @@ class _Copy:
         return out
 
     def _other(self, line: str) -> str:
-        """A line of the program, behind which a row may stand; or a row of a table saved without quotes."""
+        """Scrubs a line of the program, which a row may follow, or a row of a table that was saved without quotes."""
         if self._columns and "," in line:
             glued = GLUED.search(line)
             if glued is not None and line.count('"', glued.start()) % 2 == 0:
@@ -74,7 +74,7 @@ class _Copy:
         return SAID_BY_PROGRAM
 
     def _row(self, line: str) -> str:
-        """A row with what it says of the machine and the program blanked; as it stands where it says nothing."""
+        """The row with the machine and the program blanked; unchanged if it names neither."""
         row = _fields(line)
         new = [self._cell(name, cell) for name, cell in zip(self._columns, row, strict=False)] + row[
             len(self._columns) :
@@ -103,7 +103,7 @@ def _fields(line: str) -> list[str]:
 
 
 def _joined(lines: list[str], line: str, position: int) -> tuple[str, int, bool]:
-    """A record whose quotes close on a later line, where the next one begins, and whether they do close."""
+    """A record whose quotes close on a later line, where the next record starts, and whether the quotes do close."""
     parts = [line]
     for after in range(position, min(position + LONGEST_RECORD, len(lines))):
         following = lines[after]

@@ -1,7 +1,7 @@
-"""A copy of an Nsight Systems export without what its tables say of the machine and the profiled program.
+"""Copies an Nsight Systems export without what its tables say about the machine and the profiled program.
 
-The copy is written by VACUUM INTO, so that no page of it holds what was there before. Triggers of the file are dropped
-before anything is changed: nothing that the file holds is executed.
+VACUUM INTO writes the copy, so that none of its pages holds removed data. The file's triggers are dropped before
+anything is changed, so that nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
 
 SETTINGS = ("META_DATA_CAPTURE", "CAPTURE_META_DATA", "SYSTEM_ENV", "ENVIRONMENT")
-"""Of tables whose name holds one of these only the few properties stay that tracetui itself shows."""
+"""A table whose name contains one of these keeps only the few properties that tracetui itself shows."""
 EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 EVENTS = ("CUPTI", "CUDA", "NVTX", "OSRT", "CUDNN", "CUBLAS", "MPI", "NCCL", "VULKAN", "OPENACC", "PROFILER")
 NAMING = ("nameid", "textid", "name")
-"""What tables of events begin with, and how their columns end that refer to the name of one."""
+"""How names of event tables start, and how the names of their columns end that refer to an event's name."""
 CONTENTS = (("ANALYSIS_FILE", "contentId"), ("ProcessStreams", "contentId"))
-"""Whole files and what the program printed, as strings."""
+"""Columns that refer to strings with whole files or with the program's output."""
 NETWORK = ("NIC", "NETWORK", "NET_", "IB_")
-"""Tables whose name holds one of these list addresses of the machine."""
+"""Tables whose name contains one of these list network addresses of the machine."""
 _HIDDEN_COLUMNS = {"uuid": UUID, "hostname": HOST, "username": USER, "commandline": COMMAND, "devstatename": HOST}
 _TEXT_TYPES = ("TEXT", "CHAR", "CLOB", "BLOB")
 
@@ -52,7 +52,7 @@ def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
         tally = Tally()
         with open_database(path, tally, Watch()) as database:
             source = sqlite3.connect(database.uri, uri=True)
-            with sqlite3.connect(work) as into:  # takes what stands in a write-ahead log along
+            with sqlite3.connect(work) as into:  # includes what is still in a write-ahead log
                 source.backup(into)
             source.close()
             into.close()
@@ -76,7 +76,7 @@ class _Scrub:
         self._connection = connection
         self._redactor = redactor
         self._named: set[int] = set()
-        """Strings that name a kernel, a range or a function."""
+        """Ids of the strings that name a kernel, a range or a function."""
         connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         for pragma in ("trusted_schema=OFF", "secure_delete=ON", "journal_mode=MEMORY", "foreign_keys=OFF"):
             connection.execute(f"PRAGMA {pragma}")
@@ -86,7 +86,7 @@ class _Scrub:
         }
 
     def all(self) -> None:
-        """Takes out everything; users' and machines' names are learned first."""
+        """Learns the names of users and machines, then removes everything private."""
         self._connection.execute("BEGIN")
         self._learn()
         for table in self._columns:
@@ -141,7 +141,7 @@ class _Scrub:
                         self._redactor.learn_from_path(text)
 
     def _settings(self, table: str) -> None:
-        """Only what tracetui shows of them stays."""
+        """Keeps only the settings that tracetui shows."""
         columns = self._columns[table]
         if not {"name", "value"} <= set(columns):
             self._empty(table, ENVIRONMENT)
@@ -166,7 +166,7 @@ class _Scrub:
         self._redactor.count(kind, self._connection.execute(f"DELETE FROM {quoted(table)}").rowcount)
 
     def _contents(self) -> None:
-        """Empties the strings that hold whole files, but for those that also name an event."""
+        """Empties the strings that hold whole files, except those that also name an event."""
         if not {"id", "value"} <= set(self._columns.get("StringIds", {})):
             return
         for table, columns in self._columns.items():
@@ -186,7 +186,7 @@ class _Scrub:
         return found
 
     def _strings(self) -> None:
-        """Names of events as names, all other strings as any text."""
+        """Scrubs the strings: names of events as names, all others as plain text."""
         rows = self._connection.execute("SELECT id, value FROM StringIds WHERE typeof(value)='text'").fetchall()
         for number, text in rows:
             is_name = number in self._named and not is_environment(text)
@@ -203,7 +203,7 @@ class _Scrub:
         return REDACTED if text else text
 
     def _change(self, table: str, column: str, change: Callable[[str], str]) -> None:
-        """Each different text of a column as `change` gives it; bytes that hold a path or an assignment are emptied."""
+        """Replaces each distinct text of a column by `change`; empties bytes that hold a path or an assignment."""
         name, place = quoted(column), quoted(table)
         query = f"SELECT DISTINCT {name} FROM {place} WHERE typeof({name}) IN ('text', 'blob')"
         new: list[tuple[str | bytes, str | bytes]] = []

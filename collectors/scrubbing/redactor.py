@@ -1,7 +1,7 @@
-"""Takes out of one text what names a person, a machine or a place, and counts it by kind.
+"""Removes from a text what names a person, a machine or a place, and counts what it removes by kind.
 
-Names of kernels, operators and ranges stay as they are, but for absolute paths in them. A path keeps its file's name
-(of an installed package all that follows `site-packages`), and two different paths never become the same.
+Names of kernels, operators and ranges stay, except for absolute paths in them. A path keeps its file name (in an
+installed package everything after `site-packages`), and two different paths never become the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROOTS = (
     "projects?|shared?|storage|net|exports?|private|Volumes|afs|cluster|fsx|efs|content|kaggle|app|apps|code|repos?|"
     "src|usr|etc|redacted|dev/shm|global|gpuhome|homes?|u|ssd\\d*|raid\\d*|disk\\d*|vol\\d*|local|cache|build|__w|ebs"
 )
-"""First folders of paths; a name such as ``/layer1/attention`` is no path."""
+"""First folders of paths; a name such as ``/layer1/attention`` is not a path."""
 _STOP = r"\s\"'<>|:;,()\[\]{}*?=\0`\\"
 _BEFORE = r"(?:^|(?<=[\s\"'=:,(\[{;<|@`\0]))(?!//\w)"
 _POSIX = re.compile(
@@ -38,12 +38,12 @@ _POSIX = re.compile(
     rf"safetensors|onnx|engine|sqlite|qdrep|nsys-rep|ncu-rep|csv|gz)(?![\w/])"
     rf"|~[\w.-]*/[^{_STOP}]+)"
 )
-"""What is a path even in the name of a range: it begins as paths do, or ends in a file."""
+"""Matches what is a path even in the name of a range: it starts as paths do, or ends in a file."""
 _ANY_POSIX = re.compile(rf"{_BEFORE}/+[^{_STOP}/]+(?:/+[^{_STOP}/]+)+/?")
-"""What is a path in any other text."""
+"""Matches a path in any other text."""
 _WINDOWS = re.compile(rf"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/]+[^{_STOP.replace(chr(92) * 2, '')}/\\]+)+")
 _FRAME = re.compile(r"(?P<path>(?:/|[A-Za-z]:\\).*\.pyx?)(?P<rest>\(\d+\): .*)", re.DOTALL)
-"""A Python function as the profiler names it: its path may hold blanks."""
+"""Matches a Python function as the profiler names it; its path may contain blanks."""
 _PACKAGES = re.compile(r"(?:^|[/\\])(?P<kept>(?:site|dist)-packages[/\\].+)$")
 _STANDARD = re.compile(r"(?:^|[/\\])(?P<kept>lib(?:64)?[/\\]python\d(?:\.\d+)?[/\\].+)$")
 _PERSON = re.compile(r"(?:^|[\\/])(?:home|Users|homes|gpuhome)[\\/]+(?P<user>[^\\/]+)")
@@ -84,7 +84,7 @@ _SHORTEST_WORD = 3
 
 
 class Redactor:
-    """One person's recordings: what it learns from one file it also takes out of the next."""
+    """Redacts the recordings of one person: what it learns from one file it also removes from the next."""
 
     def __init__(self, users: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> None:
         self.counts: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class Redactor:
             self.learn(host, HOST)
 
     def learn(self, word: str | None, kind: str) -> None:
-        """A user's or machine's name that is to be taken out wherever it stands as a word of its own."""
+        """Learns a user's or machine's name, to remove it wherever it is a separate word."""
         word = (word or "").strip()
         names = {word, word.split(".")[0]} if kind == HOST and not _IPV4.fullmatch(word) else {word}
         for name in names:
@@ -109,22 +109,22 @@ class Redactor:
                 self._pattern = None
 
     def learn_from_path(self, path: str) -> None:
-        """Whose home a path leads through."""
+        """Learns the user in whose home folder a path lies."""
         for match in _PERSON.finditer(path):
             self.learn(match["user"], USER)
 
     def learn_from_environment(self, text: str) -> None:
-        """Who and where a block of environment variables says that this is."""
+        """Learns the user and the machine from a block of environment variables."""
         for match in _ASSIGNED.finditer(text):
             self.learn(match["value"], HOST if match["name"].startswith("HOST") else USER)
         self.learn_from_path(text)
 
     def count(self, kind: str, times: int = 1) -> None:
-        """Notes that something was taken out."""
+        """Counts something that was removed."""
         self.counts[kind] += times
 
     def name(self, text: str) -> str:
-        """The name of a kernel, operator, range or Python function: only paths, secrets, addresses and UUIDs go."""
+        """Removes only paths, secrets, addresses and UUIDs; for names of kernels, operators, ranges and functions."""
         if ";" in text and ".py" in text:  # a stack
             return ";".join(self.name(frame) for frame in text.split(";"))
         if match := _FRAME.fullmatch(text):
@@ -135,7 +135,7 @@ class Redactor:
         return text
 
     def value(self, text: str) -> str:
-        """Any other text."""
+        """Redacts any other text."""
         if is_environment(text):
             self.learn_from_environment(text)
             self.count(ENVIRONMENT)
@@ -146,7 +146,7 @@ class Redactor:
         return self.words(self._addresses(text))
 
     def would_change(self, text: str) -> bool:
-        """Whether `value` would take something out of a text; counts nothing and gives no path its number."""
+        """Whether `value` would remove something from a text; counts nothing and numbers no path."""
         counts, self.counts, self._trying = self.counts, Counter(), True
         try:
             return self.value(text) != text
@@ -154,7 +154,7 @@ class Redactor:
             self.counts, self._trying = counts, False
 
     def words(self, text: str) -> str:
-        """The text without names of users and machines that are known."""
+        """The text without the known names of users and machines."""
         if self._pattern is None:
             names = "|".join(re.escape(word) for word in sorted(self._words, key=len, reverse=True))
             self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])" if names else r"(?!)")
@@ -165,7 +165,7 @@ class Redactor:
         return " ".join(self.value(word) for word in masked(words))
 
     def path(self, path: str) -> str:
-        """A whole path; relative ones and those of the system stay."""
+        """Redacts a whole path; relative paths and those of the system stay."""
         self.learn_from_path(path)
         if _SYSTEM.match(path) and not path.startswith("/dev/shm"):
             return path
@@ -185,7 +185,7 @@ class Redactor:
         return "/".join(part for part in (PLACE, str(number) if number > 1 else "", tail) if part)
 
     def uuid(self, text: str) -> str:
-        """A GPU's UUID as one that tells no more than which of the GPUs it is."""
+        """Replaces a GPU's UUID by one that tells only which of the GPUs it is."""
         return _GPU.sub(self._gpu, text)
 
     def _paths(self, text: str) -> str:
@@ -194,7 +194,7 @@ class Redactor:
         return _WINDOWS.sub(lambda match: self.path(match[0]), text) if "\\" in text else text
 
     def _posix(self, match: re.Match[str]) -> str:
-        # a sentence may end behind a path
+        # a sentence may end after a path
         path = match[0].rstrip(".")
         return self.path(path) + match[0][len(path) :]
 

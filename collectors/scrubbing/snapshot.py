@@ -1,6 +1,6 @@
-"""A copy of a CUDA memory snapshot: the same history and segments, stacks without private folders.
+"""Copies a CUDA memory snapshot with the same history and segments, and stacks without private folders.
 
-Only plain containers are loaded, by the reader that executes nothing, and written again.
+It loads only plain containers, with the reader that executes nothing, and writes them again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PATH_KEYS = frozenset({"filename", "file"})
 
 
 def scrub_snapshot(path: Path, content: bytes, redactor: Redactor) -> bytes:
-    """The pickle of the copy; of a damaged one, what could be read of it.
+    """Returns the pickle of the copy; for a damaged snapshot, of what could be read.
 
     Raises:
-        TraceError: it is no memory snapshot, or holds more than plain containers.
+        TraceError: it is not a memory snapshot, or holds more than plain containers.
     """
     with no_collecting():
         try:
@@ -40,7 +40,7 @@ def scrub_snapshot(path: Path, content: bytes, redactor: Redactor) -> bytes:
 
 
 class _Walk:
-    """Rebuilds nested containers; what is one object in the original is one object in the copy."""
+    """Rebuilds nested containers; an object that the original shares is shared in the copy too."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -48,7 +48,7 @@ class _Walk:
         self._texts: dict[tuple[str, str], str | None] = {}
 
     def cleaned(self, root: Any) -> Any:
-        """The value without what is private; deep nesting needs no deep stack."""
+        """The value without its private parts; works without recursion, so nesting may be deep."""
         top: list[Any] = [None]
         waiting: list[tuple[Any, Any, Any, str]] = [(top, 0, root, "value")]
         while waiting:
@@ -89,7 +89,7 @@ class _Walk:
     def _judged(self, text: str, key: str) -> str | None:
         if key in PATH_KEYS:
             return self._redactor.path(text)
-        if key.isupper() and "_" in key and text:  # the allocator's settings carry the variable that they came from
+        if key.isupper() and "_" in key and text:  # the settings include the variable that they came from
             self._redactor.count("environment")
             return ""
         return replaced(self._redactor, kind_of(key), text)

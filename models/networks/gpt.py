@@ -1,6 +1,6 @@
-"""A decoder-only language model in the sizes of Stanford's CS336 (assignment 2), written so that its parts show.
+"""A decoder-only language model in the sizes of Stanford's CS336 (assignment 2), with visible parts.
 
-Attention is three separate operations in ranges of their own, as in that course: ``scaled dot product attention`` >
+Attention is three separate operations in their own ranges, as in that course: ``scaled dot product attention`` >
 ``computing attention scores``, ``computing softmax``, ``final matmul``; or PyTorch's fused one in the outer range.
 Blocks: RMSNorm, attention with rotary positions; RMSNorm, MLP with GELU. No biases; the output has its own matrix.
 
@@ -38,7 +38,7 @@ def shape_of(name: str, options: dict[str, Any]) -> GptShape:
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
-    """The network, and what a step of it needs."""
+    """The network, with everything that a step of it needs."""
     shape = shape_of(name, options)
     return labelled(
         Gpt(shape, fused=options["attention"] == "fused"),
@@ -67,7 +67,7 @@ class Gpt(nn.Module):
                 nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Of the token that follows each."""
+        """For each token, the logits of the token that follows it."""
         hidden = self.token_embeddings(tokens)
         for layer in self.layers:
             hidden = layer(hidden, self.cosine, self.sine, self.future)
@@ -76,7 +76,7 @@ class Gpt(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each after a norm and beside a residual."""
+    """Attention and MLP, each with a norm before it and a residual around it."""
 
     def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Block(nn.Module):
 
 
 class CausalSelfAttention(nn.Module):
-    """Multi-head attention to what came before."""
+    """Causal multi-head attention."""
 
     def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class CausalSelfAttention(nn.Module):
 
 
 def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Each pair of numbers turned by its position's angle; pairs are a number and the one half a head further."""
+    """Rotates each pair of numbers by its position's angle; a pair is a number and the one half a head further."""
     first, second = heads.chunk(2, -1)
     turned = heads * cosine + torch.cat([-second, first], -1) * sine
     return turned.to(heads.dtype)

@@ -1,4 +1,4 @@
-"""A few linear layers, to see in a second whether everything works.
+"""A few linear layers, for a quick check that everything works.
 
 Imports torch; `registry` imports this module when a model is built.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
-    """The network, and what a step of it needs."""
+    """The network, with everything that a step of it needs."""
     shape = MlpShape(depth=options["depth"])
     return labelled(
         Mlp(shape),

@@ -6,8 +6,8 @@ The reference states what the kernels compute (Gu and Dao, Mamba, 2023, algorith
     h[l]  = exp(delta[l] * A) * h[l - 1] + delta[l] * B[l] * u[l]
     y[l]  = (sum over n of C[l] * h[l] + D * u[l]) * silu(z[l])
 
-It walks the tokens one after another (one fused multiply-add each) and does everything else for `CHUNK` tokens at a
-time, so that the state of all tokens, `state` times the activations, never lies in memory whole. Always in fp32.
+It goes through the tokens one by one (one fused multiply-add each) and does everything else for `CHUNK` tokens at a
+time, so that the state of all tokens, `state` times the activations, is never in memory at once. Always in fp32.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK = 64
-"""Tokens whose states are held at once; more would not be faster."""
+"""How many tokens' states are held at once; more would not be faster."""
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Who computes the parts that need special kernels. All tensors of a sequence are (batch, channels, tokens)."""
+    """The functions for parts that need special kernels. All tensors of a sequence are (batch, channels, tokens)."""
 
     backend: str
     """``mamba_ssm`` or ``reference``."""
@@ -47,13 +47,13 @@ class Kernels:
     add_norm: Callable[[Tensor, Tensor | None, Tensor, float], tuple[Tensor, Tensor]]
     """(x, residual, weight, eps) -> (RMS norm of x + residual in x's type, x + residual in fp32)."""
     versions: dict[str, str]
-    """Of the packages behind it."""
+    """Versions of the packages that it uses."""
     problem: str = ""
-    """Why it is not the other one, where that was asked for."""
+    """Why this is not the backend that was asked for."""
 
 
 def causal_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A depthwise convolution that looks back only, and silu; shapes as in `Kernels.conv`."""
+    """A causal depthwise convolution, and silu; shapes as in `Kernels.conv`."""
     channels, taps = weight.shape
     wide = functional.conv1d(x, weight.unsqueeze(1), bias, padding=taps - 1, groups=channels)
     return functional.silu(wide[..., : x.shape[-1]])
@@ -96,9 +96,9 @@ REFERENCE = Kernels("reference", causal_conv, selective_scan, add_rms_norm, {})
 
 
 def choose(device: str) -> Kernels:
-    """Upstream's kernels on CUDA where they can be imported, the reference anywhere else.
+    """Upstream's kernels on CUDA if they can be imported, otherwise the reference.
 
-    The reference's `problem` says why, where CUDA was asked for.
+    If CUDA was asked for, the reference's `problem` says why.
     """
     if not device.startswith("cuda"):
         return REFERENCE
@@ -113,7 +113,7 @@ def upstream() -> Kernels:
     """The kernels of mamba-ssm and causal-conv1d.
 
     Raises:
-        ImportError: one of them, or something they need, is not there.
+        ImportError: one of them, or something they need, is missing.
     """
     conv_fn = importlib.import_module("causal_conv1d").causal_conv1d_fn
     scan_fn = _scan_module().selective_scan_fn
@@ -129,7 +129,7 @@ def upstream() -> Kernels:
 
     def add_norm(x: Tensor, residual: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         normed, total = norm_fn(x, weight, None, residual=residual, prenorm=True, residual_in_fp32=True, eps=eps)
-        # Without a residual, upstream hands x back as it came.
+        # Without a residual, upstream returns x unchanged.
         return normed, total.float()
 
     versions = {name: found for name in ("mamba_ssm", "causal_conv1d", "triton") if (found := _version(name))}
@@ -141,7 +141,7 @@ def _scan_module() -> Any:
     """``mamba_ssm.ops.selective_scan_interface``.
 
     ``import mamba_ssm`` also imports its language models, which need transformers and more; an installation without
-    those still has the scan, so the package's own ``__init__`` is passed over where it fails.
+    those still has the scan, so the package's own ``__init__`` is skipped if it fails.
     """
     name = "mamba_ssm.ops.selective_scan_interface"
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
-    """The network, and what a step of it needs.
+    """The network, with everything that a step of it needs.
 
     Raises:
         UnknownModel: timm has no such model.
@@ -61,7 +61,7 @@ def build(name: str, options: dict[str, Any]) -> Parts:
 
 
 def _created(timm: Any, name: str, options: dict[str, Any]) -> Any:
-    """Convolutional networks take images of any size and no option for it."""
+    """Convolutional networks accept images of any size and have no option for it."""
     try:
         return timm.create_model(name, pretrained=False, **options)
     except TypeError as error:

@@ -2,7 +2,7 @@
 
 In the blocks of `reduction_loc`, between attention and MLP, each patch token is scored by the class token's attention
 to it, averaged over the heads; the best `ceil(keep * tokens)` stay, best first. With keep 1 it is a plain DeiT whose
-attention matrix is computed in the open, so that runs with and without reduction can be compared.
+attention matrix is computed explicitly, so that runs with and without reduction can be compared.
 
 Imports torch; `registry` imports this module when a model is built.
 """
@@ -33,12 +33,12 @@ def shape_of(name: str, options: dict[str, Any]) -> DeitShape:
     """The sizes under these options.
 
     Raises:
-        WrongOption: a reduction in a block that there is not, or a patch larger than the image.
+        WrongOption: a reduction in a block that does not exist, or a patch larger than the image.
     """
     check_patch(options)
     width, heads = DEIT_SIZES[name]
     depth, blocks = options["depth"], options["reduction_loc"]
-    if blocks == REDUCTION_LOC:  # the default is made for 12 blocks; of fewer, those that there are
+    if blocks == REDUCTION_LOC:  # the default is for 12 blocks; with fewer, only those that exist
         blocks = tuple(block for block in blocks if block < depth)
     if blocks and blocks[-1] >= depth:
         raise WrongOption(f"reduction_loc names block {blocks[-1]}, but there are {depth}, counted from 0")
@@ -54,7 +54,7 @@ def shape_of(name: str, options: dict[str, Any]) -> DeitShape:
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
-    """The network, and what a step of it needs."""
+    """The network, with everything that a step of it needs."""
     shape = shape_of(name, options)
     return image_task(
         TopkDeit(shape),
@@ -100,13 +100,13 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(CHANNELS, shape.width, shape.patch, shape.patch)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Row by row of the image."""
+        """The patches row by row."""
         found: Tensor = self.proj(images).flatten(2).transpose(1, 2)
         return found
 
 
 class Block(nn.Module):
-    """Attention, perhaps a reduction, MLP."""
+    """Attention, in some blocks a token reduction, and MLP."""
 
     def __init__(self, shape: DeitShape, keep: float) -> None:
         super().__init__()

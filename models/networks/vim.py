@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EPS = 1e-5
 DROP_PATH = 0.1
-"""Share of samples whose last block is skipped in training; earlier blocks less, linearly."""
+"""Share of samples that skip the last block in training; the share falls linearly towards earlier blocks."""
 
 
 def shape_of(name: str, options: dict[str, Any]) -> VimShape:
@@ -45,7 +45,7 @@ def shape_of(name: str, options: dict[str, Any]) -> VimShape:
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
-    """The network, and what a step of it needs."""
+    """The network, with everything that a step of it needs."""
     shape = shape_of(name, options)
     kernels = choose(options["device"])
     notes = []
@@ -109,13 +109,13 @@ class PatchEmbed(nn.Module):
         nn.init.zeros_(self.proj.bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Row by row of the image."""
+        """The patches row by row."""
         found: Tensor = self.proj(images).flatten(2).transpose(1, 2)
         return found
 
 
 class Block(nn.Module):
-    """Add, norm, mix: the residual runs beside, in fp32."""
+    """Add, norm and mixer; the residual is kept separately in fp32."""
 
     def __init__(self, shape: VimShape, kernels: Kernels, drop: float) -> None:
         super().__init__()
@@ -143,14 +143,14 @@ class AddNorm(nn.Module):
 
 
 class DropPath(nn.Module):
-    """In training, sets whole samples of a branch to zero and makes up for it in the others."""
+    """In training, sets whole samples of a branch to zero and scales up the others in return."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
 
     def forward(self, branch: Tensor) -> Tensor:
-        """The branch as it is, outside training."""
+        """Outside training, returns the branch unchanged."""
         if not (self.training and self.rate):
             return branch
         kept = branch.new_empty(branch.shape[0], *[1] * (branch.dim() - 1)).bernoulli_(1 - self.rate)
@@ -158,7 +158,7 @@ class DropPath(nn.Module):
 
 
 class Mamba(nn.Module):
-    """Both directions over one projection; the backward one has parameters of its own (``_b``)."""
+    """Scans both directions over one projection; the backward direction has its own parameters (``_b``)."""
 
     def __init__(self, shape: VimShape, kernels: Kernels) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class Mamba(nn.Module):
 
 
 class ChannelsFirst(nn.Linear):
-    """A projection whose result lies as the scan wants it: (batch, outputs, tokens), tokens side by side."""
+    """A projection with the memory layout that the scan needs: (batch, outputs, tokens), tokens contiguous."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, bias=False)
@@ -228,7 +228,7 @@ class StepSize(nn.Linear):
 
 
 class CausalConv(nn.Conv1d):
-    """A depthwise convolution that looks back only, and silu."""
+    """A causal depthwise convolution, and silu."""
 
     def __init__(self, channels: int, taps: int, kernels: Kernels) -> None:
         super().__init__(channels, channels, taps, groups=channels, padding=taps - 1)
@@ -240,7 +240,7 @@ class CausalConv(nn.Conv1d):
 
 
 class Scan(nn.Module):
-    """The selective scan; a module so that profilers name it."""
+    """The selective scan, as a module so that profilers show its name."""
 
     def __init__(self, kernels: Kernels) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""Sizes, FLOPs and bytes of the networks, by arithmetic or counted."""
+"""Sizes, FLOPs and bytes of the networks, computed by arithmetic or counted."""

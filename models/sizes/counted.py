@@ -1,4 +1,4 @@
-"""Counting the FLOPs of models whose sizes are not known: a step on tensors without memory, under torch's counter."""
+"""Counts the FLOPs of models whose sizes are unknown, by running a step on meta tensors under torch's counter."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def counted_cost(
 ) -> Cost | None:
     """The work of a step with this batch, by ``FlopCounterMode`` (matrix products, convolutions, attention).
 
-    It runs on a copy whose parameters and batch are meta tensors: nothing is computed, no memory is used, and the model
-    itself keeps nothing of it.
+    The step runs on a copy whose parameters and batch are meta tensors: it computes nothing, uses no memory, and leaves
+    the model itself unchanged.
 
     Args:
         model: the nn.Module; it is not changed.
@@ -28,7 +28,7 @@ def counted_cost(
         output_bytes_each: size of a floating-point number of the output.
 
     Returns:
-        Null where the model can't run on meta tensors, or this torch has no counter (2.1 and later have).
+        Null if the model can't run on meta tensors, or if this torch has no counter (2.1 and later have one).
     """
     try:
         from torch.utils.flop_counter import FlopCounterMode
@@ -67,7 +67,7 @@ def _input_bytes(batch: Any) -> int:
 
 
 def _output_bytes(output: Any, each: int) -> int:
-    """Floating-point numbers have the size that autocast gives them."""
+    """Bytes of the output; its floating-point numbers have the size that autocast gives them."""
     sizes = (
         tensor.numel() * (each if tensor.is_floating_point() else tensor.element_size()) for tensor in tensors(output)
     )

@@ -1,4 +1,4 @@
-"""How much work a step is, by arithmetic on the model's sizes. Needs no torch.
+"""Computes the work of a step from the model's sizes. Needs no torch.
 
 FLOPs count 2 per multiply-add of every matrix product and convolution (what torch's ``FlopCounterMode`` counts), plus,
 for Vision Mamba, the selective scan, which that counter does not know. Normalisation, activations, softmax, loss and
@@ -27,7 +27,7 @@ INT64 = 8
 
 @dataclass(frozen=True)
 class Cost:
-    """The work of one step of a batch."""
+    """The work of one step with a batch."""
 
     products: int
     """FLOPs of matrix products and convolutions."""
@@ -37,7 +37,7 @@ class Cost:
 
     @property
     def flops(self) -> int:
-        """All that is counted."""
+        """All FLOPs that are counted."""
         return self.products + self.scans
 
 
@@ -59,19 +59,19 @@ class _Work:
 
 
 def compulsory_bytes(parameters: int, input_bytes: int, output_bytes: int, *, train: bool, unread: int = 0) -> int:
-    """What a step must move, see the module's docstring.
+    """The bytes that a step must move; the module's docstring defines them.
 
     Args:
-        parameters: of the model, kept as fp32.
-        input_bytes: of the batch, labels included where they are read.
-        output_bytes: of what the forward pass returns; in training the loss stands for it.
+        parameters: number of the model's parameters, kept as fp32.
+        input_bytes: size of the batch, including labels if they are read.
+        output_bytes: size of what the forward pass returns; in training the loss replaces it.
         train: whether the step trains.
         unread: parameters that the forward pass does not read (rows of an embedding that no token names).
     """
     read = (parameters - unread) * FP32
     if not train:
         return read + input_bytes + output_bytes
-    # The optimizer reads all weights and both moments, and writes all three; what the forward pass read is at hand.
+    # The optimizer reads all weights and both moments, and writes all three; weights that were read before are cached.
     return input_bytes + FP32 + 6 * parameters * FP32
 
 
@@ -120,10 +120,10 @@ def deit_cost(shape: DeitShape, batch: int, *, train: bool = False, output_bytes
 
 
 def gpt_cost(shape: GptShape, batch: int, *, train: bool = False, output_bytes_each: int = FP32) -> Cost:
-    """GPT, with whole attention matrices: the masked half counts too, also where a fused kernel leaves it out.
+    """GPT, with whole attention matrices: the masked half counts too, even if a fused kernel skips it.
 
-    Of the embedding, the forward pass reads the rows that the batch names: of random tokens so many different ones as
-    may be expected.
+    The forward pass reads the rows of the embedding that the batch names: for random tokens, the expected number of
+    different ones.
     """
     work, width, tokens = _Work(), shape.width, batch * shape.ctx
     work.product(tokens, width, 3 * width, times=shape.depth)
@@ -158,5 +158,5 @@ def mlp_cost(shape: MlpShape, batch: int, *, train: bool = False, output_bytes_e
 
 
 def _image_bytes(batch: int, size: int, train: bool) -> int:
-    """fp32 images, and in training their labels."""
+    """Bytes of the fp32 images, and in training of their labels."""
     return batch * CHANNELS * size**2 * FP32 + (batch * INT64 if train else 0)

@@ -80,7 +80,7 @@ class DeitShape:
         return (self.img_size // self.patch) ** 2
 
     def tokens(self) -> list[tuple[int, int]]:
-        """Per block: tokens that attend, and tokens that reach its MLP; both with the class token."""
+        """Per block, how many tokens attend and how many reach its MLP; both include the class token."""
         left = self.patches
         rows = []
         for block in range(self.depth):
@@ -100,7 +100,7 @@ class DeitShape:
 
 
 def kept(keep: float, patches: int) -> int:
-    """How many of the patch tokens a reduction keeps: ``ceil(keep * patches)``, at least one."""
+    """How many patch tokens a reduction keeps: ``ceil(keep * patches)``, at least one."""
     return min(max(math.ceil(keep * patches), 1), patches)
 
 

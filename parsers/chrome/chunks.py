@@ -1,4 +1,4 @@
-"""A file's bytes cut into chunks that hold whole events."""
+"""Cuts a file's bytes into chunks of whole events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 3 << 20
 """Small enough for the caches, large enough that NumPy's cost per call doesn't show."""
 PADDING = 64
-"""Readable bytes after a chunk's last event; the number readers look ahead that far at most."""
+"""Readable bytes after a chunk's last event; readers of numbers look at most this far ahead."""
 SPACE = 32
 LONGEST_KEY = 8
 HEADER_LIMIT = 64 << 20
@@ -33,14 +33,14 @@ RESNIFF_BYTES = 16 << 20
 
 @dataclass(slots=True)
 class Chunk:
-    """Whole events: ``buffer[:end]``, up to the last one's brace; a comma and blanks may stand before the first."""
+    """Whole events: ``buffer[:end]`` ends with the last one's brace; a comma and blanks may precede the first."""
 
     buffer: NDArray[np.uint8]
     end: int
     position: int
-    """Of ``buffer[0]`` in the uncompressed file."""
+    """The position of ``buffer[0]`` in the uncompressed file."""
     layout: layout.Layout | None
-    """None where no separator is known: then the events must be found one by one."""
+    """None if no separator is known; then the events must be found one by one."""
 
 
 @dataclass(slots=True)
@@ -50,29 +50,29 @@ class ChunkReader:
     source: ByteSource
     header: dict[str, Any] = field(default_factory=dict)
     last: bytes = b""
-    """The piece after the last separator, up to the end of the events: one event, or what is left of it."""
+    """The piece between the last separator and the end of the events: one event, or the rest of one."""
     last_position: int = 0
     head: bytes = b""
-    """What stands before the first event, as it is."""
+    """The raw bytes before the first event."""
     tail: bytes = b""
-    """What stands behind the last one, from the closing bracket on."""
+    """The raw bytes after the last event, from the closing bracket on."""
     is_kineto: bool = True
-    """The file is laid out as Kineto writes it, blanks included."""
+    """Whether the file has Kineto's layout, blanks included."""
     in_object: bool = True
-    """The events are one value of an object, not the whole file: a list indented by two looks like Kineto's."""
+    """Whether the events are a value of an object, not the whole file: a list indented by two looks like Kineto's."""
     closed: bool = False
-    """The events array and the object around it end as JSON should."""
+    """Whether the events array and the object around it are closed as JSON requires."""
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yields chunks in file order.
 
         Raises:
-            TraceError: there are no events to be found.
+            TraceError: the file has no events.
         """
         left, position, form = self._open()
         while True:
             held = len(left)
-            wanted = held + max(CHUNK_BYTES, held)  # doubling, so that an endless event is not copied endlessly
+            wanted = held + max(CHUNK_BYTES, held)  # doubled, so that a long event is copied only a few times
             buffer = np.empty(wanted + PADDING, np.uint8)
             buffer[:held] = np.frombuffer(left, np.uint8)
             filled = self.source.read_into(buffer, held, wanted)
@@ -95,7 +95,7 @@ class ChunkReader:
             position += cut + 1
 
     def _open(self) -> tuple[bytes, int, layout.Layout | None]:
-        """Reads up to the first event: (bytes read past it, its position, the layout)."""
+        """Reads up to the first event; returns (the bytes read beyond it, its position, the layout)."""
         found = bytearray()
         piece = np.empty(1 << 18, np.uint8)
         searched = 0
@@ -128,10 +128,10 @@ class ChunkReader:
 
 
 def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:
-    """Position of the last separator's brace, or -1, searched from the back.
+    """The position of the last separator's brace, searched from the back, or -1.
 
-    Objects in a list of an event's arguments look the same where no indentation tells them apart, so a separator with
-    a key of events behind it is preferred.
+    Without indentation, objects in a list among an event's arguments look the same as events, so a separator with a
+    key of events after it is preferred.
     """
     other, high = -1, filled
     while high > 0:
@@ -148,7 +148,7 @@ def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:
 
 
 def _last_event(buffer: NDArray[np.uint8], filled: int) -> int:
-    """Position of the last brace that ends an event in any layout, or -1, looked for in the last megabyte."""
+    """The position of the last brace in the last megabyte that ends an event in any layout, or -1."""
     low = max(0, filled - (1 << 20))
     return max(
         (low + match.start() for match in layout.EVENT_SEPARATOR.finditer(bytes(buffer[low:filled]))), default=-1
@@ -156,15 +156,15 @@ def _last_event(buffer: NDArray[np.uint8], filled: int) -> int:
 
 
 def _split_last(text: bytes) -> tuple[bytes, bytes]:
-    """(the events in `text`, the rest from the closing bracket on).
+    """Splits `text` into its events and the rest from the closing bracket on.
 
-    Usually one event; many where no separator is known.
+    There is usually one event, but many if no separator is known.
     """
     intact = layout.events_end(text)
     if text[intact : intact + 1] == b"]":
         return text[:intact], text[intact:]
     closing = re.compile(rb"\}\s*,?\s*(\])")
-    # behind damage, the array's own bracket is the first whose remainder could end the file
+    # after damage, the array's bracket is the first one whose remainder could end the file
     for match in closing.finditer(text, max(intact - 1, 0)):
         _, closed = layout.trailer(text[match.start(1) :])
         if closed:
@@ -173,7 +173,7 @@ def _split_last(text: bytes) -> tuple[bytes, bytes]:
 
 
 def no_events(head: bytes, damage: str | None) -> tuple[str, str]:
-    """(what is wrong, what to do) for a file without a single event."""
+    """Returns (what is wrong, what to do) for a file without a single event."""
     if not head.strip():
         return ("the file is empty", "record the trace again") if damage is None else (
             f"the gzip stream is damaged at its beginning ({damage})", "copy the file again")  # fmt: skip

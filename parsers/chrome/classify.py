@@ -1,4 +1,4 @@
-"""What an event is: by its category, and where that is missing or too coarse, by its name and arguments."""
+"""Classifies events by their category, or by name and arguments if that is missing or too coarse."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ DEVICE_CATEGORIES = {
     "gpu_user_annotation": "annotation", "collective_comm": "annotation",
 }  # fmt: skip
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", "cuda_profiler_range"})
-"""Spans of the profiler itself: read for the window they give, never shown as work."""
+"""Spans of the profiler itself: they define the recorded window and are never shown as work."""
 
 
 def settle(events: Events, info: TraceInfo) -> None:
     """Gives every event its final kind, in place.
 
-    Modules and data-loader waits are told from other Python functions and annotations by name; events without a
-    usable category by their process (JAX) or their arguments (damaged Kineto files).
+    Names distinguish modules and data-loader waits from other Python functions and annotations. Events without a usable
+    category are classified by their process (JAX) or their arguments (damaged Kineto files).
     """
     _settle_others(events, info)
     host = events.groups["host"]
@@ -63,7 +63,7 @@ def settle(events: Events, info: TraceInfo) -> None:
 
 
 def _settle_others(events: Events, info: TraceInfo) -> None:
-    """Sends events of `OTHER_KIND` to the host or the device group."""
+    """Moves events of `OTHER_KIND` to the host or the device group."""
     device = events.groups["device"]
     rows = np.flatnonzero(device["kind"] == OTHER_KIND)
     if not rows.size:

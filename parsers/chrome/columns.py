@@ -1,6 +1,6 @@
-"""Events as plain NumPy columns, between the reader that fills them and `frames`, which links them.
+"""Events as plain NumPy columns, which the reader fills and `frames` links.
 
-Whole numbers are int64 with `NULL` for "not there", strings are category codes (see `parsers.categories`).
+Whole numbers are int64 with `NULL` for "missing", strings are category codes (see `parsers.categories`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NULL = np.iinfo(np.int64).min
 OTHER_KIND = 255
-"""Kind of an event whose category doesn't say what it is; `frames` decides when all metadata is known."""
+"""The kind of an event whose category doesn't say what it is; `frames` decides once all metadata is known."""
 
 _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
     np.dtype(np.int64),
@@ -58,13 +58,13 @@ OPTIONAL = frozenset({
     "step", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
     "kernel_details", "memcpy_details", "memset_details", "xla_context",
 })  # fmt: skip
-"""Columns that only some tools fill: left out of a group of which no part has them."""
+"""Columns that only some tools fill; a group has them only if one of its parts does."""
 GROUPS = {"host": HOST, "device": DEVICE, "memory": MEMORY, "flows": FLOWS, "counters": COUNTERS}
-"""Columns of each group; events of `OTHER_KIND` stand in ``device``, whose columns are the wider ones."""
+"""Columns of each group; events of `OTHER_KIND` are in ``device``, which has more columns."""
 
 
 def _nulls(dtype: np.dtype[Any] | None) -> tuple[np.dtype[Any], Any]:
-    """(type, the value that stands for null) of a column; grid and block sizes have no type of their own here."""
+    """Returns a column's type and the value that means null; `dtype` is None for grid and block sizes."""
     if dtype is None:
         return np.dtype(np.int32), -1
     return dtype, {_CODE: NULL_CODE, _FLOAT: np.nan, _INT: NULL}.get(dtype, 0)
@@ -75,7 +75,7 @@ def _empty(dtype: np.dtype[Any] | None, size: int) -> NDArray[Any]:
 
 
 def blank(group: dict[str, np.dtype[Any] | None], size: int) -> Columns:
-    """Columns of this group with `size` rows of nulls."""
+    """Returns the columns of this group with `size` rows of nulls."""
     columns: Columns = {}
     for name, dtype in group.items():
         columns[name] = _empty(dtype, size)
@@ -84,9 +84,9 @@ def blank(group: dict[str, np.dtype[Any] | None], size: int) -> Columns:
 
 
 def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) -> Columns:
-    """The parts one after the other; a column that a part lacks is null there, an optional one that all lack left out.
+    """Concatenates the parts; a column is null where a part lacks it, and an optional one that all lack is left out.
 
-    Each part's columns are let go as they are taken, so that the whole never exists twice.
+    Each part's columns are released as they are copied, so that the whole never exists twice.
     """
     sizes = [next(iter(part.values())).shape[0] for part in parts]
     joined: Columns = {}
@@ -104,7 +104,7 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
 
 @dataclass(slots=True)
 class Events:
-    """What a reader hands over: the groups, and what it saw on the way."""
+    """What a reader returns: the groups, and what it learned about the file."""
 
     groups: dict[str, Columns]
     metadata: list[dict[str, Any]] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Events:
 
 
 def lanes(process: NDArray[np.int64], thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(a number from 0 per process and thread for each event, the first event of each number)."""
+    """Numbers processes and threads from 0; returns (the number of each event, the first event of each number)."""
     with np.errstate(over="ignore"):
         mixed = process * np.int64(0x9E3779B97F4A7C1) + thread
     _, first, number = np.unique(mixed, return_index=True, return_inverse=True)
@@ -127,7 +127,7 @@ def lanes(process: NDArray[np.int64], thread: NDArray[np.int64]) -> tuple[NDArra
 
 
 def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[np.int64]:
-    """A number for each event, asked for once per distinct name."""
+    """Returns a number for each event; calls the function once per distinct name."""
     distinct, at = np.unique(codes, return_inverse=True)
     texts = categories.texts(distinct)
     numbers = np.array([number(texts.get(code, "")) for code in distinct.tolist()], np.int64)
@@ -135,13 +135,13 @@ def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[
 
 
 def move_to_host(events: Events, rows: NDArray[np.int64], kind: NDArray[Any], **more: NDArray[Any]) -> None:
-    """Moves rows of the device group to the host group, as events of these kinds; `more` are columns they gain."""
+    """Moves rows from the device group to the host group, as events of these kinds with the added columns `more`."""
     device, host = events.groups["device"], events.groups["host"]
     kept = np.ones(device["kind"].size, np.bool_)
     kept[rows] = False
     layout = {name: dtype for name, dtype in HOST.items() if name in host or name in more}
     moved: Columns = {}
-    for name in list(device):  # each column is let go as it is split, so that the whole never exists twice
+    for name in list(device):  # each column is released as it is split, so that the whole never exists twice
         column = device.pop(name)
         if name in layout:
             moved[name] = column[rows]

@@ -1,9 +1,9 @@
-"""Decimal text to numbers, eight digits at a time over whole arrays (SIMD within a register).
+"""Converts decimal text to numbers, eight digits at a time over whole arrays (SIMD within a register).
 
 `words` is a view of the buffer as one little-endian uint64 per byte position: ``words[p]`` holds bytes p to p + 7.
-Each function takes the positions where values begin and returns (values, plain): `plain` is False where the text is
-not a plain decimal that fits, and whoever called must read that value some other way. Bytes after the last value must
-be readable: buffers carry padding.
+Each function takes the positions where values start and returns (values, plain): `plain` is False where the text is
+not a plain decimal that fits, and the caller must read that value some other way. Bytes after the last value must be
+readable: buffers have padding.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PAIR_MASK, _PAIR_MULTIPLY, _QUAD_MULTIPLY = _U(0x000000FF000000FF), _U(0x000F42
 _POWERS = np.array([10**i for i in range(20)], dtype=np.uint64)
 _U3, _U8, _U10, _U16, _U32, _U64 = _U(3), _U(8), _U(10), _U(16), _U(32), _U(64)
 MAX_DIGITS = 18
-"""Longest whole number taken: 10**18 - 1 fits in int64."""
+"""The most digits of a whole number: 10**18 - 1 fits in int64."""
 
 _MINUS, _DOT, _LOWER_E = 45, 46, 101
 _NS_PER_US = _U(1000)
 
 
 def _eight(word: Words) -> tuple[Words, Words]:
-    """(how many leading bytes are digits, their value) of each word; `word` is overwritten."""
+    """Returns (how many leading bytes are digits, their value) for each word; overwrites `word`."""
     word ^= _ZEROS
     # a byte is a digit iff neither it nor it + 6 has a high nibble; the lowest that isn't marks the end
     other = word + _SIXES
@@ -60,7 +60,7 @@ def _eight(word: Words) -> tuple[Words, Words]:
 
 
 def _whole(words: Words, at: Ints) -> tuple[Words, Words]:
-    """(digits, value) of the digit runs at these positions; runs over `MAX_DIGITS` have a wrong value."""
+    """Returns (digits, value) of the digit runs at these positions; the value is wrong beyond `MAX_DIGITS`."""
     count, value = _eight(words[at])
     longer = np.flatnonzero(count == _U8)
     position = _U8
@@ -79,7 +79,7 @@ def _signed(value: Words, negative: Bools | None) -> Ints:
 
 
 def _after_minus(buffer: Bytes, at: Ints) -> tuple[Ints, Bools | None]:
-    """The positions after a leading minus, and where there was one (None if nowhere)."""
+    """Returns the positions after any leading minus, and which had one (None if none had)."""
     negative = buffer[at] == _MINUS
     if negative.any():
         return at + negative, negative
@@ -87,7 +87,7 @@ def _after_minus(buffer: Bytes, at: Ints) -> tuple[Ints, Bools | None]:
 
 
 def integers(buffer: Bytes, words: Words, at: Ints, closing: int | None = None) -> tuple[Ints, Bools]:
-    """Whole numbers as int64; a fraction or exponent makes the text not plain, or what isn't `closing` behind it."""
+    """Whole numbers as int64; a fraction, an exponent, or a following byte other than `closing` is not plain."""
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
     following = buffer[at + count.view(np.int64)]
@@ -100,8 +100,8 @@ def integers(buffer: Bytes, words: Words, at: Ints, closing: int | None = None) 
 def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
     """Decimal microseconds as int64 nanoseconds, exact; digits below 1 ns are dropped towards zero.
 
-    Eight or more decimals are a float printed in full (XLA's ``48.637999999999998``): they are rounded to picoseconds
-    first, the unit it was made from.
+    Eight or more decimals are a float printed in full (XLA's ``48.637999999999998``): it is first rounded to
+    picoseconds, the unit it was made from.
     """
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
@@ -131,7 +131,7 @@ def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
 
 
 def _long_fraction(words: Words, at: Ints) -> tuple[Words, Bools]:
-    """(digits of runs that begin here and have at least eight, whether they end before the 24th)."""
+    """Returns (digits of the runs of at least eight that start here, whether they end before the 24th)."""
     second, _ = _eight(words[at + 8])
     third, _ = _eight(words[at + 16])
     third[second < _U8] = 0

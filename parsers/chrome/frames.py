@@ -1,4 +1,4 @@
-"""From an Events' columns to a Trace: classify, sort, nest, link."""
+"""Turns the columns of an Events into a Trace: classifies, sorts, nests and links them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TASK_PREFIX = "autograd::engine::evaluate_function: "
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
     """Links the events of one file into the five frames.
 
-    The groups of `events` are consumed on the way, so that their memory is free again as the frames grow.
+    This consumes the groups of `events`, so that their memory is freed as the frames grow.
     """
     classify.settle(events, info)
     host, device = events.groups.pop("host"), events.groups.pop("device")
@@ -69,11 +69,11 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
 
 
 def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
-    """A lane number per event and the threads, each (process, thread) as one value: thread t has lanes 2t and 2t + 1.
+    """Returns each event's lane number, and the threads, each as one value: thread t has lanes 2t and 2t + 1.
 
-    A thread's calls nest among themselves on the first, its annotations on the second: a range is often opened inside
-    a call that returns before the range is closed (`record_function.__enter__`), and neither may cut the other.
-    API calls that stand on a thread id of their own move to the thread of the operators that made them.
+    A thread's calls nest on its first lane, its annotations on the second: a range is often opened inside a call that
+    returns before the range is closed (`record_function.__enter__`), and neither may cut the other. API calls that have
+    a thread id of their own move to the thread of the operators that made them.
     """
     pair = _pair(host["process"], host["thread"])
     # events of one thread come in long runs, so only the runs' first rows are sorted
@@ -113,7 +113,7 @@ def _pair(process: Ints, thread: Ints) -> Ints:
 
 
 def _sort_host(host: Columns, lane: Ints, clock: LaneClock) -> None:
-    """Puts the host columns, and `lane` with them, in nesting order, one column at a time."""
+    """Sorts the host columns and `lane` in nesting order, one column at a time."""
     rows = order(lane, host["start"], host["duration"], clock)
     lane[:] = lane[rows]
     for name in host:
@@ -121,7 +121,7 @@ def _sort_host(host: Columns, lane: Ints, clock: LaneClock) -> None:
 
 
 def _steps(host: Columns) -> pl.DataFrame:
-    """The ProfilerStep annotations of the thread that has most of them, by start; in JAX those that carry a number."""
+    """The ProfilerStep annotations of the thread with the most of them, by start; in JAX the numbered annotations."""
     if "step" in host and (host["step"] != NULL).any():
         return _numbered_steps(host)
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
@@ -144,9 +144,9 @@ def _steps(host: Columns) -> pl.DataFrame:
 
 
 def _numbered_steps(host: Columns) -> pl.DataFrame:
-    """The step annotations of the thread and name that most have, by start; one inside another of them is left out.
+    """The step annotations of the most frequent thread and name, by start, without those inside another one.
 
-    Where two are as frequent, those that begin first.
+    If two are equally frequent, those that start first count.
     """
     marks = np.flatnonzero(host["step"] != NULL)
     marks = marks[np.lexsort((-host["duration"][marks], host["start"][marks]))]
@@ -168,9 +168,9 @@ def _numbered_steps(host: Columns) -> pl.DataFrame:
 
 
 def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Columns) -> Ints:
-    """For each operator that a forward/backward flow ends in, the operator it began in; -1 elsewhere.
+    """The operator in which the forward/backward flow started that ends in each operator; -1 without a flow.
 
-    The engine's task around a backward operator has the same forward operator.
+    The autograd engine's task around a backward operator gets the same forward operator.
     """
     forward = np.full(host["start"].size, NONE, np.int64)
     lane = _thread_lanes(threads, flows["process"], flows["thread"])
@@ -209,7 +209,7 @@ def _link_device(
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE
     operator = nearest(parent, is_operator, launch)
-    if external:  # containment first; the id serves where no operator encloses the launch
+    if external:  # containment first; the id is used if no operator encloses the launch
         lost = np.flatnonzero((operator < 0) & (device["external_id"] != NULL))
         operators = np.flatnonzero(is_operator)
         named = links.lookup(host["external_id"][operators], device["external_id"][lost])
@@ -221,7 +221,7 @@ def _link_device(
     known = backward >= 0
     forward_module[known] = nearest(parent, is_module, forward[backward[known]])
 
-    # a launch belongs to the range and step that its call begins in, an activity without one to the step it runs in
+    # a launch belongs to the range and step in which its call starts, an activity without a call to the step it runs in
     known = context >= 0
     when = device["start"].copy()
     when[known] = host["start"][context[known]]
@@ -245,11 +245,11 @@ def _link_device(
 
 
 def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
-    """The rows of one chunk as a frame, without the columns that refer to other rows."""
+    """Returns the rows of one chunk as a frame, without the columns that refer to other rows."""
     layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
     kinds = columns["kind"] if group == "device" else None
     known = {name: dtype for name, dtype in layout.items() if name in columns}
-    if kinds is not None and (kinds == OTHER_KIND).any():  # told only with the file's metadata, which comes last
+    if kinds is not None and (kinds == OTHER_KIND).any():  # known only from the file's metadata, which comes last
         columns = {name: values[kinds != OTHER_KIND] for name, values in columns.items()}
     return pl.DataFrame([column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
 

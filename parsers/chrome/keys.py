@@ -1,4 +1,4 @@
-"""The JSON keys that are read, and a perfect hash that finds them among all strings of a chunk at once."""
+"""The JSON keys that are read, and a perfect hash that finds them among all strings of a chunk in one go."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENTS = (
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 
 PREFIX, TAIL = 4, 8
-"""How many bytes of a key are compared at its beginning, and at its end with the quote and the colon."""
+"""How many bytes of a key are compared at its start, and at its end including the quote and the colon."""
 CLOSING = len('":')
 _SLOT_BITS = 12
 _SHIFT = np.uint32(32 - _SLOT_BITS)
@@ -41,7 +41,7 @@ class KeyTable:
         prefixes: dict[int, int] = {}
         self._code: dict[str, int] = {}
         for name in names:
-            text = name.encode() + b'":'  # a key shorter than four bytes is told by what closes it
+            text = name.encode() + b'":'  # a key shorter than four bytes is compared with its closing bytes
             prefix = _little_endian(text[:4])
             self._code[name] = prefixes.setdefault(prefix, len(prefixes) + 1)
             head = text[:8]
@@ -72,7 +72,7 @@ class KeyTable:
         return code
 
     def code(self, name: str) -> int:
-        """The code whose group holds this key's strings."""
+        """The code of the group that holds this key's strings."""
         return self._code[name]
 
     @staticmethod
@@ -81,13 +81,13 @@ class KeyTable:
         return len(name) + CLOSING <= PREFIX
 
     def matches(self, name: str, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which strings of a group are this key, by its bytes, its closing quote and the colon after it."""
+        """Which strings of a group are this key, compared by its bytes, closing quote and colon."""
         head, mask, size = self._full[name]
         same: NDArray[np.bool_]
         if size + CLOSING <= TAIL:
             same = (words[begin] & mask) == head
             return same
-        # the first four bytes are known to fit; these are the last six, the quote and the colon
+        # the first four bytes are known to match; these are the last six, the quote and the colon
         same = words[begin + (size + CLOSING - TAIL)] == self._tails[name]
         if size + CLOSING > PREFIX + TAIL:
             same &= (words[begin] & mask) == head

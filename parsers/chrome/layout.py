@@ -1,4 +1,4 @@
-"""How one file lays out its JSON: where the events begin, what stands between them, what comes before and after."""
+"""The JSON layout of one file: where the events start, and the text before, between and after them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BETWEEN = re.compile(r"[\s,]*")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
 FIRST_KEY = re.compile(rb'(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
 EVENT_SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"')
-"""What ends one event and begins another, blanks or not."""
+"""Matches the end of one event and the start of the next, with or without blanks."""
 _DECODER = json.JSONDecoder(strict=False)
 UNDECODABLE = (ValueError, RecursionError)
-"""What the JSON decoder raises: no JSON, or nested deeper than it can follow."""
+"""What the JSON decoder raises for text that is not JSON, or is nested too deep."""
 SNIFF_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
 
@@ -33,7 +33,7 @@ class Layout:
     separator: bytes
 
     def begins_event(self, words: NDArray[np.uint64], begin: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which keys, by where their text begins, have the separator before them (eight bytes of it are compared)."""
+        """Which keys, given by their positions, have the separator before them (compares eight bytes of it)."""
         head = self.separator[:8]
         mask = np.uint64((1 << 8 * len(head)) - 1)
         before = words[np.maximum(begin - len(self.separator), 0)]
@@ -45,7 +45,7 @@ KINETO = Layout(b'},\n  {\n    "')
 
 
 def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
-    """Where the content of the events array begins, or None if it is not in `head`, of which some may be known."""
+    """The position where the content of the events array starts, or None; the first `searched` bytes are skipped."""
     if match := _EVENTS_KEY.search(head, searched):
         return match.end()
     if match := _LIST_START.match(head):
@@ -54,13 +54,13 @@ def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
 
 
 def looks_like_chrome(head: bytes) -> bool:
-    """Whether a file that begins so may be a Chrome trace: JSON, or nothing at all."""
+    """Whether a file that starts with these bytes may be a Chrome trace: it is JSON, or empty."""
     text = head.removeprefix(BOM).lstrip()
     return not text or text.startswith((b"{", b"["))
 
 
 def sniff(events: bytes) -> Layout | None:
-    """The layout of a file whose events begin with these bytes; None where no two events can be seen."""
+    """The layout of a file whose events start with these bytes; None if they don't show two events."""
     head = events[:SNIFF_BYTES]
     if head.find(KINETO.separator) >= 0:
         return KINETO
@@ -76,7 +76,7 @@ def sniff(events: bytes) -> Layout | None:
 
 
 def events_end(text: bytes) -> int:
-    """Where the intact objects at the beginning of `text` end, with the commas and blanks after them."""
+    """The position where the intact objects at the start of `text` end, with the commas and blanks after them."""
     content = text.decode("utf-8", "surrogateescape")
     at = 0
     while blanks := _BETWEEN.match(content, at):
@@ -99,7 +99,7 @@ def header(head: bytes) -> dict[str, Any]:
 
 
 def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
-    """(the top-level keys after the events, whether the file was closed properly); `tail` begins at the ``]``."""
+    """Returns (the top-level keys after the events, whether the file ends properly); `tail` starts at the ``]``."""
     text = tail.decode("utf-8", "replace").strip().lstrip(",").strip()
     if not text.startswith("]"):
         return {}, False
@@ -122,7 +122,7 @@ def _loads(text: str, drop: str) -> dict[str, Any]:
 
 
 def _salvage(text: str, drop: str) -> dict[str, Any]:
-    """Key by key, what can be decoded of a damaged object."""
+    """Decodes a damaged object key by key, as far as possible."""
     found: dict[str, Any] = {}
     for match in re.finditer(r'[{,]\s*"([A-Za-z]\w*)"\s*:\s*', text):
         try:

@@ -1,4 +1,4 @@
-"""What a Chrome trace says about itself: devices, rank, capture settings, process and thread names."""
+"""Reads what a Chrome trace says about itself: devices, rank, capture settings, process and thread names."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
 
 
 def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
-    """The accelerators that have a process of their own; a TPU's name is all that is known of it."""
+    """The accelerators that have their own process; of a TPU only the name is known."""
     found = {int(match["number"]): match[1] for name in names if (match := DEVICE_PROCESS.match(name))}
     return tuple(DeviceInfo(id=number, name=None if kind == "GPU" else kind) for number, kind in sorted(found.items()))

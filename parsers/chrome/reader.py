@@ -1,4 +1,4 @@
-"""Reads one Chrome trace: chunks side by side on the fast road, what it can't take on the careful one."""
+"""Reads one Chrome trace: chunks in parallel on the fast path, the rest on the slow path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ESCAPABLE = {"name", "stack", *XLA_TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
-"""Columns of JSON text as it stands."""
+"""Columns of raw JSON text."""
 STREAMED = {"host", "device", "memory"}
 
 
@@ -80,8 +80,8 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
 def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, pl.DataFrame]]:
     """Yields a trace's rows while the rest is still being read, in constant memory.
 
-    Each batch has the frames ``host``, ``device`` and ``memory`` as far as it holds such rows, with the columns that
-    need no other row: sorted, nested and linked they are only in a Trace.
+    Each batch has those of the frames ``host``, ``device`` and ``memory`` that have rows, with only the columns that
+    need no other row: rows are sorted, nested and linked only in a Trace.
 
     Raises:
         TraceError: the file can't be read or holds no trace.
@@ -91,7 +91,7 @@ def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, 
 
 
 class Scanner:
-    """Iterates over the groups of columns of one file, chunk by chunk; its fields are complete at the end."""
+    """Iterates over the groups of columns of one file, chunk by chunk; its fields are complete once it is exhausted."""
 
     def __init__(self, path: Path, tally: Tally, watch: Watch) -> None:
         self._path, self._tally, self._watch = path, tally, watch
@@ -99,13 +99,13 @@ class Scanner:
         self._scanned = 0
         self.header: dict[str, Any] = {}
         self.is_kineto = True
-        """Blanks stand where Kineto puts them."""
+        """Whether blanks are where Kineto puts them."""
         self.partial = False
-        """Stopped by the watch before the end."""
+        """Whether the watch stopped it before the end."""
 
     @property
     def parsed(self) -> int:
-        """Events read so far."""
+        """How many events have been read so far."""
         return self._scanned + self._collector.parsed
 
     @property
@@ -119,7 +119,7 @@ class Scanner:
         return self._collector.window
 
     def __iter__(self) -> Iterator[dict[str, Columns]]:
-        """Yields each chunk's groups in file order, last what took the careful road."""
+        """Yields each chunk's groups in file order, and last the events of the slow path."""
         allocator.keep_chunks_in_heap()
         with ByteSource(self._path) as source:
             reader = ChunkReader(source)
@@ -152,7 +152,7 @@ class Scanner:
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
-    """Scans chunks on all cores, in file order; a chunk that the fast road can't take comes back as it is."""
+    """Scans chunks on all cores, in file order; returns a chunk unread if the fast path can't read it."""
 
     def work(chunk: Chunk) -> Part | Chunk:
         try:
@@ -164,20 +164,20 @@ def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
 
 
 def _unescape(groups: dict[str, Columns]) -> None:
-    """Resolves JSON escapes in the strings that the fast road took as they stand."""
+    """Resolves JSON escapes in the strings that the fast path took over raw."""
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
             _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
 
 
 def _respace(host: Columns) -> None:
-    """Writes shapes and types as Kineto would, so that the same shape is the same text in every file."""
+    """Spells shapes and types as Kineto does, so that the same shape is the same text in every file."""
     for column in JSON_TEXTS:
         _rewrite(host[column], lambda text: json.dumps(json.loads(text, strict=False), ensure_ascii=False))
 
 
 def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
-    """Replaces each distinct string in place; what is no JSON stays as it is."""
+    """Replaces each distinct string in place; a string that is not JSON stays unchanged."""
     for code, text in categories.texts(codes).items():
         try:
             better = plain(text)

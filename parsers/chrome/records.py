@@ -1,4 +1,4 @@
-"""The careful road: single events through the JSON decoder, mended where they can be, then to the same columns."""
+"""The slow path: decodes events one by one as JSON, repairs damaged ones if possible, and fills the same columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 FLOAT_DECIMALS = 8
-"""So many decimals and more have only floats that were printed in full; a microsecond has six of meaning."""
+"""Only floats printed in full have this many decimals or more; six decimals of a microsecond are meaningful."""
 _PICOSECOND = Decimal("1e-6")
 _DECODER = json.JSONDecoder(strict=False, parse_float=str)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -50,12 +50,12 @@ _DIGITS = re.compile(r"-?\d+")
 
 
 def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:
-    """The events of a stretch of JSON one by one; what can't be decoded is counted, and the next event sought."""
+    """Yields the events of a piece of JSON one by one; counts what can't be decoded and goes on with the next event."""
     return ((place, event) for place, _, event in pieces(text, position, tally))
 
 
 def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str, Event]]:
-    """(position, text, event) of `split`; the text is that of the file, mended where it had to be."""
+    """Yields (position, text, event) as `split` does; the text is the file's, repaired if necessary."""
     damaged = False
     try:
         content = text.decode("utf-8")
@@ -68,7 +68,7 @@ def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str,
         if at >= len(content):
             return
         resume = _RESUME.search(content, at)
-        if content[at] == "]":  # the end of the list, or a bracket that damage has put here
+        if content[at] == "]":  # the end of the list, or a bracket that is here because of damage
             blanks = _BLANKS.match(content, at + 1)
             if blanks and content.startswith("{", blanks.end()):
                 at = blanks.end()
@@ -103,7 +103,7 @@ def _ends_list(content: str, end: int) -> bool:
 
 
 def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
-    """The same for events whose bounds are known."""
+    """Decodes events whose bounds are known."""
     for position, text in bounded:
         event = decoded(text, tally)[1]
         if event is not None:
@@ -111,7 +111,7 @@ def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple
 
 
 def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:
-    """(text, event) of one event, mended where it had to be; None where it is none, which is counted."""
+    """Returns (text, event) of one event, repaired if necessary; counts what is not an event and returns None."""
     content = shown = text.decode("utf-8", "replace")
     try:
         event = _DECODER.decode(content)
@@ -124,7 +124,7 @@ def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:
 
 
 def _mended(content: str, tally: Tally) -> tuple[str, Event | None]:
-    """(text, event) in spite of bare words and escapes that JSON doesn't know; None where that is no help."""
+    """Returns (text, event) with invalid words and escapes replaced; None if that does not make it valid JSON."""
     mended = _BARE_WORD.sub(r"\1null", _BAD_ESCAPE.sub(r"\\\\", content)).strip().rstrip(",")
     try:
         event = _DECODER.decode(mended)
@@ -137,7 +137,7 @@ def _mended(content: str, tally: Tally) -> tuple[str, Event | None]:
 
 
 class Collector:
-    """Turns decoded events into columns, and keeps what concerns the file as a whole."""
+    """Turns decoded events into columns, and keeps what they say about the whole file."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -148,8 +148,8 @@ class Collector:
         self.parsed = 0
 
     def add(self, position: int, event: Event) -> None:
-        """Takes one event."""
-        if not event:  # what JAX puts behind the last one, so that each can end in a comma
+        """Adds one event."""
+        if not event:  # JAX puts an empty one last, so that every event can end in a comma
             return
         phase = event.get("ph")
         if not isinstance(phase, str):
@@ -188,7 +188,7 @@ class Collector:
         return time
 
     def _begin_or_end(self, phase: str, position: int, event: Event) -> None:
-        """Pairs begin and end events of a thread, innermost first, into complete ones."""
+        """Pairs begin and end events of a thread, innermost first, into complete events."""
         stack = self._open.setdefault((str(event.get("pid")), str(event.get("tid"))), [])
         if phase == "B":
             stack.append((position, event))
@@ -298,9 +298,9 @@ class Collector:
 
 
 def nanoseconds(value: Any) -> int | None:
-    """Microseconds, as a number or a string, to whole nanoseconds; None if unreadable.
+    """Converts microseconds, as a number or a string, to whole nanoseconds; None if unreadable.
 
-    What is below is dropped, but for rounding to picoseconds where the text is a float printed in full.
+    Digits below 1 ns are dropped; a float printed in full is first rounded to picoseconds.
     """
     number = _number(value)
     if number is None or abs(number) * 1000 >= TIME_LIMIT:
@@ -311,7 +311,7 @@ def nanoseconds(value: Any) -> int | None:
 
 
 def _number(value: Any) -> Decimal | None:
-    """The finite number that a value is, or None; what no float could hold would take for ever to become an int."""
+    """The value as a finite number, or None; rejects what no float can hold, since converting it would take ages."""
     if isinstance(value, bool) or value is None:
         return None
     text = str(value).strip()
@@ -325,13 +325,13 @@ def _number(value: Any) -> Decimal | None:
 
 
 def whole_number(args: Event, key: str) -> int:
-    """A whole number among arguments, `NULL` where there is none that fits 63 bits."""
+    """A whole number from the arguments; `NULL` if there is none that fits 63 bits."""
     number = _number(args.get(key, args.get(ALIASES.get(key, key))))
     return NULL if number is None or abs(number) >= 2**63 else int(number)
 
 
 def identity(value: Any) -> int:
-    """A process or thread: the number, or the number in a name such as ``stream 7``."""
+    """The number of a process or thread, also if it is in a name such as ``stream 7``."""
     number = _number(value)
     if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
         number = _number(digits.group())
@@ -339,19 +339,19 @@ def identity(value: Any) -> int:
 
 
 def category_of(event: Event) -> str:
-    """The category in lower case; empty where there is none."""
+    """The category in lower case; empty if there is none."""
     category = event.get("cat")
     return category[:1].lower() + category[1:] if isinstance(category, str) else ""
 
 
 def arguments(event: Event) -> Event:
-    """What ``args`` holds; nothing where that is no object."""
+    """The content of ``args``; empty if that is not an object."""
     args = event.get("args")
     return args if isinstance(args, dict) else {}
 
 
 def _plain(args: Event, key: str) -> str | None:
-    """A text; what is none as it would print, an empty one as none."""
+    """The value as text, printed if it is not text; None if it is empty."""
     value = args.get(key, args.get(ALIASES.get(key, key)))
     return None if value is None or value == "" else str(value)
 
@@ -361,7 +361,7 @@ def _raw(value: Any) -> str | None:
 
 
 def _shown(event: Event) -> str:
-    """An event as the example of what is wrong with it."""
+    """The event as an example for a note."""
     try:
         return json.dumps(event, default=str)
     except RecursionError:

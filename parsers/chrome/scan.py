@@ -1,4 +1,4 @@
-"""The fast road: one chunk's events to columns without a Python object per event."""
+"""The fast path: turns one chunk's events into columns without a Python object per event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _QUOTE = ord('"')
 SHORT = 10**7
-"""Below this a number and the comma after it fit into the eight bytes that are compared."""
+"""A number below this and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
 """Times beyond 73 years are damage; below, sums of two still fit in int64."""
 
@@ -54,7 +54,7 @@ _IS_IGNORED = np.array([w in _IGNORED for w in _WORDS] + [False])
 _IS_FLOW = np.array([w in ("fwdbwd", "forward_backward") for w in _WORDS] + [False])
 
 _LEFT_PHASES = np.zeros(256, np.bool_)
-_LEFT_PHASES[list(b"MCBE")] = True  # metadata, counters, begin and end: few, and shaped in many ways
+_LEFT_PHASES[list(b"MCBE")] = True  # metadata, counters, begin and end events: few, and of many forms
 
 HOST_INTS = {"correlation": "correlation", "external_id": "External id", "sequence": "Sequence number",
              "module_id": "Python module id"}  # fmt: skip
@@ -65,7 +65,7 @@ DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-# older or other spellings of an argument, read where the first is absent
+# older or other spellings of an argument, read if the first is absent
 ALIASES = {
     "External id": "external id", "correlation": "correlation_id", "graph node id": "cuda_graph_node_id",
     "Memset_details": "memset_details",
@@ -73,16 +73,16 @@ ALIASES = {
 XLA_TEXTS = {"hlo_op": "hlo_op", "hlo_module": "hlo_module", "tf_op": "tf_op", "step_num": "step_num",
              "kernel_details": "kernel_details", "memcpy_details": "memcpy_details",
              "memset_details": "Memset_details", "xla_context": "context_id"}  # fmt: skip
-"""What XLA's profiler says of an event, all of it in quotes."""
+"""What XLA's profiler says about an event, always as strings."""
 
 
 @dataclass(slots=True)
 class Part:
-    """What one chunk gave."""
+    """The result of scanning one chunk."""
 
     groups: dict[str, Columns]
     parsed: int = 0
-    """Events that need nothing more."""
+    """How many events were read completely."""
     decode: list[tuple[int, bytes]] = field(default_factory=list)
     """(position, text) of events left to the JSON decoder."""
     has_escapes: bool = False
@@ -92,7 +92,7 @@ def scan(chunk: Chunk) -> Part:
     """Reads a chunk.
 
     Raises:
-        Irregular: the chunk must be read event by event.
+        Irregular: the chunk's events must be read one by one.
     """
     return ChunkScan(chunk).part()
 
@@ -134,7 +134,7 @@ class ChunkScan:
     def part(self) -> Part:
         """Every column of the chunk."""
         tokens = self.tokens
-        # reading the columns marks odd events, so rows are chosen after: an odd one leaves its group
+        # reading the columns marks odd events, so rows are chosen afterwards: an odd one leaves its group
         common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": self._names()}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
@@ -156,7 +156,7 @@ class ChunkScan:
         )
 
     def sorts(self, words: tuple[int, int, int, int, int]) -> NDArray[np.uint8]:
-        """Of each event one of five numbers: unknown, host, annotation of the host, device, profiler's own."""
+        """Gives each event one of five numbers: unknown, host, annotation of the host, device, profiler's own."""
         other, host, annotation, device, own = words
         kind = _HOST_KIND[self._category_codes]
         found = np.where(_IS_HOST[self._category_codes], host, other).astype(np.uint8)
@@ -187,7 +187,7 @@ class ChunkScan:
         result = self._placed(rows, common)
         result["kind"] = _HOST_KIND[self._category_codes[rows]]
         for column, key in {**HOST_INTS, **HOST_TEXTS, "stack": "Call stack"}.items():
-            if key in self._present:  # a column that this chunk lacks is not worth holding
+            if key in self._present:  # a column that this chunk lacks need not be kept
                 result[column] = self._values[key][rows]
         return result
 
@@ -261,7 +261,7 @@ class ChunkScan:
         return codes
 
     def _times(self, key: str) -> tuple[Ints, NDArray[np.bool_]]:
-        """(values, whether there is one) per event; 0 where there is none."""
+        """Returns (values, whether there is one) per event; the value is 0 if there is none."""
         values, present = np.zeros(self.tokens.events, np.int64), np.zeros(self.tokens.events, np.bool_)
         if found := self.tokens.field(key):
             read, plain = nanoseconds(self.tokens.buffer, self.tokens.words, found.at)
@@ -271,17 +271,17 @@ class ChunkScan:
         return values, present
 
     def ints(self, key: str) -> Ints:
-        """One whole number per event, `NULL` where the key is absent."""
+        """One whole number per event, `NULL` if the key is absent."""
         values: Ints = self._read(key, integers)
         return values
 
     def repeated(self, key: str) -> Ints:
-        """`ints` for a number that seldom changes from event to event: only changes are read."""
+        """As `ints`, for a number that rarely changes from event to event: reads only the changes."""
         tokens = self.tokens
         found = tokens.field(key)
         if found is None or found.event is not None:
             return self.ints(key)
-        text = tokens.words[found.at]  # more than eight digits would differ unseen: those are read one by one
+        text = tokens.words[found.at]  # differences beyond eight digits don't show: such numbers are read one by one
         changes = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), text[1:] != text[:-1])))
         if 2 * changes.size > tokens.events:
             return self.ints(key)
@@ -291,7 +291,7 @@ class ChunkScan:
         return np.repeat(read, np.diff(changes, append=tokens.events))
 
     def _read(self, key: str, reader: Reader) -> NDArray[Any]:
-        """One number per event, null where the key is absent; values that aren't plain make their event odd."""
+        """One number per event, null if the key is absent; a value that isn't plain makes its event odd."""
         if key in self._values:
             return self._values[key]
         tokens = self.tokens
@@ -316,7 +316,7 @@ class ChunkScan:
         return values
 
     def _field(self, key: str) -> Field | None:
-        """The occurrences of a key, or of its other spelling where there are none."""
+        """The occurrences of a key, or of its other spelling if it has none."""
         found = self.tokens.field(key)
         return self.tokens.field(ALIASES[key]) if found is None and key in ALIASES else found
 
@@ -357,7 +357,7 @@ class ChunkScan:
         return codes
 
     def event_text(self, event: int) -> tuple[int, bytes]:
-        """(position in the file, text) of an event."""
+        """Returns (position in the file, text) of an event."""
         tokens = self.tokens
         begin = int(tokens.ends[event - 1]) + 1 if event else 0
         text = tokens.buffer[begin : int(tokens.ends[event]) + 1].tobytes()

@@ -1,4 +1,4 @@
-"""The strings of a chunk, grouped by the key they are, and the events they belong to."""
+"""Finds the strings of a chunk, which keys they are, and which events they belong to."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
 
-class Irregular(Exception):  # noqa: N818  a change of road, not a failure
-    """The chunk is not what the fast road can read exactly; each of its events is decoded by itself."""
+class Irregular(Exception):  # noqa: N818  a change of path, not a failure
+    """The fast path can't read the chunk exactly; its events are decoded one by one."""
 
 
 @dataclass(slots=True)
 class Field:
-    """One key's occurrences in a chunk, at most one an event, in event order."""
+    """One key's occurrences in a chunk, at most one per event, in event order."""
 
     event: Ints | None
-    """The event of each occurrence; None where every event has one."""
+    """The event of each occurrence; None if every event has one."""
     at: Ints
-    """Where each value begins."""
+    """The position where each value starts."""
     key: Ints
     """The key's number among all keys of the chunk."""
 
@@ -63,19 +63,19 @@ class Tokens:
         if quotes.size % 2:
             raise Irregular("odd number of quotes")
         self.begin = quotes[0::2] + 1
-        """Where each string's text begins."""
+        """The position where each string's text starts."""
         self.close = quotes[1::2]
-        """Where its closing quote stands."""
+        """The position of its closing quote."""
 
         after = self.buffer[self.close + 1]
-        # between two damaged quotes strings and what separates them change places: an even number, yet all is hidden
+        # between two damaged quotes strings and separators swap places, so an even number of quotes can still be wrong
         if ((after | _LOWER) - _LETTER_A < _LETTERS).any():
             raise Irregular("a letter behind a closing quote")
         self._key = np.flatnonzero(after == _COLON)
         """The strings that are keys, read or not."""
         self._key_begin = self.begin[self._key]
         first = np.flatnonzero(chunk.layout.begins_event(self.words, self._key_begin))
-        """The key that each event but the first begins with."""
+        """The key with which each event but the first starts."""
         self.ends: Ints = np.append(self._key_begin[first] - len(chunk.layout.separator), self.size - 1)
         """The closing brace of each event."""
         self.events = self.ends.size
@@ -92,10 +92,10 @@ class Tokens:
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
-        """Events with something that only a JSON decoder reads right: so far, a phase that is no string."""
+        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
-        """Which quotes stand behind an odd number of backslashes."""
+        """Which quotes follow an odd number of backslashes."""
         escaped = np.zeros(quotes.size, np.bool_)
         for number in np.flatnonzero(self.buffer[quotes - 1] == _BACKSLASH).tolist():
             position = int(quotes[number]) - 1
@@ -118,7 +118,7 @@ class Tokens:
         return keys.size == self.events and bool((self._key_event[keys] == self._every).all())
 
     def field(self, name: str) -> Field | None:
-        """A key's occurrences, or None; events that have it twice are marked odd."""
+        """A key's occurrences, or None; marks events that have it twice as odd."""
         keys = self._keys(name)
         if not keys.size:
             return None
@@ -133,9 +133,9 @@ class Tokens:
         return Field(event, self._values(name, keys), keys)
 
     def _values(self, name: str, keys: Ints) -> Ints:
-        """Where the values of these keys begin: past the colon and at most one blank.
+        """The positions where the values of these keys start: after the colon and at most one blank.
 
-        What stands further off is no plain number or string to its reader, and so makes its event odd.
+        After more blanks the reader finds no plain number or string, and so marks the event odd.
         """
         at = self._key_begin[keys]
         at += len(name) + len('":')
@@ -143,13 +143,13 @@ class Tokens:
         return at
 
     def text(self, field: Field) -> tuple[Ints, Ints]:
-        """(begin, length) of string values.
+        """Returns (start, length) of string values.
 
-        Values that are no string, or don't end where a value ends, mark their event odd.
+        A value that is not a string, or doesn't end where a value ends, marks its event odd.
         """
         value = np.minimum(self._key[field.key] + 1, self.begin.size - 1)
         begin, close = field.at + 1, self.close[value]
-        # a quote that should have been escaped ends the string too early, and no value goes on with a letter
+        # a quote that should have been escaped ends the string too early; no value continues with a letter
         strange = (self.buffer[field.at] != _QUOTE) | ~_ENDS_VALUE[self.buffer[close + 1]]
         if strange.any():
             self.odd[self.event_of(field)[strange]] = True
@@ -161,7 +161,7 @@ class Tokens:
         return self._every if field.event is None else field.event
 
     def raw_values(self, field: Field) -> tuple[Ints, Ints]:
-        """(begin, length) of the JSON text of values that may be lists: up to the next key or the event's end."""
+        """Returns (start, length) of the JSON text of values that may be lists, up to the next key or event's end."""
         following = field.key + 1
         last = following == self._key.size
         end = np.where(last, self.size, self._key_begin[np.where(last, 0, following)] - 1)

@@ -1,4 +1,4 @@
-"""Traces of XLA's profiler (JAX, TensorFlow): events without a category, told by their process, thread and arguments.
+"""Reads XLA's traces (JAX, TensorFlow): their events have no category, but tell it by process, thread and arguments.
 
 Processes are ``/host:CPU`` and ``/device:GPU:0`` (or TPU), a GPU's threads ``Stream #14(Compute,MemcpyD2D)``; the
 arguments are texts (`cupti_collector.cc` of XLA writes them).
@@ -39,18 +39,18 @@ _FRAMEWORK = re.compile(
     r"::|^(Pj[Ii]t|PjRt|PJRT|Xla|XLA|xla|Tfrt|PythonRefManager|ParseArguments|CommonPjRt|Thunk)|XLA (GPU|CPU) module"
     r"|^\[\d+\] |^Wait for \w+ holds|<UNKNOWN>"
 )
-"""Names that JAX's and XLA's own functions have: what stands inside one of them is theirs too."""
+"""Names of JAX's and XLA's own functions; calls inside one of them are theirs too."""
 _POOL = re.compile(r"tf_|tsl|pjrt|py_xla|xla|eigen|host threads/|thread_?pool|callback", re.IGNORECASE)
-"""Threads on which no user code runs, by the beginning of their name."""
+"""Threads on which no user code runs, by the start of their name."""
 _API_THREAD = "Host Threads/"
-"""Threads that hold nothing but calls into the driver."""
+"""Threads with nothing but calls into the driver."""
 
 
 def settle(events: Events, rows: Ints, info: TraceInfo) -> None:
-    """Gives events without a category their kind, in place, and reads what XLA says of them.
+    """Gives events without a category their kind, in place, and reads what XLA says about them.
 
-    What ran on a device's streams stays in the device group, with the operation and program it belongs to; the rest
-    becomes host events: Python functions, API calls, operations and XLA's functions (both operators), annotations.
+    What ran on a device's streams stays in the device group, with its operation and program. The rest becomes host
+    events: Python functions, API calls, operations and XLA's functions (both operators), annotations.
     """
     device = events.groups["device"]
     for name in ("hlo_op", "hlo_module", "tf_op", "op_name", "step_num", "kernel_details", "memcpy_details"):
@@ -66,7 +66,7 @@ def settle(events: Events, rows: Ints, info: TraceInfo) -> None:
 
 
 def _place(device: Columns, rows: Ints, info: TraceInfo) -> Bools:
-    """Which rows are a device's, with device, stream and kind filled in.
+    """Returns which rows belong to a device, and fills in their device, stream and kind.
 
     Streams hold a GPU's work; other lines of its process (``XLA Modules``, ``Framework Ops``, …) repeat it as
     annotations. A device without streams (a TPU) works on its line of operations.
@@ -97,7 +97,7 @@ def _place(device: Columns, rows: Ints, info: TraceInfo) -> Bools:
 
 
 def _device_kinds(device: Columns, rows: Ints) -> Ints:
-    """By what the details describe, else by name."""
+    """The kind of device work: by what the details describe, else by name."""
     kind = columns.by_name(device["name"][rows], lambda text: schema.DEVICE_KINDS.index(_kind_by_name(text)))
     for column, name in (("kernel_details", "kernel"), ("memcpy_details", "memcpy"), ("memset_details", "memset")):
         kind[device[column][rows] != NULL_CODE] = schema.DEVICE_KINDS.index(name)
@@ -112,7 +112,7 @@ def _kind_by_name(name: str) -> str:
 
 
 def _holds_others(device: Columns, rows: Ints) -> Bools:
-    """Which operations of one line have others inside (a loop its body): their time is that of what they hold."""
+    """Which operations of one line contain others (a loop its body): their time is that of their contents."""
     start = device["start"][rows]
     end = start + device["duration"][rows]
     order = np.lexsort((-end, start))
@@ -154,10 +154,10 @@ def _host_kinds(device: Columns, rows: Ints, on_device: Ints, info: TraceInfo) -
 
 
 def _host_kind(name: str) -> str | None:
-    """What the name alone says."""
+    """The kind that the name alone tells."""
     if name.startswith("$"):
         return "python"
-    if name.startswith("end: "):  # the profiler's own mark of where an operation ends
+    if name.startswith("end: "):  # the profiler's own mark of the end of an operation
         return "overhead"
     if re.match(r"(cuda|hip)[A-Z]", name):
         return "runtime"
@@ -165,7 +165,7 @@ def _host_kind(name: str) -> str | None:
 
 
 def _inside(lane: Ints, start: Ints, end: Ints, around: Bools) -> Bools:
-    """Which events begin while one of those marked in `around` is under way on their thread."""
+    """Which events start while one of those marked in `around` is in progress on their thread."""
     found = np.zeros(lane.size, np.bool_)
     for number in np.unique(lane[around]).tolist():
         outer = np.flatnonzero(around & (lane == number))
@@ -199,7 +199,7 @@ def _describe(device: Columns) -> None:
 
 
 def _fields(codes: NDArray[np.uint32]) -> list[tuple[Ints, dict[str, str]]]:
-    """(rows, what they say) of each distinct ``regs:32 grid:1,1,1 …``."""
+    """Yields (rows, parsed details) for each distinct ``regs:32 grid:1,1,1 …``."""
     rows = np.flatnonzero(codes != NULL_CODE)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     distinct, first = np.unique(codes[rows], return_index=True)
@@ -265,7 +265,7 @@ def _step_number(text: str) -> int | None:
 
 
 def _codes_to_ints(codes: NDArray[np.uint32], number: Callable[[str], int | None]) -> Ints:
-    """The whole number each text stands for, `NULL` for none."""
+    """The whole number that each text spells; `NULL` if it spells none."""
 
     def known(text: str) -> int:
         value = number(text)
@@ -275,9 +275,9 @@ def _codes_to_ints(codes: NDArray[np.uint32], number: Callable[[str], int | None
 
 
 def _scopes(module: NDArray[np.uint32], tf_op: NDArray[np.uint32], op_name: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """``jit_f/jit(f)/jit(main)/dot_general`` for each distinct triple; null where not even the program is known.
+    """``jit_f/jit(f)/jit(main)/dot_general`` for each distinct triple; null if not even the program is known.
 
-    The name scopes stand in ``tf_op``, in newer traces in ``name``, with ``XlaModule:`` or ``Thunk:`` in the former.
+    The name scopes are in ``tf_op``, or in newer traces in ``name`` while ``tf_op`` has ``XlaModule:`` or ``Thunk:``.
     """
     (programs, program), (firsts, first), (seconds, second) = (
         np.unique(codes, return_inverse=True) for codes in (module, tf_op, op_name)

@@ -1,12 +1,12 @@
-"""How much the allocator held at each event of a memory snapshot.
+"""Computes how much memory the allocator held at each event of a memory snapshot.
 
-The history is a ring buffer whose beginning is lost, so the curve is anchored where it ends: at what the segments hold.
+The history is a ring buffer whose start is lost, so the curve is anchored at its end, which the segments describe.
 
 - *allocated* ends at the sum of the segments' ``allocated_size``, grows with each ``alloc`` and falls with each
-  ``free_requested``, which is when `torch.cuda.memory_allocated` counts a block as given back (the official viewer
-  counts it in use until ``free_completed``, when no stream needs it any more). Events carry the bytes asked for, blocks
-  are rounded up to 512: of blocks freed since, the rounding is not in the curve.
-- *reserved* ends at the sum of the segments' ``total_size``, and changes where segments come, go, or are mapped.
+  ``free_requested``, which is when `torch.cuda.memory_allocated` counts a block as freed (the official viewer counts
+  it in use until ``free_completed``, when no stream needs it any more). Events have the requested bytes, while blocks
+  are rounded up to 512: for blocks that were freed since, the curve lacks the rounding.
+- *reserved* ends at the sum of the segments' ``total_size``, and changes when segments come, go, or are mapped.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ TOLERATED = 10
 
 
 def anchored(rows: pl.DataFrame, end: pl.DataFrame, tally: Tally, *, reserves: bool = True) -> pl.DataFrame:
-    """One device's history with its `allocated` and `reserved` after each event; null before what does not add up.
+    """Adds `allocated` and `reserved` after each event to one device's history; null before events that don't add up.
 
     Args:
         rows: the history, in order.
         end: the rows of the end state of the same device.
-        tally: where it is said that the two don't fit.
-        reserves: whether the segments are the driver's; those made from a profile are not.
+        tally: is told if the two don't fit.
+        reserves: whether the segments are the driver's; in a snapshot made from a profile they are not.
     """
     action = rows["action"].to_numpy()
     size = rows["bytes"].fill_null(0).to_numpy()
@@ -66,7 +66,7 @@ def anchored(rows: pl.DataFrame, end: pl.DataFrame, tally: Tally, *, reserves: b
         series = pl.Series(np.where(values < 0, 0, values))
         first = int(below[-1]) + 1 if below.size else 0
         known[name] = pl.select(pl.when(pl.int_range(size.size) >= first).then(series)).to_series()
-    # what the device had free stands in `reserved` of an out-of-memory event, and a mark says nothing of memory
+    # an out-of-memory event has the device's free memory in `reserved`, and a mark says nothing about memory
     return rows.with_columns(
         known["allocated"].alias("allocated"),
         pl.when(pl.col("action") == OOM)
@@ -82,14 +82,14 @@ def _total(values: pl.Series) -> int:
 
 
 def _walk(change: Ints, end: int) -> Ints:
-    """What was there after each event, if `end` was there after the last."""
+    """The bytes held after each event, given that `end` were held after the last."""
     running = np.cumsum(change)
     total: Ints = end - (running[-1] - running) if running.size else running
     return total
 
 
 def _neighbours(address: Ints, action: Ints) -> tuple[Ints, Bools]:
-    """Of each event the action before it at the same address (-1: none), and whether it is the last there."""
+    """For each event, the previous action at the same address (-1: none), and whether it is the last one there."""
     block = np.isin(action, (ALLOC, FREE, REQUESTED)) & (address != _NEVER)
     rows = np.flatnonzero(block)
     rows = rows[np.argsort(address[rows], kind="stable")]
@@ -102,7 +102,7 @@ def _neighbours(address: Ints, action: Ints) -> tuple[Ints, Bools]:
 
 
 def _ends_unasked(action: Ints, previous: Ints) -> Bools:
-    """Frees that were not asked for before: older or shorter histories record only one of the two."""
+    """Completed frees without an earlier request: some histories record only one of the two events."""
     asked = bool((action == REQUESTED).any())
     unknown = (previous == _NEVER) & (not asked)
     ends: Bools = (action == FREE) & ((previous == ALLOC) | unknown)
@@ -110,7 +110,7 @@ def _ends_unasked(action: Ints, previous: Ints) -> Bools:
 
 
 def _strays(address: Ints, action: Ints, last: Bools, end: pl.DataFrame) -> int:
-    """Blocks that the history leaves in use and the end state does not have, or the other way round."""
+    """Blocks in use according to the history but not the end state, or the other way round."""
     used = end.filter((pl.col("action") == schema.MEMORY_ACTIONS.index("block")) & (pl.col("allocated") > 0))["address"]
     if used.null_count():
         return 0

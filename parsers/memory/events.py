@@ -1,4 +1,4 @@
-"""The entries of a memory snapshot as rows of `schema.MEMORY`: what the allocator did, and what it holds at the end."""
+"""Turns a memory snapshot's entries into rows of `schema.MEMORY`: the allocator's actions and its end state."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_
 _KEYS = ("filename", "line", "name")
 _NO_FILE = frozenset({"", "??", "none", None})
 MAX_SIZE = 1 << 50
-"""Bytes: more than a request that fails for a mistake in its shape, and sums of these stay within 64 bits."""
+"""Bytes: larger than any request, even one with a mistaken shape, while sums still fit into 64 bits."""
 MAX_TIME = 1 << 53
 """µs, so that ns fit 64 bits."""
 MAX_ADDRESS = (1 << 63) - 1
 MOST_KEPT = 1 << 16
-"""Stacks that are told by the identity of their frames: where each has frames of its own, nothing is gained by it."""
+"""How many stacks are recognised by the identity of their frames; this is useless if stacks share no frames."""
 MAX_STACK = 1 << 16
-"""Characters of one stack: what a profiler writes stays far below."""
+"""The most characters of one stack; what a profiler writes is far shorter."""
 
 
 class Stacks:
-    """Call stacks as texts, each kept once: frames joined by ';', innermost first."""
+    """Call stacks as texts, each stored once: frames joined by ';', innermost first."""
 
     def __init__(self, room: int) -> None:
         self.texts: list[str | None] = [None]
         self.cut = 0
-        """Stacks that were shortened or left out."""
+        """How many stacks were shortened or left out."""
         self._room = room
         self._by_id: dict[int, int] = {}
         self._by_objects: dict[tuple[int, ...], int] = {}
@@ -64,7 +64,7 @@ class Stacks:
         self._frames: dict[Any, str] = {}
 
     def number(self, frames: Any) -> int:
-        """The place of a stack in `texts`, 0 for none; the list must live as long as this object."""
+        """Returns the stack's index in `texts`, 0 for none; the list must live as long as this object."""
         if not isinstance(frames, list) or not frames:
             return 0
         known = self._by_id.get(id(frames))
@@ -116,7 +116,7 @@ _GET = itemgetter(*_KEYS)
 
 
 def _frame_key(frame: Any) -> tuple[Any, Any, Any]:
-    """Of a frame that lacks something, what it has."""
+    """The text of a frame that lacks a part."""
     if not isinstance(frame, dict):
         return (None, None, None)
     values = [frame.get(key) for key in _KEYS]
@@ -124,7 +124,7 @@ def _frame_key(frame: Any) -> tuple[Any, Any, Any]:
 
 
 def _frame_text(filename: Any, line: Any, name: Any) -> str:
-    """``file:line name``; of compiled code, which knows no lines, ``file name`` or the name."""
+    """``file:line name``; for compiled code, which has no lines, ``file name`` or only the name."""
     function = name if isinstance(name, str) else ""
     where = "" if filename in _NO_FILE or not isinstance(filename, str) else filename
     if where and type(line) is int and line:
@@ -135,7 +135,7 @@ def _frame_text(filename: Any, line: Any, name: Any) -> str:
 def ints(values: Sequence[Any], tally: Tally, what: str, most: int = MAX_ADDRESS) -> pl.Series:
     """Whole numbers from 0 to `most`; anything else is null and counted.
 
-    Polars is only shown what it can hold: it has crashed on lists with numbers beyond 64 bits.
+    Polars gets only what it can hold, since it has crashed on lists with numbers beyond 64 bits.
     """
     kinds = set(map(type, values))
     if kinds <= {int, type(None)}:
@@ -150,7 +150,7 @@ def ints(values: Sequence[Any], tally: Tally, what: str, most: int = MAX_ADDRESS
 
 
 def trace_rows(entries: Any, device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:
-    """One device's history, in its order; `allocated` and `reserved` are left for `anchored`."""
+    """One device's history, in order; `anchored` fills in `allocated` and `reserved`."""
     rows = [entry for entry in entries if isinstance(entry, dict)]
     tally.skipped("entry of the history that is no record", len(entries) - len(rows))
     names = [_action(entry) for entry in rows]
@@ -186,8 +186,8 @@ def _action(entry: dict[Any, Any]) -> str:
 def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:
     """The end state of one device: each segment, then its blocks.
 
-    A segment's `bytes` is its size, `allocated` what of it is in use, `requested` what was asked for. A block's
-    `allocated` is its size, or 0 where the program let go of it and a stream may still use it.
+    A segment's `bytes` is its size, `allocated` its part in use, `requested` the bytes that were requested. A block's
+    `allocated` is its size, or 0 if the program freed it while a stream may still use it.
     """
     columns: dict[str, list[Any]] = {
         key: [] for key in ("action", "address", "bytes", "allocated", "stream", "segment", "requested", "stack")
@@ -209,7 +209,7 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
             stream=stream, segment=base, requested=segment.get("requested_size"))  # fmt: skip
         at = base
         for block in blocks:
-            # blocks stand in the order of their addresses, which older files leave out
+            # blocks are in the order of their addresses, which older files leave out
             address = block.get("address", at)
             state = block.get("state")
             in_use = isinstance(state, str) and state in IN_USE
@@ -230,7 +230,7 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value where it is a list, else an empty one."""
+    """The value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
@@ -240,7 +240,7 @@ def _size(block: dict[Any, Any]) -> int:
 
 
 def _frame(columns: dict[str, Any], device: int, device_type: int) -> pl.DataFrame:
-    """Rows with every column but the stack's text, whose number stands in for it."""
+    """Rows with every column, and the stack's number in place of its text."""
     columns["stack"] = pl.Series(columns["stack"], dtype=pl.UInt32)
     frame = pl.DataFrame(columns)
     constant = {"device_type": device_type, "device": device}

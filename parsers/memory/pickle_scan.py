@@ -1,8 +1,8 @@
-"""Loads pickles of plain containers without trusting them: every opcode is looked at before anything is built.
+"""Loads pickles of plain containers without trusting them: checks every opcode before anything is built.
 
-The C unpickler is fast but believes what it reads: a memo index makes it allocate, a tuple of tuples of tuples as a key
-makes it recurse until the stack ends, a global makes it import. `load_plain` walks the opcodes first (one regular
-expression eats runs of them at memory speed), refuses what a memory snapshot never holds, and only then unpickles.
+The C unpickler is fast but trusts what it reads: a memo index makes it allocate, a deeply nested tuple as a key makes
+it recurse until the stack overflows, a global makes it import. `load_plain` first walks the opcodes (a regular
+expression skips runs of them at memory speed), refuses what a memory snapshot never contains, and only then unpickles.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_NESTED_TUPLES = 1000
-"""Tuples of other things than two small numbers; hashing one inside another recurses in C."""
+"""The most tuples of anything but two small numbers; hashing nested ones recurses in C."""
 MAX_LARGE_NUMBERS = 1000
-"""Numbers beyond 64 bits; as keys of a dict, many can be made to have one hash, and each is compared with all."""
+"""The most numbers beyond 64 bits; as keys of a dict many can share one hash, and each is compared with all."""
 MAX_PROTOCOL = 5
 _NAME_LENGTH = 80
 
@@ -78,41 +78,41 @@ _STRANGE = {
     ord("2"): "a duplicated value",
 }  # fmt: skip
 _ASKS = frozenset(b"c\x93iPQ")
-"""GLOBAL, STACK_GLOBAL, INST, PERSID, BINPERSID: the unpickler stops at them by itself and can say for what."""
+"""GLOBAL, STACK_GLOBAL, INST, PERSID, BINPERSID: the unpickler itself stops at them and can say what they need."""
 
 
 class Refused(Exception):  # noqa: N818  the pickle is not ours to load, which is no error of the program
-    """The pickle holds something else than plain containers; the message says what."""
+    """The pickle contains something other than plain containers; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a pickle holds."""
+    """The content of a pickle."""
 
     value: Any
-    """Null where it ended before its end."""
+    """Null if the pickle ends early."""
     damage: str = ""
     """Why it could not be loaded whole: ``truncated after 1,234 bytes``."""
     pieces: tuple[Any, ...] = ()
-    """Of a damaged pickle: every object that was begun, in the order they began; containers may be incomplete."""
+    """For a damaged pickle: every object that was started, in order; containers may be incomplete."""
 
 
 def load_plain(data: bytes, tick: Callable[[int], None] | None = None) -> Loaded:
-    """The value of a pickle of dicts, lists, tuples, sets, strings, bytes and numbers.
+    """Loads a pickle of dicts, lists, tuples, sets, strings, bytes and numbers.
 
     Args:
         data: the whole pickle, protocol 0 to 5.
-        tick: called now and then with how many bytes have been looked at; may raise to stop.
+        tick: called from time to time with the number of bytes checked so far; may raise to stop.
 
     Raises:
-        Refused: it holds something else, or would harm the program that loads it; nothing of it was executed.
+        Refused: it contains something else, or would harm the program that loads it; nothing in it was executed.
     """
     damage, end, frame = _scan(data, tick)
     if damage:
         # the opcode that ends too late must not ask for the memory that its length speaks of
         data = data[:end]
     if frame is not None:
-        # of a frame that the file cuts short the unpickler would read nothing
+        # the unpickler would read nothing from a frame that the file cuts short
         rest = len(data) - frame - 9
         data = b"".join((data[: frame + 1], rest.to_bytes(8, "little"), data[frame + 9 :]))
     unpickler = _Plain(io.BufferedReader(io.BytesIO(data), 1 << 20))
@@ -129,7 +129,7 @@ def load_plain(data: bytes, tick: Callable[[int], None] | None = None) -> Loaded
 
 @contextmanager
 def no_collecting() -> Iterator[None]:
-    """Holds the cycle collector back: millions of new containers and no garbage would keep it busy for seconds."""
+    """Pauses the cycle collector: millions of new containers without garbage would keep it busy for seconds."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -140,17 +140,17 @@ def no_collecting() -> Iterator[None]:
 
 
 class _Plain(pickle.Unpickler):
-    """Builds nothing that needs a class."""
+    """An unpickler that builds nothing that needs a class."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(file, encoding="utf-8", errors="replace")
 
     def find_class(self, module: str, name: str) -> Any:
-        """No class is found."""
+        """Refuses every class."""
         raise Refused(f"a pickle that needs {f'{module}.{name}'[:_NAME_LENGTH]}")
 
     def persistent_load(self, pid: Any) -> Any:
-        """No object lives outside the file."""
+        """Refuses references to objects outside the file."""
         raise Refused("a pickle that refers to objects outside of it")
 
 
@@ -158,7 +158,7 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
     """Walks the opcodes up to STOP, or up to one that the unpickler is sure to stop at.
 
     Returns:
-        What is wrong ("" for nothing), where the intact opcodes end, and where the frame begins that reaches beyond.
+        What is wrong ("" for nothing), where the intact opcodes end, and where the frame starts that is cut short.
     """
     size, position, tuples, large, rounds = len(data), 0, 0, 0, 0
     frame: int | None = None
@@ -220,7 +220,7 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
 
 
 def _check_memo(index: int, position: int) -> None:
-    """An object takes a byte and its place in the memo two: an index far beyond is there to eat memory."""
+    """Refuses large memo indexes: each object takes at least a few bytes, so they only serve to exhaust memory."""
     if index > position // 3 + 1:
         raise Refused("a pickle with a memo index beyond its size")
 

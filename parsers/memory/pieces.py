@@ -1,4 +1,4 @@
-"""Puts a memory snapshot together again from the objects of a pickle that ended early."""
+"""Reassembles a memory snapshot from the objects of a pickle that ends early."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def recovered(pieces: Sequence[Any]) -> dict[str, Any] | None:
-    """The snapshot as far as it was there, marked ``cut`` where the end of its history is lost; None for nothing.
+    """The snapshot as far as it was read, marked ``cut`` if the end of its history is lost; None if it has nothing.
 
-    Entries are dicts that stand in the memo in the order of the file; each list of a device's history precedes its
-    entries, and an entry's own list of frames comes after it, so that an empty list right before an entry begins the
-    next device's history, unless it is the list of frames of the entry before.
+    Entries are dicts in the memo, in file order. The list of a device's history precedes its entries, and an entry's
+    own list of frames follows it. So an empty list right before an entry starts the next device's history, unless it is
+    the previous entry's list of frames.
     """
     segments: list[Any] = []
     histories: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""The annotations of a memory snapshot as host rows, and those that are iterations as steps."""
+"""Turns the annotations of a memory snapshot into host rows, and those that are iterations into steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BARE = re.compile(r"step|iteration|(?:train|training)[ _-]?step|batch", re.I)
 def annotation_rows(found: Any, end: int | None, tally: Tally) -> pl.DataFrame:
     """`schema.HOST` rows of ``external_annotations``: a list of {stage: START|END, name, device, time_us}.
 
-    An END closes the innermost open range of its name. What is open at the end lasts until `end`, ns.
+    An END closes the innermost open range of its name. A range that is still open at the end lasts until `end`, ns.
     """
     rows: list[list[Any]] = []
     stack: list[int] = []
@@ -69,7 +69,8 @@ def _event(event: Any) -> tuple[str, str, int]:
 def step_rows(host: pl.DataFrame) -> pl.DataFrame:
     """`schema.STEPS`: ranges named as iterations (``ProfilerStep#3``, ``step 3``), else one name that repeats.
 
-    The latter must be step, iteration, train_step or batch, in no other of these, and counts from 0.
+    Such a name must be step, iteration, train_step or batch, and its ranges not inside another of these; they are
+    numbered from 0.
     """
     ranges = host.select(pl.col("name").cast(pl.String), "start", "duration", "depth").sort("start")
     numbered = [(match[1], row) for row in ranges.iter_rows() if (match := _NUMBERED.fullmatch(row[0]))]

@@ -1,4 +1,4 @@
-"""Reads what `torch.cuda.memory._dump_snapshot` writes: the allocator's history and what it holds, without torch."""
+"""Reads, without torch, what `torch.cuda.memory._dump_snapshot` writes: the allocator's history and end state."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ TOOL = "PyTorch CUDA memory snapshot"
 HOW = "give what torch.cuda.memory._dump_snapshot wrote"
 PIECE = 8 << 20
 MAX_CONTENT = 4 << 30
-"""Bytes of a pickle, inflated; a snapshot of the longest history stays far below."""
+"""The most bytes of a pickle, inflated; a snapshot of the longest history is far smaller."""
 CPU, CUDA = 0, 1
 _TORCH_SAVE = 0x1950A86A20F9469CFC6C
-"""The number that a file of torch.save begins with, in the format before zip."""
+"""The number at the start of a torch.save file in the format before zip."""
 
 
 def read_memory_snapshot(path: Path, watch: Watch) -> Trace:
-    """The history as MEMORY rows, then the end state; annotations as HOST rows; iterations among them as steps.
+    """Reads the history and then the end state as MEMORY rows, annotations as HOST rows, and iterations as steps.
 
     Raises:
-        TraceError: it is no memory snapshot, or a pickle that needs more than plain containers; nothing is executed.
-        Cancelled: stopped before all of it was read: a pickle means nothing before its end.
+        TraceError: it is not a memory snapshot, or a pickle that needs more than plain containers; nothing is executed.
+        Cancelled: stopped before all of it was read, since an incomplete pickle means nothing.
     """
     tally = Tally()
     with no_collecting():
@@ -60,7 +60,7 @@ def read_memory_snapshot(path: Path, watch: Watch) -> Trace:
 
 
 def _content(path: Path, watch: Watch) -> tuple[int, bytes, str]:
-    """The file's size, all of its content, and why that ends early."""
+    """The file's size, its whole content, and why that ends early."""
     pieces: list[bytes] = []
     total = 0
     with ByteSource(path) as source:
@@ -79,7 +79,7 @@ def _content(path: Path, watch: Watch) -> tuple[int, bytes, str]:
 
 
 def _snapshot(path: Path, loaded: Loaded, content: int, damage: str, tally: Tally) -> dict[str, Any]:
-    """The snapshot in a pickle, as far as there is one."""
+    """The snapshot in a pickle, as far as it can be read."""
     value = loaded.value
     if loaded.damage:
         value = recovered(loaded.pieces)
@@ -93,7 +93,7 @@ def _snapshot(path: Path, loaded: Loaded, content: int, damage: str, tally: Tall
         tally.missing("rest of the pickle: it is damaged or ends early", 1, cause)
         return value
     if isinstance(value, list) and _are_segments(value) and value:
-        # torch.cuda.memory_snapshot(), the form before there was a history
+        # torch.cuda.memory_snapshot(), the older form without a history
         return {"segments": value}
     if isinstance(value, dict) and any(isinstance(value.get(key), list) for key in ("segments", "device_traces")):
         return value
@@ -127,7 +127,7 @@ def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally:
         tally.missing("end state: the curve can't be anchored")
     if not entries:
         tally.missing("history: record it with torch.cuda.memory._record_memory_history()")
-    # the end of a history that was cut off is not what the segments hold
+    # a history that was cut off does not end in the state that the segments describe
     whole = "segments" in snapshot and not snapshot.get("cut")
     stacks = memory_events.Stacks(max(4 * content, 256 << 20))
     by_device: dict[int, list[dict[str, Any]]] = {}
@@ -180,7 +180,7 @@ def _from_profile(histories: list[list[Any]], segments: list[dict[str, Any]]) ->
 
 
 def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """The histories of all devices by time, each in its own order; one after the other where times are unknown."""
+    """Merges the histories of all devices by time, each in its own order; concatenates them if times are unknown."""
     rows = pl.concat(frames)
     if len(frames) < 2 or rows["time"].null_count():
         return rows
@@ -189,7 +189,7 @@ def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _captured(settings: Any) -> tuple[tuple[str, str], ...]:
-    """The allocator's settings; not the environment variable that they came from."""
+    """The allocator's settings, without the environment variable that they came from."""
     if not isinstance(settings, dict):
         return ()
     return tuple(

@@ -1,1 +1,1 @@
-"""Names of kernels: demangled, shortened, and made one across tools."""
+"""Demangles and shortens names of kernels, and makes them comparable across tools."""

@@ -50,7 +50,7 @@ class _Component:
     own: str
     arguments: tuple[str, ...] | None = None
     plain: bool = True
-    """It may be a namespace: no template arguments, no function, no lambda."""
+    """Whether it may be a namespace: it has no template arguments and is neither a function nor a lambda."""
 
     def text(self) -> str:
         return self.own if self.arguments is None else f"{self.own}<{','.join(self.arguments)}>"
@@ -66,7 +66,7 @@ class Name:
     parameters: Group | None = None
 
     def text(self) -> str:
-        """The name in normal form; where namespaces are dropped, what may be one is."""
+        """The name in normal form; without namespaces, every part that may be one is dropped."""
         last = len(self.parts) - 1
         kept = [part.text() for n, part in enumerate(self.parts) if self.spaces or n == last or not part.plain]
         return "::".join(kept)
@@ -90,9 +90,10 @@ class Name:
 
 
 def function(items: list[str | Group], *, spaces: bool, kernel: bool = True) -> Name | None:
-    """The function that a whole text names: the last name before its parameters; null where the text is no C++.
+    """The function that a whole text names: the last name before its parameters; null if the text is not C++.
 
-    Kernels return nothing, or a type computed from template arguments: a plain word before a kernel's name is none.
+    Kernels return nothing, or a type computed from template arguments, so a plain word before a kernel's name is not a
+    return type.
     """
     name: Name | None = None
     at = 0
@@ -139,10 +140,10 @@ def _is_word(item: str | Group) -> bool:
 
 
 def _name(items: list[str | Group], at: int, *, spaces: bool) -> tuple[Name, int]:
-    """The qualified name that begins at an item, and the item after it.
+    """The qualified name that starts at an item, and the item after it.
 
-    A part with a parameter list belongs to the name only where ``::`` follows: what comes then is local to it. What
-    ``::*`` follows is the class of a pointer to member; the name then ends with its ``::``.
+    A part with a parameter list belongs to the name only if ``::`` follows: what comes next is local to that function.
+    A part before ``::*`` is the class of a pointer to member; the name then ends with its ``::``.
     """
     name = Name(spaces)
     while at < len(items):
@@ -173,7 +174,7 @@ def _name(items: list[str | Group], at: int, *, spaces: bool) -> tuple[Name, int
 
 
 def _own(items: list[str | Group], at: int) -> tuple[str, int]:
-    """A part's own name: a word, an operator, or the type that a conversion operator gives."""
+    """A part's own name: a word, an operator, or the type that a conversion operator returns."""
     word = str(items[at])
     at += 1
     if word.startswith("'"):  # LLVM's demangler: 'lambda' is the first, 'lambda0' the second
@@ -196,7 +197,7 @@ def _own(items: list[str | Group], at: int) -> tuple[str, int]:
 
 
 def _suffixes(items: list[str | Group], at: int, name: Name) -> int:
-    """Takes a part's template arguments, tags, and the parameter list of a function that something is local to."""
+    """Reads a part's template arguments, tags, and the parameter list of a function that contains something local."""
     part = name.parts[-1] if name.parts else _Component("")
     while at < len(items):
         if _is_group(items, at, "<"):
@@ -227,9 +228,9 @@ def _parts(item: str | Group) -> tuple[str, ...]:
 
 
 def _closure(group: Group) -> str | None:
-    """The one spelling of a lambda or of a type without a name; null for any other group.
+    """The normal form of a lambda or of an unnamed type; null for any other group.
 
-    ``{lambda(float)#1}`` and ``[lambda(float) (instance 1)]`` are one, so are ``{unnamed type#1}`` and
+    ``{lambda(float)#1}`` and ``[lambda(float) (instance 1)]`` are the same, and so are ``{unnamed type#1}`` and
     ``[unnamed type (instance 1)]``.
     """
     if group.kind not in "[{" or not group.items or group.items[0] not in ("lambda", "unnamed", "default"):
@@ -249,8 +250,8 @@ def _closure(group: Group) -> str | None:
 def normal(items: list[str | Group], *, spaces: bool) -> str:
     """The normal form of one template argument or parameter: a type, a constant, or an expression.
 
-    ``const`` goes before the type it belongs to; casts of constants go, and so does the return type of a function that
-    a type is local to.
+    ``const`` moves before the type it belongs to. Casts of constants are dropped, and so is the return type of a
+    function that contains a local type.
     """
     form = _Form()
     at = 0
@@ -295,12 +296,12 @@ def normal(items: list[str | Group], *, spaces: bool) -> str:
 
 @dataclass(slots=True)
 class _Form:
-    """The normal form of an element, as far as it is read."""
+    """The normal form of an element, as far as it has been read."""
 
     base: str = ""
     prefix: str = ""
     qualifiers: set[str] = field(default_factory=set)
-    """Of the base: ``const``, ``volatile``."""
+    """Qualifiers of the base: ``const``, ``volatile``."""
     tail: list[str] = field(default_factory=list)
     """Declarators: ``*``, ``&``, ``* const``, ``(int)``, ``[4]``."""
 
@@ -309,7 +310,7 @@ class _Form:
         if self.base and self.tail and self.tail[-1] in _BINARY:
             self.base += "".join(self.tail) + text
         else:
-            if self.tail:  # what stood before is the return type, and so are its qualifiers
+            if self.tail:  # what came before is the return type with its qualifiers
                 self.qualifiers.clear()
             if self.base:
                 self.prefix = ""
@@ -317,7 +318,7 @@ class _Form:
         self.tail = []
 
     def mark(self, token: str) -> None:
-        """Punctuation."""
+        """Reads punctuation."""
         if token == "=" and self.base:  # int=4, as tools of 2020 and before wrote constants
             self.base, self.prefix = "", ""
             self.tail.clear()
@@ -328,7 +329,7 @@ class _Form:
             self.prefix += token
 
     def group(self, group: Group, *, spaces: bool) -> None:
-        """Brackets: of a function's type, an array, an address, an expression."""
+        """Reads a bracketed group: of a function's type, an array, an address or an expression."""
         inside = ",".join(part for part in group.parts if part != "void")
         if group.kind != "(":
             self.mark(f"{group.kind}{inside}{_CLOSING[group.kind]}")
@@ -343,7 +344,7 @@ class _Form:
 
     def text(self) -> str:
         leading = "".join(f"{word} " for word in sorted(self.qualifiers))
-        prefix = self.prefix.removesuffix("&")  # f and &f are one constant
+        prefix = self.prefix.removesuffix("&")  # f and &f are the same constant
         return f"{leading}{prefix}{self.base}{''.join(self.tail)}"
 
 
@@ -373,7 +374,7 @@ def _fundamental(words: list[str]) -> str:
 
 
 def _number(text: str) -> str:
-    """A constant without its type's suffix: ``4`` for ``4u``; an integer in decimal."""
+    """A constant without its type's suffix (``4`` for ``4u``), integers in decimal."""
     match = _INTEGER.fullmatch(text)
     if match is None:
         return text

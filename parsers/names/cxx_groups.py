@@ -1,7 +1,7 @@
-"""A C++ name as tokens in bracketed groups.
+"""Splits a C++ name into tokens and bracketed groups.
 
-Each group is reduced to the normal form of its parts when it closes: one pass, no recursion, so that text of any kind
-and depth is read in linear time.
+Each group is reduced to the normal form of its parts when it closes. This takes one pass and no recursion, so that any
+text of any depth is read in linear time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEEPEST = 200
-"""Groups within groups; no name is so deep, and what is deeper is taken as plain text."""
+"""The most nested groups; no name is so deep, and deeper text is treated as plain text."""
 ANONYMOUS = "<unnamed>"
-"""A namespace without a name, in whatever way it was written."""
+"""The normal form of an anonymous namespace, however a tool writes it."""
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
@@ -41,18 +41,18 @@ class Group:
     """A bracketed group."""
 
     kind: str
-    """The bracket that opens it."""
+    """The bracket that opens the group."""
     items: list[str | Group] = field(default_factory=list)
     parts: tuple[str, ...] = ()
-    """What stands between its commas, in normal form, once it is closed."""
+    """The parts between its commas, in normal form, once the group is closed."""
 
 
 def read(text: str, normal: Callable[[list[str | Group]], str]) -> tuple[list[str | Group], bool]:
-    """The tokens of a text, its bracketed groups reduced; and whether one was left open.
+    """The tokens of a text with its bracketed groups reduced, and whether a group was left open.
 
     Args:
         text: a name, or any text.
-        normal: gives the normal form of what stands between two commas of a group.
+        normal: returns the normal form of the items between two commas of a group.
     """
     outer = Group("")
     open_groups = [outer]

@@ -1,7 +1,7 @@
 """Demangles function names of the Itanium C++ ABI, which CUDA uses on Linux.
 
-Profilers leave some names mangled (Kineto those of more than 1024 characters, as CUTLASS has). What comes out is read
-by `cxx_forms`: types and constants are spelled so that it understands them, not as any demangler prints them.
+Profilers leave some names mangled (Kineto those of more than 1024 characters, as in CUTLASS). `cxx_forms` reads the
+result, so types and constants are spelled as it understands them, not as any demangler prints them.
 Source: the ABI's section 5.1, https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling
 """
 
@@ -24,7 +24,7 @@ from tracetui.parsers.names.itanium_text import (
 
 @lru_cache(1 << 12)
 def demangle(name: str) -> str | None:
-    """The function that a mangled name stands for, as C++ spells it; null where it is none or can't be read."""
+    """The function that a mangled name stands for, in C++; null if the name is not mangled or can't be read."""
     start = 1 if name.startswith("__Z") else 0
     if not name.startswith("_Z", start):
         return None
@@ -43,7 +43,7 @@ class _Reader(MangledText):
     # --- functions and names
 
     def encoding(self) -> str:
-        """A function: its name, and the types of its parameters; what it returns is left out."""
+        """A function: its name and the types of its parameters, without the return type."""
         before = self.scope
         name, returns = self.name()
         if self.at >= len(self.text) or self.text[self.at] in "E.$@":
@@ -62,7 +62,7 @@ class _Reader(MangledText):
         return [] if found == ["void"] else found
 
     def name(self) -> tuple[str, bool]:
-        """A name, and whether it ends with template arguments (such a function's type begins with what it returns)."""
+        """A name, and whether it ends with template arguments (such a function's type starts with its return type)."""
         if self.take("N"):
             return self.nested()
         if self.take("Z"):
@@ -98,7 +98,7 @@ class _Reader(MangledText):
                     part = self.unqualified(name)
                 name, refers, has_arguments = f"{name}::{part}" if name else part, False, False
             if self.take("M"):
-                continue  # the initializer of a member that a lambda stands in
+                continue  # the initializer of a member, which contains a lambda
             if not refers and not self.peek("E"):
                 self.keep(name)
         return name, has_arguments
@@ -131,7 +131,7 @@ class _Reader(MangledText):
             raise UnknownError("discriminator")
 
     def unqualified(self, within: str) -> str:
-        """A name without its namespaces; `within` is what it stands in."""
+        """A name without its namespaces; `within` is the scope that contains it."""
         self.deeper()
         self.take("L")
         letter = self.text[self.at]
@@ -208,7 +208,7 @@ class _Reader(MangledText):
         return self.type()
 
     def literal(self) -> str:
-        """A constant; the type of a number is left out."""
+        """A constant; numbers come without their type."""
         self.expect("L")
         if self.take("_Z"):
             name = self.encoding()
@@ -256,7 +256,7 @@ class _Reader(MangledText):
         return left + right
 
     def declared(self) -> tuple[str, str]:
-        """A type as what stands left and right of the name it would declare."""
+        """A type as the texts to the left and right of the name that it would declare."""
         self.deeper()
         left, right = self.declarator()
         self.depth -= 1
@@ -370,7 +370,7 @@ class _Reader(MangledText):
             return f"{self.type()} __vector({size})", ""
         raise UnknownError(two)
 
-    # --- expressions, as far as template arguments have them
+    # --- expressions, as far as they occur in template arguments
 
     def expression(self) -> str:
         """An expression."""
@@ -454,7 +454,7 @@ class _Reader(MangledText):
 
 
 def _own(name: str) -> str:
-    """The last part of a qualified name, without its template arguments: what a constructor is called."""
+    """The last part of a qualified name, without its template arguments: the name of a constructor."""
     depth, end = 0, len(name)
     for at in range(len(name) - 1, -1, -1):
         depth += (name[at] == ">") - (name[at] == "<")

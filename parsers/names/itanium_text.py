@@ -1,11 +1,11 @@
-"""A mangled name as it is read from left to right, and the codes of types and operators in it."""
+"""Reads a mangled name from left to right, and lists the codes of its types and operators."""
 
 from __future__ import annotations
 
 _DEEPEST = 150
-"""Names, types and expressions within each other."""
+"""The deepest nesting of names, types and expressions."""
 _MOST_CHARACTERS = 1 << 22
-"""How much may be written for one name; back references could make a short one grow without end."""
+"""The most text written for one name; back references could make a short name grow without end."""
 
 BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
@@ -39,48 +39,48 @@ QUALIFIERS = {"r": "", "V": " volatile", "K": " const"}
 
 
 class UnknownError(Exception):
-    """Not a mangled name, or one with something in it that is not read here."""
+    """Not a mangled name, or one with something that this module does not support."""
 
 
 class MangledText:
-    """One name, how far it is read, and what its references refer to."""
+    """One name, the position up to which it has been read, and the targets of its references."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text = text
         self.at = at
         self.known: list[str] = []
-        """What ``S_``, ``S0_``, … refer to."""
+        """The targets of ``S_``, ``S0_``, …."""
         self.last: tuple[str, ...] = ()
         """The template arguments read last."""
         self.scope: tuple[str, ...] = ()
-        """What ``T_``, ``T0_``, … refer to."""
+        """The targets of ``T_``, ``T0_``, …."""
         self.depth = 0
         self.written = 0
         self.in_lambda = False
 
     def peek(self, what: str) -> bool:
-        """Whether this comes next."""
+        """Whether this text comes next."""
         return self.text.startswith(what, self.at)
 
     def take(self, what: str) -> bool:
-        """Goes past this if it comes next, and says whether it did."""
+        """Skips this text if it comes next, and returns whether it did."""
         if self.text.startswith(what, self.at):
             self.at += len(what)
             return True
         return False
 
     def expect(self, what: str) -> None:
-        """Goes past this, which must come next."""
+        """Skips this text, which must come next."""
         if not self.take(what):
             raise UnknownError(what)
 
     def one(self) -> str:
-        """The next character."""
+        """Reads the next character."""
         self.at += 1
         return self.text[self.at - 1]
 
     def number(self) -> int:
-        """A decimal number."""
+        """Reads a decimal number."""
         start = self.at
         while self.at < len(self.text) and self.text[self.at] in "0123456789":
             self.at += 1
@@ -89,24 +89,24 @@ class MangledText:
         return int(self.text[start : self.at])
 
     def count(self) -> int:
-        """``_`` is 0, ``0_`` is 1, ``1_`` is 2."""
+        """Reads a sequence number: ``_`` is 0, ``0_`` is 1, ``1_`` is 2."""
         value = 0 if self.peek("_") else self.number() + 1
         self.expect("_")
         return value
 
     def deeper(self) -> None:
-        """Counts how deep names are in each other; whoever calls it takes one off at its end."""
+        """Counts one more level of nesting; the caller takes it off at its end."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise UnknownError("too deep")
 
     def keep(self, text: str) -> str:
-        """Makes a text something that can be referred to."""
+        """Adds a text to the targets of references."""
         self.known.append(self.counted(text))
         return text
 
     def counted(self, text: str) -> str:
-        """The text, unless with it too much has been written."""
+        """Returns the text, unless too much has been written with it."""
         self.written += len(text)
         if self.written > _MOST_CHARACTERS:
             raise UnknownError("too long")

@@ -1,9 +1,9 @@
-"""One key for a kernel's name, however a tool spells it.
+"""Computes one key for a kernel's name, however a tool spells it.
 
 CUPTI (so torch.profiler) demangles as libiberty does: ``f<true, 4u, float const*>(float const*)``; Nsight Systems
 writes ``f<(bool)1, (unsigned int)4, const float *>(T3)`` and Nsight Compute ``f<1, 4, const float *>(T3)`` with some
-namespaces left out. The key keeps what all of them tell: the function's own name, its template arguments, and the
-functions and lambdas that types are local to. It has no return type, parameter list or namespace, and one spelling
+namespaces left out. The key keeps what all of them have: the function's own name, its template arguments, and the
+functions and lambdas that contain local types. It has no return type, parameter list or namespace, and one spelling
 for types, constants and lambdas (`cxx_forms`).
 """
 
@@ -20,7 +20,7 @@ from tracetui.parsers.names.itanium import demangle
 _CACHE = 1 << 16
 _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\])+\s*$|\.kd$")
 _WITHOUT_NAME = ("_NV_ANON_NAMESPACE_", "_INTERNAL_", "_GLOBAL__N_")
-"""How compilers call namespaces that have no name, or that only a file has."""
+"""Compilers' names for namespaces that are anonymous or local to a file."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -29,13 +29,13 @@ class FunctionName:
     """A kernel's name taken apart."""
 
     key: str
-    """What is equal for all spellings of one function; see the module's text."""
+    """The key, which is equal for all spellings of one function; the module's docstring defines it."""
     base: str
     """The function's own name, as ``ncu --kernel-name-base function`` prints it."""
     bare: bool
-    """Nothing but a name was given: no template arguments, parameters or namespaces."""
+    """Whether only a name was given: no template arguments, parameters or namespaces."""
     cut: bool
-    """A bracket was left open: the end of the name is missing."""
+    """Whether a bracket was left open, so that the end of the name is missing."""
     parameters: tuple[str, ...] | None = None
     """The types of its parameters in their normal form, references to template arguments resolved; null if not
     written."""
@@ -44,15 +44,15 @@ class FunctionName:
 def key(name: str) -> str:
     """The normal form of a kernel's name, equal for the spellings that different tools use for one function.
 
-    Text that is no C++ name (Triton, assembly kernels, ``[CUDA graph 1]``) is its own key. Functions that differ in
-    nothing but namespaces or parameter lists share a key: see `function_name` for what tells them apart.
+    Text that is not a C++ name (Triton, assembly kernels, ``[CUDA graph 1]``) is its own key. Functions that differ
+    only in namespaces or parameter lists share a key; `function_name` tells them apart.
     """
     return function_name(name).key
 
 
 @lru_cache(_CACHE)
 def function_name(name: str) -> FunctionName:
-    """A kernel's name taken apart; never fails, whatever the text is."""
+    """Takes a kernel's name apart; never fails, whatever the text is."""
     text = _text(name)
     if not any(mark in text for mark in ("<", "(", "::", "[", "{")) or text.startswith("["):
         return FunctionName(text, text, bare=True, cut=False)
@@ -69,9 +69,9 @@ def function_name(name: str) -> FunctionName:
 
 @lru_cache(_CACHE)
 def scoped_words(name: str) -> tuple[str, ...]:
-    """The words of a kernel's qualified name and template arguments, in order, namespaces with a name included.
+    """The words of a kernel's qualified name and template arguments, in order, including named namespaces.
 
-    Where two functions share a key, the spelling that leaves namespaces out has a subsequence of its own function's.
+    If two functions share a key, a spelling without namespaces has a subsequence of the words of its own function.
     """
     items, _ = read(_text(name), partial(normal, spaces=True))
     found = function(items, spaces=True)

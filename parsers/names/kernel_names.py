@@ -1,4 +1,4 @@
-"""What a kernel's name says: a short form for people, its category, and whether it uses tensor cores.
+"""Tells from a kernel's name a short form for people, its category, and whether it uses tensor cores.
 
 Names are read once each (`lru_cache`): call these on the distinct names of a frame, never per row.
 """
@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ANONYMOUS = re.compile(r"(\(anonymous namespace\)|<unnamed>)::")
 _GENERIC_BASES = frozenset({"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel", "kernel_agent", "run"})
 _GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
-"""What only lets a kernel be compiled for some GPUs: `flash::enable_sm90_or_later<…>`."""
+"""Matches wrappers that only restrict a kernel to some GPUs: `flash::enable_sm90_or_later<…>`."""
 _LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
 
 # Template arguments that carry no meaning of their own: dispatch machinery, containers, index arithmetic.
@@ -90,7 +90,7 @@ class _Parts:
     """A C++ function name taken apart."""
 
     path: tuple[str, ...]
-    """Namespaces and the function's own name, template arguments and return type left out."""
+    """Namespaces and the function's own name, without template arguments and return type."""
     template: str
     """The function's template arguments, as written."""
 
@@ -100,7 +100,7 @@ class _Parts:
 
     @property
     def functor(self) -> str:
-        """The first template argument that says what the kernel does, as written; empty if none does."""
+        """The first template argument that tells what the kernel does, as written; empty if none does."""
         return next((word for word in _IDENTIFIER.findall(self.template) if word not in _PLUMBING), "")
 
 
@@ -129,11 +129,11 @@ def _parts(name: str) -> _Parts:
                 template = text[opened:at]
         elif depth == 0:
             if letter == " " and outside and "".join(outside).strip():
-                outside, template = [], ""  # what stood before was the return type
+                outside, template = [], ""  # what came before was the return type
             else:
                 outside.append(letter)
     if depth:
-        template = text[opened:]  # a name that was cut short
+        template = text[opened:]  # the name is cut short
     path = tuple(part for part in "".join(outside).strip().split("::") if part)
     return _Parts(path or (text or "unknown",), template)
 
@@ -185,7 +185,7 @@ def _own_name(parts: _Parts) -> str:
 
 @lru_cache(_CACHE)
 def short_name(name: str) -> str:
-    """What a person calls this kernel: no namespaces, template or parameter lists, but what tells it apart.
+    """A short name for people: without namespaces, template and parameter lists, but with what tells kernels apart.
 
     At most `SHORT_NAME_LENGTH` characters; two kernels may share one short name.
     """
@@ -211,7 +211,7 @@ def short_name(name: str) -> str:
 
 
 def _fit(text: str) -> str:
-    """Cuts out of the middle: both ends of a kernel name carry meaning."""
+    """Shortens the middle, since both ends of a kernel name carry meaning."""
     if len(text) <= SHORT_NAME_LENGTH:
         return text
     tail = SHORT_NAME_LENGTH * 2 // 5
@@ -235,7 +235,7 @@ def _operation(parts: _Parts) -> str:
 
 
 def _element_type(parts: _Parts) -> str:
-    """The element type, where it is not float."""
+    """The element type, if it is not float."""
     copied = re.search(r"\b(bfloat16|float16|float8_\w+?)_copy", parts.template)
     if copied:
         return {"bfloat16": "bf16", "float16": "fp16"}.get(copied.group(1), copied.group(1))
@@ -254,7 +254,7 @@ def _multi_tensor_functor(parts: _Parts) -> str:
 
 
 def _short_xmma(base: str) -> str:
-    """An xmma name without what only the library needs; ``f32f32_f32f32_f32`` (A, B, C types) becomes ``f32``."""
+    """An xmma name without the parts for the library alone; ``f32f32_f32f32_f32`` (A, B, C types) becomes ``f32``."""
     text = re.sub(r"_(stage|warpsize|warpgroupsize|aligna|alignc)\d+(x\d+)*", "", base)
     text = re.sub(r"_execute(_segment_k_off)?(_split_k)?(_kernel.*)?$", r"\2", text).replace("_tilesize", "_")
 
@@ -328,7 +328,7 @@ def category(name: str) -> str:
         return "elementwise"
     own = _own_name(parts)
     if base in _GENERIC_BASES and "cudnn" in parts.path[0]:
-        return "conv"  # what cuDNN instantiates of CUTLASS, the reduction of its split K included
+        return "conv"  # CUTLASS kernels that cuDNN instantiates, including the reduction for split K
     for found, pattern in _PRIMARY:
         if pattern.search(own):
             return found
@@ -399,7 +399,7 @@ TORCH_TB_TENSOR_CORE_PATTERNS = (
 
 
 def torch_tb_uses_tensor_cores(name: str) -> bool:
-    """torch-tb-profiler's answer: fp32 ``xmma_gemm…ffma`` counts, ``nvjet``, ``tensorop`` and ``tf32`` alone do not."""
+    """As torch-tb-profiler decides: fp32 ``xmma_gemm…ffma`` counts; ``nvjet``, ``tensorop``, ``tf32`` alone do not."""
     return any(pattern in name for pattern in TORCH_TB_TENSOR_CORE_PATTERNS)
 
 
@@ -432,4 +432,4 @@ TENSOR_CORE_OPERATORS = TORCH_TB_TENSOR_CORE_OPERATORS | _words(
     aten::miopen_convolution aten::lstm aten::gru aten::_cudnn_rnn aten::_cudnn_rnn_backward
     """
 )
-"""Those, and what has come since or was left out: attention, scaled and grouped products, today's backward names."""
+"""Those and newer or missing ones: attention, scaled and grouped products, today's names of backward operators."""

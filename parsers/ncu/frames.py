@@ -1,4 +1,4 @@
-"""From ncu's tables to device and counter rows: one device row per profiled launch, in the order of the file."""
+"""Turns ncu's tables into device and counter rows: one device row per profiled launch, in the order of the file."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
 
 EVIDENCE = 200_000
-"""Cells that are looked at to tell in which language numbers are written."""
+"""How many cells are checked to find out in which language numbers are written."""
 RULES = {"opt": "opt", "wrn": "wrn", "war": "wrn", "inf": "inf", "err": "err"}
-"""Kind of a counter row by the first letters of a rule's type."""
+"""The kind of a counter row, by the first letters of a rule's type."""
 NVTX_SECTION = "NVTX"
 INVOCATIONS = ("Summary", "Invocations")
-"""Section and metric that tell how many launches a row of a summary stands for."""
+"""The section and metric that tell how many launches a summary row covers."""
 EXTREMES = {"Minimum": " (minimum)", "Maximum": " (maximum)"}
-"""Columns of a summary, and what their metrics are called beside the mean."""
+"""Columns of a summary, and the suffixes of their metrics; the mean has none."""
 DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "Duration")
 REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 STATIC_SHARED = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
 DYNAMIC_SHARED = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
 WITHOUT_VALUE = ("n/a", "nan", "-nan", "inf", "-inf", "no data")
-"""What ncu writes where a metric has no value."""
+"""What ncu writes for a metric without a value."""
 
 _IDENTITY = (
     "ID",
@@ -51,13 +51,13 @@ _IDENTITY = (
 
 @dataclass
 class Launches:
-    """What identifies each launch, as the file spells it; lists of equal length."""
+    """What identifies each launch, in the file's spelling; lists of equal length."""
 
     names: list[str] = field(default_factory=list)
     identity: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _IDENTITY})
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of launches."""
         return len(self.names)
 
     def add(self, table: Table, record: Sequence[str]) -> int:
@@ -87,7 +87,7 @@ def counter_rows(table: Table, launches: Launches, tally: Tally) -> pl.DataFrame
 
 
 def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
-    """One device row per launch; its start is not known, and its duration only where that was measured."""
+    """One device row per launch; its start is unknown, and so is its duration unless it was measured."""
     size = len(launches)
     value = _lookup(counters, size)
     columns: dict[str, pl.Series] = {
@@ -117,7 +117,7 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def _whole(measured: pl.Series) -> pl.Series:
-    """As whole numbers; what is below 0 or beyond 64 bits was not measured, so it is null."""
+    """As whole numbers; a value below 0 or beyond 64 bits was not measured, so it is null."""
     rounded = measured.round(0)
     return pl.select(pl.when(rounded >= 0).then(rounded.cast(pl.Int64, strict=False))).to_series()
 
@@ -131,7 +131,7 @@ def rows_of(counters: pl.DataFrame, metrics: list[str]) -> pl.DataFrame:
 
 
 def _lookup(counters: pl.DataFrame, size: int) -> Callable[[tuple[str, ...]], pl.Series]:
-    """The value of the first of several metrics that a launch has, by row."""
+    """For each row, the value of the first of several metrics that the launch has."""
     wanted = {*DURATIONS, *REGISTERS, *STATIC_SHARED, *DYNAMIC_SHARED}
     wanted |= {f"launch__{name}_dim_{axis}" for name in ("grid", "block") for axis in "xyz"}
     known = rows_of(counters, sorted(wanted)).filter(pl.col("value").is_not_null())
@@ -152,7 +152,7 @@ def _integers(texts: Iterable[str]) -> pl.Series:
 
 
 def _grouped(table: Table, launches: Launches) -> tuple[list[int], dict[int, list[str]]]:
-    """The launch of each record, and the first record of each launch."""
+    """Returns the launch of each record, and the first record of each launch."""
     places = [place for name, place in table.column.items() if name in _IDENTITY]
     if table.name_column is not None:
         places.append(table.name_column)
@@ -199,7 +199,7 @@ def _wide(table: Table, rows: list[int], tally: Tally) -> list[pl.DataFrame]:
 
 
 def _texts(table: Table, name: str) -> pl.Series:
-    """A column of the table; empty where a record ends before it."""
+    """A column of the table; empty for a record that ends before it."""
     place = table.column.get(name)
     if place is None:
         return pl.Series([""] * len(table.records), dtype=pl.String)
@@ -292,7 +292,7 @@ def _nvtx(kind: str, place: int, firsts: dict[int, list[str]]) -> pl.DataFrame:
 
 
 def _units(spelled: list[str]) -> tuple[pl.Series, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    """The base unit of each, and what to multiply its value by."""
+    """The base unit of each, and the factor for its value."""
     found = [base_unit(unit) for unit in spelled]
     return pl.Series([unit for unit, _ in found], dtype=pl.String), np.array(
         [factor for _, factor in found], np.float64
@@ -300,7 +300,7 @@ def _units(spelled: list[str]) -> tuple[pl.Series, np.ndarray[tuple[int, ...], n
 
 
 def _times(value: pl.Series, factors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pl.Series:
-    """The values in base units, without the last bits that a multiplication of decimals adds."""
+    """The values in base units, without the rounding error of multiplying decimals."""
     factor = pl.Series(factors)
     exact: pl.Series = (value * factor).round_sig_figs(15)
     return pl.select(pl.when(factor == 1).then(value).otherwise(exact)).to_series()
@@ -321,7 +321,7 @@ def _rows(
     tally: Tally,
     comma: bool | None = None,
 ) -> pl.DataFrame:
-    """Counter rows of kind ``metric``; an empty cell gives none."""
+    """Counter rows of kind ``metric``; an empty cell gives no row."""
     comma = decimal_comma(cells.head(EVIDENCE)) if comma is None else comma
     if comma:
         tally.repaired("numbers with a decimal comma", len(cells))

@@ -1,4 +1,4 @@
-"""The NVTX ranges that ncu prints for a launch."""
+"""Reads the NVTX ranges that ncu prints for a launch."""
 
 from __future__ import annotations
 

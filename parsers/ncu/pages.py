@@ -1,4 +1,4 @@
-"""The pages of one Nsight Compute report: only the raw page has all metrics, only the details page the rules."""
+"""Merges the pages of an Nsight Compute report: only the raw page has all metrics, only the details page the rules."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from tracetui.parsers.trace import Trace
 
 ROUNDING = 0.02
-"""The details page prints three digits or so."""
+"""The tolerance for durations, since the details page prints only about three digits."""
 
 
 def join_pages(traces: Sequence[Trace]) -> list[Trace]:
-    """The traces, each details page put into the raw page of the same report; one without a raw page stays.
+    """Merges each details page into the raw page of the same report; a page without a raw page stays.
 
-    So does the copy of one that was put in.
+    A copy of a page that was merged stays too.
     """
     joined = list(traces)
     whole: set[int] = set()
@@ -34,13 +34,13 @@ def join_pages(traces: Sequence[Trace]) -> list[Trace]:
 
 
 def with_rules(raw: Trace, details: Trace) -> Trace:
-    """The raw page with the rules of the details page, whose launches must be as many."""
+    """The raw page with the rules of the details page, which must have as many launches."""
     rules = details.counters.filter(pl.col("kind") != "metric")
     return replace(raw, counters=pl.concat([raw.counters, rules]).sort("device_row", maintain_order=True))
 
 
 def is_same_report(raw: Trace, details: Trace) -> bool:
-    """Whether both hold the same launches, in the same order and with the same durations as far as they are printed."""
+    """Whether both have the same launches in the same order, with the same durations as far as they are printed."""
     ours, theirs = (trace.device.select("name", "grid", "block", "duration") for trace in (raw, details))
     if raw.source.path.parent != details.source.path.parent or ours.height != theirs.height:
         return False

@@ -42,18 +42,18 @@ _DEVICE = {
 }
 _CLOCK = "device__attribute_clock_rate"
 _MEMORY_CLOCK, _BUS = "device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width"
-"""kHz, and bits that move twice in each cycle."""
+"""The clock is in kHz, and each bit moves twice per cycle."""
 
 
 def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
-    """Reads what ncu printed as CSV, plain or gzip, with whatever a program printed around it.
+    """Reads what ncu printed as CSV, plain or gzip, including what a program printed around it.
 
-    One device row per profiled launch, in the order of the file, without a start; a row of ``--print-summary`` stands
-    for all launches of its kernel (counter ``Invocations``), its values are their means. `counters` holds every metric
-    and rule with the section and name as the file spells them, values in base units.
+    There is one device row per profiled launch, in the order of the file, without a start. A row of ``--print-summary``
+    covers all launches of its kernel (counter ``Invocations``), and its values are their means. `counters` has every
+    metric and rule, with section and name in the file's spelling and values in base units.
 
     Raises:
-        TraceError: the file can't be read or holds no table of ncu; says why, and what to do.
+        TraceError: the file can't be read or has no table of ncu; the error says why, and what to do.
         Cancelled: stopped before the file was read.
     """
     watch = watch or Watch()
@@ -109,7 +109,7 @@ def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
 
 
 def _no_table(path: Path, log: Log) -> TraceError:
-    """Why a text of ncu holds no table, the likeliest reason first."""
+    """Why ncu's text has no table; checks the likeliest reason first."""
     if log.denied:
         return TraceError(path, "the driver did not let ncu read performance counters (ERR_NVGPUCTRPERM)", PERMISSION)
     if log.nothing_profiled:
@@ -148,7 +148,7 @@ def _processes(launches: Launches) -> tuple[tuple[int, str], ...]:
 
 
 def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -> tuple[DeviceInfo, ...]:
-    """The GPUs that the launches ran on, from their attributes where the raw page has them."""
+    """The GPUs that the launches ran on, with their attributes if the raw page has them."""
     wanted = [metric for metrics in _DEVICE.values() for metric in metrics]
     majors = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
     known = rows_of(counters, [*wanted, *majors, _CLOCK, _MEMORY_CLOCK, _BUS])

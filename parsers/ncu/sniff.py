@@ -1,4 +1,4 @@
-"""Whether a text is Nsight Compute's, and how it is encoded, from its beginning; imports nothing heavy."""
+"""Tells from the start of a text whether it is Nsight Compute's, and its encoding; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _WORDS = tuple(word.encode(code) for word in ("==", " Name", "Invocations") for code in ("utf-8", "utf-16-be"))
-"""One of them is in every beginning that is ncu's; little-endian UTF-16 holds the big-endian's bytes but for an end."""
+"""Every start of an ncu text has one of these; UTF-16 of either byte order contains the big-endian one's bytes."""
 _TOOL_LINE = re.compile(r"^\s*==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 _ID = re.compile(r'(?:^|,\s*)"?(?:ID|Process ID)"?\s*(?=,)')
 _QUOTED_ID = re.compile(r'"(?:ID|Process ID)"\s*(?=,)')
@@ -17,9 +17,9 @@ _METRIC = re.compile(r',\s*"?Metric Name"?\s*,')
 
 @lru_cache(maxsize=1)
 def looks_like_ncu(head: bytes) -> bool:
-    """Whether the beginning of a file holds ncu's table header or a line of its log.
+    """Whether the start of a file has ncu's table header or a line of its log.
 
-    The last answer is kept: a file of a folder is asked whether it is worth opening, then what it is.
+    The last answer is cached, because a folder's file is checked twice: whether to open it, and then what it is.
     """
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
@@ -28,7 +28,7 @@ def looks_like_ncu(head: bytes) -> bool:
 
 
 def decode(content: bytes) -> str:
-    """The text of a file: UTF-8, or UTF-16 as PowerShell's ``>`` writes it; without its byte order mark."""
+    """The text of a file without its byte order mark: UTF-8, or UTF-16 as PowerShell's ``>`` writes it."""
     for mark, encoding in _BOMS.items():
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")
@@ -38,14 +38,14 @@ def decode(content: bytes) -> str:
 
 
 def header_start(line: str) -> int:
-    """Where in a line the table's header begins, -1 where it holds none.
+    """The position in a line where the table's header starts; -1 if the line has none.
 
-    What a program wrote last without a line break may stand before it.
+    It may follow text that a program wrote without a line break.
     """
     if "ID" not in line or not (_NAME.search(line) or ("Invocations" in line and _METRIC.search(line))):
         return -1
     found = _ID.match(line.lstrip()) or _QUOTED_ID.search(line)
-    if found is None:  # a table saved anew may begin with another of its columns
+    if found is None:  # a table that was saved again may start with another of its columns
         return 0 if _ID.search(line) else -1
     return found.start() if found.re is _QUOTED_ID else len(line) - len(line.lstrip())
 

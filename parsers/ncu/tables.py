@@ -1,4 +1,4 @@
-"""Finds ncu's tables in a text that may hold a program's output and ncu's own log lines besides."""
+"""Finds ncu's tables in a text that may also have a program's output and ncu's own log lines."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
 
 LONGEST_RECORD = 200
-"""Lines that one record may span; a quote that stays open for longer is damage."""
+"""The most lines of one record; a quote that stays open for longer is damage."""
 PIECE = 200_000
-"""Cells of a wide table that are kept as Python strings."""
+"""The most cells of a wide table that are kept as Python strings."""
 NAMES = ("Kernel Name", "Function Name", "Range Name", "Graph Name")
 IDENTITY = frozenset(
     {
@@ -34,23 +34,23 @@ IDENTITY = frozenset(
 """Columns that hold no metric."""
 _LOG = re.compile(r"==(PROF|WARNING|ERROR)==\s*(.*)")
 GLUED = re.compile(r'"\d+",\s*"\d+",\s*"')
-"""How a record begins, also behind something that the program printed without a line's end."""
+"""Matches the start of a record, also after text that the program printed without a line break."""
 _NUMBER = re.compile(r"\s*\d+\s*$")
 
 
 @dataclass
 class Table:
-    """One table of the file: its header and records, the units row apart."""
+    """One table of the file: its header, its units row, and its records."""
 
     header: list[str]
     units: list[str] = field(default_factory=list)
     records: list[list[str]] = field(default_factory=list)
-    """Of a wide table without their metrics, which stand in `cells`."""
+    """The records; those of a wide table have their metrics in `cells` instead."""
     cells: list[pl.Series] = field(default_factory=list)
     """The metrics of a wide table's records, record by record, in pieces of whole records."""
 
     def __post_init__(self) -> None:
-        """Says which column is which."""
+        """Works out which column is which."""
         self.column = {name: place for place, name in reversed(list(enumerate(self.header)))}
         self._piece: list[str] = []
 
@@ -68,37 +68,37 @@ class Table:
             self.finish()
 
     def finish(self) -> None:
-        """Puts the last metrics where they belong."""
+        """Moves the remaining metrics to `cells`."""
         if self._piece:
             self.cells.append(pl.Series(self._piece, dtype=pl.String))
             self._piece = []
 
     @cached_property
     def _metrics_last(self) -> bool:
-        """Whether nothing but metrics comes after the first metric."""
+        """Whether all columns after the first metric are metrics."""
         return len(self.header) - len(self.metric_columns) == min(self.metric_columns, default=-1)
 
     @cached_property
     def form(self) -> str:
-        """``wide``: a launch a row; ``long``: a metric or rule a row; ``summary``: a metric of a kernel a row."""
+        """``wide``: one launch per row; ``long``: one metric or rule; ``summary``: one metric of a kernel."""
         if "Metric Name" not in self.column:
             return "wide"
         return "long" if "Metric Value" in self.column else "summary"
 
     @property
     def name_column(self) -> int | None:
-        """Where the kernel's name stands."""
+        """The column with the kernel's name."""
         return next((self.column[name] for name in NAMES if name in self.column), None)
 
     @property
     def nvtx_columns(self) -> dict[str, int]:
-        """Where NVTX ranges stand, by what we call them."""
+        """The columns with NVTX ranges, by our names for them."""
         kinds = {"Push/Pop_Range": "push/pop range", "Start/Stop_Range": "start/end range"}
         return {kind: place for place, name in enumerate(self.header) for part, kind in kinds.items() if part in name}
 
     @cached_property
     def metric_columns(self) -> list[int]:
-        """Of a wide table: where its metrics stand."""
+        """The metric columns of a wide table."""
         taken = set(self.nvtx_columns.values())
         first = next((place for place, name in enumerate(self.header) if "__" in name), len(self.header))
         return [
@@ -113,19 +113,19 @@ class Table:
 
 @dataclass
 class Log:
-    """What ncu said besides its tables."""
+    """What ncu printed besides its tables."""
 
     warnings: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     denied: bool = False
-    """The driver let nobody but root read counters."""
+    """Whether the driver let only root read counters."""
     nothing_profiled: bool = False
     other_page: bool = False
-    """Holds a table of another page: the source view."""
+    """Whether the text has a table of another page: the source view."""
 
 
 def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
-    """The tables of a text in order, with the records that are whole; what was cut short is counted."""
+    """The tables of a text in order, with their complete records; counts those that were cut short."""
     tables: list[Table] = []
     log = Log()
     lines = text.replace("\0", "").split("\n")
@@ -154,7 +154,7 @@ def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
         if tables and "," in line:
             if (glued := GLUED.search(line)) is not None and line.count('"', glued.start()) % 2 == 0:
                 pending.append(line[glued.start() :])
-            elif line[:1].isdigit() or line.startswith(","):  # a table saved anew quotes only where it must
+            elif line[:1].isdigit() or line.startswith(","):  # a table that was saved again quotes only if necessary
                 pending.append(line)
     _add(tables, pending, tally)
     return tables, log
@@ -166,7 +166,7 @@ def _header(line: str) -> list[str]:
 
 
 def _joined(lines: list[str], line: str, position: int) -> tuple[str, int]:
-    """A record whose quotes close on a later line, and where the next one begins; empty where they never do."""
+    """A record whose quotes close on a later line, and where the next one starts; empty if they never close."""
     parts = [line]
     for after in range(position, min(position + LONGEST_RECORD, len(lines))):
         following = lines[after].rstrip("\r")
@@ -208,7 +208,7 @@ def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:
         if not _NUMBER.match(fields[identity]):
             if not table.units and not table.records and not fields[identity].strip() and len(fields) == width:
                 table.units = fields
-            continue  # a line of the program that begins like a record
+            continue  # a line of the program that starts like a record
         if len(fields) < least or (len(fields) > width and any(fields[width:])):
             tally.skipped("row cut short" if len(fields) < least else "row with too many fields", 1, ",".join(fields))
             continue
@@ -217,7 +217,7 @@ def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:
 
 
 def _least(table: Table) -> int:
-    """How many fields a record of a long table has at least: those of a rule follow, where it is one."""
+    """The least number of fields in a record of a long table; the record of a rule has more."""
     return 1 + max(table.column[name] for name in ("Metric Name", "Metric Value", "Average") if name in table.column)
 
 

@@ -1,4 +1,4 @@
-"""ncu's numbers and units: thousands separators of several languages, decimal prefixes, old and new spellings."""
+"""Reads ncu's numbers and units: thousands separators of several languages, decimal prefixes, all spellings."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _DIMENSION = re.compile(r"\d+")
 
 @lru_cache(maxsize=1024)
 def base_unit(unit: str) -> tuple[str, float]:
-    """The unit without its prefix, and what to multiply by: ``("byte/s", 1e9)`` for ``Gbyte/second``.
+    """The unit without its prefix, and the factor: ``("byte/s", 1e9)`` for ``Gbyte/second``.
 
-    Times become ns, but what is per time becomes per second; cycles per second are hz.
+    Times become ns, but rates become per second; cycles per second become hz.
     """
     unit = unit.strip()
     top, slash, bottom = unit.partition("/")
@@ -72,18 +72,18 @@ def _scaled(unit: str) -> tuple[str, float]:
 def decimal_comma(cells: pl.Series) -> bool:
     """Whether the numbers among these texts are written 1.234,5 rather than 1,234.5.
 
-    A single separator before three digits can be either: those don't count. Without evidence it is 1,234.5.
+    A single separator before three digits can mean either and does not count. Without evidence it is 1,234.5.
     """
-    # ncu writes numbers in the language of the machine it ran on
+    # ncu writes numbers in the language of the machine on which it ran
     german = int(cells.str.contains(_ONLY_GERMAN).sum())
     return german > int(cells.str.contains(_ONLY_ENGLISH).sum())
 
 
 def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Series]:
-    """(numbers, texts) of cells: each holds a number, or the text that stands in its place, or neither if it is empty.
+    """Returns (numbers, texts) of cells: each cell is a number, or a text instead of one, or neither if it is empty.
 
-    A cell with the instances of a metric (``158 (0: 79; 1: 79)``) is its total; ``nan``, ``inf`` and ``n/a`` are no
-    numbers, and neither is a list like ``0,1,2``.
+    A cell with the instances of a metric (``158 (0: 79; 1: 79)``) counts as its total; ``nan``, ``inf``, ``n/a`` and
+    lists such as ``0,1,2`` are not numbers.
     """
     trimmed = cells.str.strip_chars()
     if comma:
@@ -104,7 +104,7 @@ def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Serie
 
 
 def _spelled(trimmed: pl.Series, *, comma: bool) -> tuple[pl.Series, pl.Series]:
-    """`parse` of cells of any spelling, without blanks around."""
+    """`parse` for cells of any spelling, already stripped."""
     plain = trimmed.str.replace(_MARK, "").str.replace(_INSTANCES, "$1").str.replace(_PERCENT, "")
     spaced = rf"^[-+]?\d{{1,3}}(?:{_SPACED}\d{{3}})+(?:[.,]\d+)?$"
     thousands, point = (".", ",") if comma else (",", ".")
@@ -122,7 +122,7 @@ def _spelled(trimmed: pl.Series, *, comma: bool) -> tuple[pl.Series, pl.Series]:
 
 
 def dimensions(texts: Iterable[str]) -> list[list[int] | None]:
-    """``(256, 1, 1)`` as three numbers; None where a text holds none."""
+    """Reads ``(256, 1, 1)`` as three numbers; None for any other text."""
     found: list[list[int] | None] = []
     for text in texts:
         parts = [int(part) for part in _DIMENSION.findall(text)]

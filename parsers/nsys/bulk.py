@@ -1,4 +1,4 @@
-"""The fast road: rows in bulk through the Arrow database driver for SQLite, as typed columns."""
+"""The fast path: reads rows in bulk through the Arrow database driver for SQLite, as typed columns."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BATCH_ROWS = 1 << 15
 _BATCH_OPTION = "adbc.sqlite.query.batch_rows"
 
 
-class Unsuited(Exception):  # noqa: N818  nothing is wrong; the careful road is to be taken
-    """The rows can't be taken in bulk: a value of another type than its column's, a damaged page, no driver."""
+class Unsuited(Exception):  # noqa: N818  not an error: the slow path must be used
+    """The rows can't be read in bulk: a value of another type than its column's, a damaged page, or no driver."""
 
 
 class BulkReader:
@@ -36,10 +36,10 @@ class BulkReader:
         self._opened: list[Any] = []
 
     def read(self, query: Query, first: int | None = None, last: int | None = None) -> pl.DataFrame:
-        """The rows numbered `first` to `last` (all if not given), in order.
+        """Reads the rows numbered `first` to `last` (all if not given), in order.
 
         Raises:
-            Unsuited: they have to be read one value at a time.
+            Unsuited: the rows must be read one value at a time.
         """
         try:
             with self._adbc.AdbcStatement(self._connection()) as statement:

@@ -1,6 +1,6 @@
-"""The careful road: rows one value at a time through the standard library, around damaged pages.
+"""The slow path: reads rows one value at a time through the standard library, around damaged pages.
 
-Slow, but it takes what the bulk road can't: values of another type than their column's, and broken databases.
+It reads what the fast path can't: values of another type than their column's, and damaged databases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWID_END = 2**63 - 1
 def read(
     connection: sqlite3.Connection, query: Query, tally: Tally, first: int | None = None, last: int | None = None
 ) -> pl.DataFrame:
-    """The rows numbered `first` to `last` (all if not given) that can be read, in order.
+    """Reads the rows numbered `first` to `last` (all if not given), as far as they are readable, in order.
 
     Rows on damaged pages are counted as missing as far as their number is known.
     """
@@ -35,7 +35,7 @@ def read(
 
 
 def rows(connection: sqlite3.Connection, query: Query, tally: Tally) -> list[tuple[Any, ...]]:
-    """The rows of a small table, its integers as int or None, its texts decoded."""
+    """Reads the rows of a small table, with integers as int or None and texts decoded."""
     found: list[tuple[Any, ...]] = []
     columns = list(query.columns)
     for row in read(connection, query, tally).select(columns).rows() if columns else ():
@@ -44,7 +44,7 @@ def rows(connection: sqlite3.Connection, query: Query, tally: Tally) -> list[tup
 
 
 def decoded(text: bytes) -> str:
-    """Text of a file, whatever its bytes are."""
+    """Decodes a text of the file, whatever its bytes are."""
     return text.decode("utf-8", "replace")
 
 
@@ -78,21 +78,21 @@ def _batches(
 
 
 class _Disorder(Exception):  # noqa: N818  a kind of damage that SQLite doesn't notice
-    """Row numbers that do not ascend."""
+    """The row numbers do not ascend."""
 
 
 def _check_numbers(rows: list[tuple[Any, ...]], at: int) -> None:
-    """Pages of something else may pass for a table's: their rows have any number."""
+    """Checks the row number, since pages of another table may look like this table's and have any number."""
     for row in rows:
         if row[0] < at:
-            raise _Disorder(f"row {row[0]} where {at} was to be")
+            raise _Disorder(f"row {row[0]} where {at} was expected")
         at = row[0] + 1
 
 
 def _unnumbered(connection: sqlite3.Connection, query: Query, tally: Tally) -> Iterator[list[tuple[Any, ...]]]:
     found: list[tuple[Any, ...]] = []
     try:
-        found.extend(connection.execute(query.sql(numbered=True)))  # keeps what came before an error
+        found.extend(connection.execute(query.sql(numbered=True)))  # keeps what was read before an error
     except (sqlite3.Error, OverflowError) as error:
         tally.missing(f"the rest of table {query.table.name} can't be read", 1, str(error))
     yield found
@@ -113,10 +113,10 @@ def _up_to_damage(connection: sqlite3.Connection, query: Query, at: int, end: in
 
 
 def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: int) -> int | None:
-    """The first row number after `at` from which rows can be read again, None if there is none up to `end`."""
+    """The first row number after `at` from which rows can be read again; None if there is none up to `end`."""
 
     def readable(number: int) -> int | None:
-        """The first row from this number on, None where the way to it is damaged or ends."""
+        """The first row from this number on; None if the path to it is damaged or ends."""
         try:
             row = connection.execute(query.sql(number, end, numbered=True) + " LIMIT 1").fetchone()
         except (sqlite3.Error, OverflowError):
@@ -141,8 +141,8 @@ def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: i
 
 
 def _count_lost(query: Query, tally: Tally, error: Exception, at: int, behind: int | None, end: int) -> None:
-    """Counts what lies on damaged pages: as events, or as something missing."""
-    # rows are numbered from 1; how many there were behind the last one found is not known
+    """Counts the rows on damaged pages: as events, or as something missing."""
+    # rows are numbered from 1; how many followed the last one found is unknown
     if behind is not None:
         lost = max(behind - max(at, 1), 1)
     else:
@@ -179,7 +179,7 @@ def _integers(query: Query, name: str, values: tuple[Any, ...], tally: Tally) ->
 
 
 def _integer(value: object) -> int | None:
-    """The whole number that a float or a text stands for."""
+    """The whole number that a float or a text represents."""
     try:
         if isinstance(value, bytes) or (isinstance(value, float) and value.is_integer()):
             number = int(value)

@@ -1,8 +1,8 @@
-"""Columns between reading and linking: NumPy arrays no wider than their values.
+"""Columns between reading and linking: NumPy arrays that are no wider than their values.
 
-Signed numbers are int32 where all of a column's values fit, else int64, and their smallest value stands for null;
-codes of strings and of kinds are unsigned, and their largest value does (see `parsers.categories`); a column of three
-numbers a row has -1 for null.
+Signed numbers are int32 if all values of the column fit, else int64, and the smallest value means null. Codes of
+strings and of kinds are unsigned, and the largest value means null (see `parsers.categories`). A column with three
+numbers per row has -1 for null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NULL32 = int(np.iinfo(np.int32).min)
 
 
 def null_of(dtype: np.dtype[Any]) -> int:
-    """What stands for null in a column of this type."""
+    """The value that means null in a column of this type."""
     if dtype.kind == "u":
         return int(np.iinfo(dtype).max)
     return int(np.iinfo(dtype).min)
@@ -37,13 +37,13 @@ def is_null(values: Array) -> NDArray[np.bool_]:
 
 
 def wide(values: pl.Series) -> NDArray[np.int64]:
-    """An Int64 column as it is, `NULL` for null."""
+    """An Int64 column unchanged, with `NULL` for null."""
     array: NDArray[np.int64] = (values.fill_null(NULL) if values.null_count() else values).to_numpy()
     return array
 
 
 def narrow(values: pl.Series) -> Array:
-    """An Int64 column as int32 if that holds it."""
+    """An Int64 column as int32, if its values fit."""
     small = values.cast(pl.Int32, strict=False)
     if small.null_count() != values.null_count():
         return wide(values)
@@ -52,7 +52,7 @@ def narrow(values: pl.Series) -> Array:
 
 
 def triple(x: pl.Series, y: pl.Series, z: pl.Series) -> NDArray[np.int32]:
-    """Three Int64 columns side by side; a row that lacks one of them is null."""
+    """Three Int64 columns side by side; a row that lacks one value is null."""
     joined = np.empty((len(x), 3), np.int32)
     missing = np.zeros(len(x), np.bool_)
     for place, part in enumerate((x, y, z)):
@@ -67,7 +67,7 @@ def triple(x: pl.Series, y: pl.Series, z: pl.Series) -> NDArray[np.int32]:
 
 
 class Store:
-    """Columns that grow by parts: each part is copied to its place and can go."""
+    """Columns that grow by parts: each part is copied to its place and can then be freed."""
 
     def __init__(self, room: int, needed: dict[str, np.dtype[Any]]) -> None:
         self._room = room
@@ -96,7 +96,7 @@ class Store:
         self.size = end
 
     def finish(self) -> Columns:
-        """The columns as long as they have become, with every one that is needed whatever the file has."""
+        """The columns at their final length, including every required column that the file lacks."""
         for name, dtype in self._needed.items():
             if name not in self._columns:
                 self._columns[name] = np.full(self.size, null_of(dtype), dtype)
@@ -117,14 +117,14 @@ def _null_in(column: Array) -> int:
 
 
 def _copy(values: Array, target: Array) -> None:
-    """Copies into a column as wide or wider, null to null."""
+    """Copies into a column that is at least as wide; null stays null."""
     target[...] = values
     if values.dtype != target.dtype and values.ndim == 1 and (missing := is_null(values)).any():
         target[missing] = null_of(target.dtype)
 
 
 def taken(columns: Columns, rows: Array) -> None:
-    """Puts these rows of each column in its place, one column at a time."""
+    """Replaces each column by these rows of it, one column at a time."""
     for name in columns:
         columns[name] = columns[name][rows]
 

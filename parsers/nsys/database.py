@@ -1,6 +1,6 @@
-"""Opens an SQLite file for reading only: what it is, which tables of its own it has, and how it can be read.
+"""Opens an SQLite file for reading only, and lists its real tables.
 
-Nothing that the file holds is executed: views, virtual tables and generated columns are never named in a query.
+Nothing in the file is executed: queries never name views, virtual tables or generated columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OF_EVENTS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "StringIds")
 PRAGMAS = (
     "PRAGMA query_only=ON",
     "PRAGMA trusted_schema=OFF",
-    # without it a database that lost its end, or one table's definition, could not be read at all
+    # needed to read a database that lost its end or the definition of one table
     "PRAGMA writable_schema=ON",
 )
 
@@ -47,7 +47,7 @@ class Table:
     name: str
     columns: frozenset[str]
     rowid: str | None
-    """What its row number is called; None where it has none."""
+    """The name of its row number; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Database:
     path: Path
     """The file that the user gave."""
     uri: str
-    """What to open: never for writing."""
+    """The URI to open, never for writing."""
     bytes: int
     """Size of the database, uncompressed."""
     tables: dict[str, Table]
     is_cut: bool = False
-    """It ends in the middle of a page: of the last rows there, values may be lost without a trace."""
+    """Whether it ends in the middle of a page: the last rows there may have lost values unnoticed."""
 
     def connect(self) -> sqlite3.Connection:
         """A connection of the standard library, for one thread."""
@@ -70,7 +70,7 @@ class Database:
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    """Opens a database URI with text as it stands (bytes) and the file's own SQL switched off."""
+    """Opens a database URI with text as raw bytes and the file's own SQL switched off."""
     connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_SECONDS, check_same_thread=False)
     connection.text_factory = bytes
     for pragma in PRAGMAS:
@@ -85,11 +85,11 @@ def quoted(name: str) -> str:
 
 @contextmanager
 def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
-    """The database in `path`, inflated into a private folder that is gone afterwards if it is gzipped.
+    """Opens the database in `path`; a gzipped one is inflated into a private folder that is removed afterwards.
 
     Raises:
-        TraceError: it is no SQLite database, is locked, or its list of tables can't be read.
-        Cancelled: the user gave up while it was being inflated.
+        TraceError: it is not an SQLite database, is locked, or its list of tables can't be read.
+        Cancelled: the user cancelled while it was being inflated.
     """
     with ByteSource(path) as source:
         head = np.zeros(HEADER_BYTES, np.uint8)
@@ -161,9 +161,9 @@ def _opened(path: Path, file: Path, tally: Tally) -> Database:
 
 
 def _uris(file: Path) -> list[tuple[str, bool]]:
-    """Ways to open a file, best first, and whether each may miss rows that stand beside it.
+    """Ways to open a file, best first, and whether each may miss rows that are in files beside it.
 
-    An immutable database is taken as it is: without looking for a log, without a lock, without leaving files beside it.
+    An immutable database is opened without looking for a log, without a lock, and without leaving files beside it.
     """
     base = file.resolve().as_uri()
     with file.open("rb") as opened:
@@ -188,7 +188,7 @@ def _size(file: Path) -> int:
 
 
 def _note_views(connection: sqlite3.Connection, tally: Tally) -> None:
-    """Says which views stand where nsys has tables: what a file's own SQL makes up is not read."""
+    """Notes the views that replace tables of nsys: what a file's own SQL computes is not read."""
     try:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type='view'").fetchall()
     except sqlite3.Error:

@@ -1,7 +1,7 @@
-"""From columns to a Trace: sort, nest, link.
+"""Turns columns into a Trace: sorts, nests and links them.
 
-Calls, ranges that nest and ranges that may overlap are sorted and nested apart, each kind on a thread of its own, and
-stand in the host frame one after the other for each thread of the program.
+Calls, ranges that nest and ranges that may overlap are sorted and nested separately, as if on different threads. In the
+host frame they follow one another for each thread of the program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
 
 @dataclass(slots=True)
 class Events:
-    """A file's events as columns, not yet sorted or linked, and their context."""
+    """A file's events as columns, not yet sorted or linked, with their context."""
 
     device: Columns
     calls: Columns
@@ -51,7 +51,7 @@ class Events:
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
-    """Links the columns of one file into the five frames; the columns are consumed on the way."""
+    """Links the columns of one file into the five frames, and consumes the columns."""
     shared = events.shared
     _close(events, tally)
     threads = Threads(shared)
@@ -99,11 +99,11 @@ class Threads:
         numbers = {value: number for number, value in enumerate(shared.processes.values)}
         owners = [numbers.get(value, NONE) for value in (ordered >> tables.PID_BITS).tolist()]
         self.owner = np.array(owners, np.int32)
-        """The process as numbered for device activities, -1 for one without any."""
+        """The process's number for device activities; -1 for a process without any."""
 
 
 def _close(events: Events, tally: Tally) -> None:
-    """Lets ranges that were never closed last to the latest NVTX time, as nsys does, and calls to the latest time."""
+    """Ends ranges that were never closed at the latest NVTX time, as nsys does, and such calls at the latest time."""
     for columns, what, end in (
         (events.ranges, "range without an end, taken to last to the latest NVTX time", events.shared.ranges_end),
         (events.calls, "call without an end, taken to last to the end of the recording", None),
@@ -128,7 +128,7 @@ def _latest(events: Events) -> int:
 
 
 def _apart(ranges: Columns) -> tuple[Columns, Columns]:
-    """The ranges and marks that nest, and the ranges that may overlap."""
+    """Splits the ranges and marks that nest from the ranges that may overlap."""
     is_nested = np.isin(ranges["style"], NESTED_STYLES)
     if is_nested.all():
         return ranges, {name: values[:0] for name, values in ranges.items()}
@@ -147,7 +147,7 @@ class _Lanes:
     parent: NDArray[Any]
     depth: NDArray[np.int16]
     nesting: Nesting | None
-    """The tree as it is searched; only where something is looked for in it."""
+    """The tree in the form for searches; only if something is searched in it."""
 
     @classmethod
     def of(cls, columns: Columns, threads: Threads, *, searched: bool) -> _Lanes:
@@ -173,21 +173,21 @@ class _Lanes:
         return cls(columns, rank, parent, nesting.depth, nesting if searched else None)
 
     def edges(self, count: int) -> Ints:
-        """Where each thread's rows begin, and where the last one's end."""
+        """The positions where each thread's rows start, and where those of the last thread end."""
         edges: Ints = np.searchsorted(self.rank, np.arange(count + 1), side="left")
         return edges
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the rows of one kind stand in the host frame."""
+    """The positions of the rows of one kind in the host frame."""
 
     edges: Ints
     begins: Ints
     """For each thread, the host row of its first row of this kind."""
 
     def moved(self, rows: NDArray[Any]) -> Ints:
-        """Host rows of rows of this kind, -1 for none."""
+        """The host rows of rows of this kind, -1 for none."""
         if self.begins.size == 1:
             return np.where(rows < 0, NONE, rows + self.begins[0])
         shift = self.begins - self.edges[:-1]
@@ -255,7 +255,7 @@ def _linked(
         linked["range"][rows] = np.where(in_loose, place[2].moved(held), place[1].moved(held))
         linked["step"][rows] = step
 
-    # in stretches, since what it takes to find rows is larger than they are
+    # in pieces, since finding rows takes more memory than the rows themselves
     list(pool.map(work, [slice(begin, begin + STRETCH) for begin in range(0, launch.size, STRETCH)]))
     if "stream" in device:
         before = links.queued_before(launch, device["kind"], device["device"], device["stream"])
@@ -302,7 +302,7 @@ def _link(
 
 
 def _holding(ranges: _Lanes, lane: Ints, begin: Ints, lasts: Ints) -> Ints:
-    """The innermost range on each thread that is under way from `begin` on for as long as `lasts`."""
+    """The innermost range on each thread that covers the time from `begin` for the duration `lasts`."""
     nesting = ranges.nesting
     if nesting is None or not ranges.rank.size:
         return np.full(lane.size, NONE, np.int64)
@@ -337,7 +337,7 @@ def _launches(device: Columns, calls: _Lanes, threads: Threads, processes: int) 
 
 
 def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> NDArray[Any]:
-    """The first of these calls with each wanted id, calls that launch before others."""
+    """The first of these calls with each wanted id; calls that launch have priority."""
     given = columns["correlation"][calls]
     low, high = int(given.min()), int(given.max())
     if high - low > 4 * given.size + (1 << 16):
@@ -356,7 +356,7 @@ def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> NDAr
 
 
 def _name_synchronizations(device: Columns, calls: _Lanes, launch: NDArray[Any]) -> None:
-    """Names synchronisations by the call that waited, since the type that the file gives them is unreliable."""
+    """Names synchronisations after the call that waited, since their type in the file is unreliable."""
     rows = np.flatnonzero(device["kind"] == tables.SYNCHRONIZATION)
     if not rows.size:
         return

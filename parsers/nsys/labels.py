@@ -1,7 +1,7 @@
-"""Texts of NVTX ranges and names of calls: decoded, cleared of secrets, and with what frameworks wrote into them apart.
+"""Decodes texts of NVTX ranges and names of calls, removes secrets, and splits off what frameworks append.
 
 PyTorch's emit_nvtx writes a call's numbers into its range's name: ``aten::to, seq = 5, op_id = 7, sizes = [[2, 3]]``
-(torch/csrc/profiler/util.cpp, getNvtxStr). Left there, every call would be a name of its own.
+(torch/csrc/profiler/util.cpp, getNvtxStr). Without splitting them off, every call would have a different name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VERSION = re.compile(r"_v\d{4}$")
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a column of range texts says, by row."""
+    """The parts of a column of range texts, by row."""
 
     name: Codes
     sequence: NDArray[np.int64] | None = None
@@ -65,13 +65,13 @@ def decode(texts: pl.Series) -> pl.Series:
 
 
 def encode(texts: Iterable[str]) -> Codes:
-    """Category codes of names, those that must not be shown replaced."""
+    """Category codes of names; names that must not be shown are replaced."""
     return _codes(pl.Series(list(texts), dtype=pl.String))
 
 
 def labels(texts: pl.Series) -> Labels:
     """Reads a column of undecoded range texts; empty ones have no name."""
-    # a dictionary of this column's own: what is folded or hidden must not stay in the program's
+    # a separate dictionary: texts that are split or hidden must not stay in the program's
     own = pl.Categorical(pl.Categories.random())
     coded = decode(texts).cast(own)
     at = coded.to_physical().to_numpy()

@@ -1,6 +1,6 @@
-"""What a file says about the recording beside its events: tools, GPUs, threads, settings, the profiler's own warnings.
+"""Reads what a file says about the recording: tools, GPUs, threads, settings, the profiler's own warnings.
 
-Settings and system properties are picked by name: the same tables hold the environment of the profiled program.
+Settings and system properties are selected by name, since the same tables hold the profiled program's environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEMORY_KINDS = {
     0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static",
     7: "Unknown",
 }  # fmt: skip
-"""As ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND have them, for files of before these tables."""
+"""The content of ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND, for older files without these tables."""
 
 EXPORT_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 SHOWN_SETTINGS = {
@@ -48,7 +48,7 @@ SHOWN_SETTINGS = {
     "HardwarePlatform": "hardware platform",
     "SoftwarePlatform": "software platform",
 }
-"""The properties that are shown; any other stays in the file."""
+"""The properties that are shown; no other is read."""
 VALUE_LENGTH = 200
 SEVERITIES = {2: "warning", 3: "error"}
 DIAGNOSTIC_LENGTH = 400
@@ -58,7 +58,7 @@ DIAGNOSTICS = 40
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Labels of the numbers that say what kind of copy or memory it is."""
+    """Labels for the numbers of copy kinds and memory kinds."""
 
     copies: dict[int, str]
     memories: dict[int, str]
@@ -90,13 +90,13 @@ class Metadata:
 
 
 class SmallTables:
-    """Reads tables of few rows, whatever of them is there."""
+    """Reads small tables, as far as they exist."""
 
     def __init__(self, database: Database, connection: sqlite3.Connection, tally: Tally) -> None:
         self._database, self._connection, self._tally = database, connection, tally
 
     def rows(self, name: str, *integers: str, texts: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        """The table's rows by column; a column that is not there, or an empty text, is None."""
+        """The table's rows by column; a missing column or an empty text is None."""
         table = self._database.tables.get(name)
         if table is None:
             return []
@@ -109,7 +109,7 @@ class SmallTables:
 
 
 def vocabulary(tables: SmallTables) -> Vocabulary:
-    """The labels as the file has them, else as they have always been."""
+    """The labels from the file, else the ones that have always been used."""
 
     def labels(table: str, known: dict[int, str]) -> dict[int, str]:
         rows = tables.rows(table, "id", texts=("label", "name"))
@@ -119,7 +119,7 @@ def vocabulary(tables: SmallTables) -> Vocabulary:
 
 
 def read(tables: SmallTables, tally: Tally) -> Metadata:
-    """Everything but the events and their names; the profiler's warnings and errors go to the tally."""
+    """Reads everything but the events and their names; the profiler's warnings and errors go to the tally."""
     _diagnostics(tables, tally)
     export = [row for name in EXPORT_TABLES for row in tables.rows(name, texts=("name", "value"))]
     version = next((row["value"] for row in export if row["name"] == "EXPORT_PRODUCT_VERSION"), None)

@@ -1,4 +1,4 @@
-"""The strings that events refer to by number: only those that a kept row names are ever taken over."""
+"""Reads the strings that events refer to by number, and only those that a kept row refers to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DENSE = 1 << 22
 STRETCH = 1 << 18
-"""Rows that are named at once: few enough for the processor's cache."""
+"""How many rows are named at once: few enough for the processor's cache."""
 UNNAMED = "(unknown)"
 
 
@@ -40,10 +40,10 @@ class ById:
     """Ascending."""
     values: NDArray[Any]
     missing: Any
-    """What a number without a string has."""
+    """The value of a number without a string."""
 
     def take(self, wanted: NDArray[Any]) -> NDArray[Any]:
-        """The value of each id; null ids have what is missing."""
+        """The value of each id; null ids get the value for a missing string."""
         if not self.ids.size:
             return np.full(wanted.shape, self.missing, self.values.dtype)
         if self.ids[0] >= 0 and self.ids[-1] < DENSE:
@@ -76,7 +76,7 @@ class Strings:
         return None if number is None else self._texts.get(number)
 
     def lacking(self, ids: set[int]) -> int:
-        """How many of these have no string."""
+        """How many of these ids have no string."""
         return len(ids - self._texts.keys())
 
     def codes(self, ids: set[int], unknown: np.uint32, *, calls: bool = False) -> ById:
@@ -98,7 +98,7 @@ class Strings:
 def fill(
     strings: Strings, groups: dict[str, dict[str, Any]], needed: dict[str, set[int]], domains: Domains, tally: Tally
 ) -> None:
-    """Gives every row its name, and ranges their domain, in the place of the numbers of strings and domains."""
+    """Replaces the numbers of strings and domains by every row's name and every range's domain."""
     lost = sum(strings.lacking(ids) for purpose, ids in needed.items() if purpose != "thread")
     tally.missing("name that the file's list of strings lacks", lost)
     unknown = np.uint32(labels.encode([UNNAMED])[0])
@@ -119,7 +119,7 @@ def _slices(size: int) -> Iterator[slice]:
 
 
 def _codes_in_place(values: NDArray[Any]) -> Codes:
-    """A column of codes in the memory of one of numbers, where they are equally wide."""
+    """A column of codes that reuses the memory of a column of numbers, if they are equally wide."""
     return values.view(np.uint32) if values.dtype == np.int32 else np.empty(values.size, np.uint32)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the environment of the profiled program out of everything that is shown, cached or exported.
+"""Keeps the profiled program's environment out of everything that is shown, cached or exported.
 
 Nsight Systems stores the whole environment of the process, also as NUL-separated strings among its names.
 """
@@ -34,5 +34,5 @@ def is_environment(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """The text, or what stands in its place if it must not be shown."""
+    """The text, or a replacement if it must not be shown."""
     return HIDDEN if is_environment(text) else text

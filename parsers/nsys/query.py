@@ -1,4 +1,4 @@
-"""What is read of a table: which of its columns, as what, and between which row numbers."""
+"""Selects what is read from a table: its columns, their types, and the range of row numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTEGER, TEXT = pl.Int64(), pl.Binary()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A selection of one table's columns; those that the table lacks are left out."""
+    """A selection of one table's columns, without those that the table lacks."""
 
     table: Table
     columns: dict[str, pl.DataType]
@@ -27,7 +27,7 @@ class Query:
 
     @classmethod
     def of(cls, table: Table, *integers: str, texts: tuple[str, ...] = (), is_events: bool = False) -> Query:
-        """What there is of these columns."""
+        """Those of these columns that exist."""
         wanted = dict.fromkeys(integers, INTEGER) | dict.fromkeys(texts, TEXT)
         return cls(table, {name: dtype for name, dtype in wanted.items() if name in table.columns}, is_events)
 

@@ -34,7 +34,7 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     Args:
         path: the database.
         watch: told of progress; may stop the load.
-        bulk: read rows in bulk where they can be; both roads give the same.
+        bulk: use the fast path where possible; both paths give the same result.
 
     Raises:
         TraceError: the file can't be read or is no export of Nsight Systems.
@@ -106,7 +106,7 @@ def _thread_strings(shared: Shared, known: Metadata) -> set[int]:
 
 
 def _domains(shared: Shared, strings: Strings) -> names.Domains:
-    """The domains that the program named; of two under one number the earlier counts, as in nsys."""
+    """The domains that the program named; if two have the same number, the earlier counts, as in nsys."""
     first: dict[tuple[int, int], tuple[int, str]] = {}
     for row in shared.nvtx_rows:
         thread, domain = row.get("globalTid"), row.get("domainId")
@@ -147,7 +147,7 @@ def _info(events: Events, tally: Tally) -> TraceInfo:
 
 
 def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, str], ...]:
-    """A name for each thread that has one: what the program says itself, else what the system calls it."""
+    """The name of each thread that has one: the program's own, else the system's."""
     best: dict[int, tuple[int, int, str]] = {}
     for place, (thread, priority, string) in enumerate(events.metadata.thread_names):
         if name := events.strings.text(string):
@@ -171,7 +171,7 @@ def _categories(events: Events) -> tuple[tuple[str, str], ...]:
 
 
 def _devices(events: Events, tally: Tally) -> tuple[DeviceInfo, ...]:
-    """The GPUs that did something, or all if none did."""
+    """The GPUs that did any work, or all if none did."""
     known = events.metadata.gpus
     used = set(np.unique(events.device["device"]).tolist())
     gpu_of = events.metadata.gpu_of
@@ -184,7 +184,7 @@ def _devices(events: Events, tally: Tally) -> tuple[DeviceInfo, ...]:
 def _window(events: Events) -> tuple[int, int] | None:
     """Start and duration of the recording.
 
-    The file gives them on a clock that begins with the profiler; events count from the start of the recording.
+    The file's clock for them starts with the profiler, while events count from the start of the recording.
     """
     start, duration = events.metadata.capture
     if duration is None or duration < 0:

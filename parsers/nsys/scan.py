@@ -1,4 +1,4 @@
-"""Reads the event tables: ranges of rows side by side on the fast road, what it can't take on the careful one."""
+"""Reads the event tables: ranges of rows in parallel on the fast path, the rest on the slow path."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
 
 RANGE_ROWS = 1 << 17
-"""Rows read at once: few enough that their wide form is small beside the whole, enough to keep two cores busy."""
+"""How many rows are read at once: so few that their wide form stays small, but enough to keep two cores busy."""
 LARGEST_TEMPORARY = 4 << 20
-"""Larger blocks are columns of the whole, which must give their memory back when they go."""
+"""Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Scan:
 
     groups: dict[str, Columns]
     rows: int
-    """Rows read, those included that were then found to be of no use."""
+    """How many rows were read, including those that turned out to be unusable."""
     partial: bool
 
 
@@ -48,14 +48,14 @@ class _Task:
     first: int | None
     last: int | None
     rows: int
-    """How many there are at most, 0 where that is not known."""
+    """How many rows there are at most; 0 if unknown."""
 
 
 _Done = tuple[_Task, int, "Columns"]
 
 
 class TableReader:
-    """Reads selections of one database by the fastest road that takes them; for any number of threads."""
+    """Reads selections of one database on the fastest path that can read them; for any number of threads."""
 
     def __init__(self, database: Database, tally: Tally, *, bulk: bool = True) -> None:
         self._database, self._tally = database, tally
@@ -65,7 +65,7 @@ class TableReader:
                 self._bulk = BulkReader(database.uri)
 
     def read(self, query: Query, first: int | None = None, last: int | None = None) -> pl.DataFrame:
-        """The rows numbered `first` to `last`, all if not given."""
+        """Reads the rows numbered `first` to `last`, or all if not given."""
         if self._bulk is not None:
             with contextlib.suppress(Unsuited):
                 return self._bulk.read(query, first, last)

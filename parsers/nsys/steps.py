@@ -1,4 +1,4 @@
-"""Which NVTX ranges are iterations of the program."""
+"""Finds the NVTX ranges that are iterations of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables hold events, which of their columns are read, and what a batch of their rows says.
+"""The tables with events, the columns that are read, and how batches of rows become columns.
 
 Schemas from 2020 to 2026 differ in tables and columns, and tables are made only when there is something to put into
 them; whatever a file lacks is null.
@@ -53,7 +53,7 @@ LATEST = 1 << 61
 
 @dataclass(slots=True)
 class Shared:
-    """What the batches of all tables have in common; safe to fill from several threads."""
+    """State shared by the batches of all tables; several threads may fill it."""
 
     tally: Tally
     vocabulary: Vocabulary
@@ -64,13 +64,13 @@ class Shared:
     processes: Numbering = field(default_factory=Numbering)
     """Numbers of global process ids without their thread bits."""
     ranges_end: int | None = None
-    """The latest time of any NVTX row: where ranges end that were never closed."""
+    """The latest time of any NVTX row, at which ranges end that were never closed."""
     nvtx_rows: list[dict[str, Any]] = field(default_factory=list)
     """NVTX rows that name something: threads, domains, categories."""
     strings: dict[str, set[int]] = field(default_factory=dict)
     """Ids of the strings that kept rows refer to, by what they name."""
     unusable: int = 0
-    """Rows that were read, but say too little to be an event."""
+    """How many rows were read but say too little to be an event."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def skip(self, reason: str, rows: int) -> None:
@@ -130,7 +130,7 @@ def _timed(batch: pl.DataFrame, shared: Shared, what: str, *, open_ended: bool =
 
 
 def _on_a_clock(batch: pl.DataFrame, shared: Shared, what: str) -> pl.DataFrame:
-    """The rows whose times a clock can have told: sums and differences of others don't fit into 64 bits."""
+    """The rows with plausible times; sums and differences of others don't fit into 64 bits."""
     for name in ("start", "end"):
         if name not in batch.columns or not batch.height:
             continue
@@ -212,7 +212,7 @@ def _copies(batch: pl.DataFrame, shared: Shared) -> Columns:
 
 
 def _labelled(values: list[pl.Series], label: Callable[..., str | None]) -> Codes:
-    """Category codes of what is said of each row's values, which are few different ones."""
+    """Category codes of the labels for each row's values, of which there are few different ones."""
     rows = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(values)])
     place = rows.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy() - 1
     distinct = rows.unique().sort(pl.struct(pl.all()))
@@ -289,7 +289,7 @@ def _overheads(batch: pl.DataFrame, shared: Shared) -> Columns:
 
 
 def _ranges(batch: pl.DataFrame, shared: Shared) -> Columns:
-    """NVTX: ranges and marks become rows, what only names something is put aside."""
+    """Reads NVTX: ranges and marks become rows; rows that only name something are kept separately."""
     kind = _column(batch, "eventType")
     _note_times(batch, shared)
     timed = kind.is_in(list(MARKS + PUSH_POP + START_END))

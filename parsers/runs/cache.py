@@ -1,4 +1,4 @@
-"""Parsed traces kept in the user's cache directory, so that a second look doesn't parse again.
+"""Keeps parsed traces in the user's cache directory, so that opening them again needs no parsing.
 
 An entry is a folder: the five frames as Arrow IPC and a JSON file with the context. It is written under a temporary
 name and renamed when complete, so two processes may write the same one. The oldest go when the whole grows too large.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARSER_VERSION = 8
-"""To be raised whenever a reader gives another result for the same file."""
+"""Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
 MIN_SOURCE_BYTES = 1 << 16
-"""Smaller files parse faster than their entry is found."""
+"""Smaller files are not cached, since parsing them is faster than finding their entry."""
 SAMPLES, SAMPLE_BYTES = 16, 1 << 16
 LEFTOVER_SECONDS = 86_400
-"""An unfinished entry that nobody has written to for so long belongs to a program that was killed."""
+"""An unfinished entry that was not written to for this long belongs to a program that was killed."""
 _writing: set[Path] = set()
 """Unfinished entries of this process."""
 _CONTEXT = "context.json"
@@ -84,7 +84,7 @@ def _layouts() -> tuple[dict[str, pl.DataType], ...]:
 
 
 def load(key: str, path: Path) -> Trace | None:
-    """The trace kept under this key, as read from `path`; None where there is none or it can't be used."""
+    """The trace cached under this key, with `path` as its source; None if there is none or it can't be used."""
     entry = folder() / key
     try:
         context = json.loads((entry / _CONTEXT).read_bytes())
@@ -103,7 +103,7 @@ def load(key: str, path: Path) -> Trace | None:
 
 
 def store(key: str, trace: Trace) -> None:
-    """Keeps a trace; a full disk or a read-only home means no cache, nothing worse."""
+    """Caches a trace; with a full disk or a read-only home it does nothing."""
     if trace.source.bytes < MIN_SOURCE_BYTES or limit() <= 0:
         return
     target = folder() / key
@@ -130,7 +130,7 @@ def store(key: str, trace: Trace) -> None:
 
 
 def abandon() -> None:
-    """Takes away what is half written; for a program that ends now, whatever its threads are at."""
+    """Removes half-written entries; for a program that ends now, whatever its threads are doing."""
     for scratch in tuple(_writing):
         gone = scratch.with_name(f"{scratch.name}-gone")
         with suppress(OSError):  # renamed first: by now it may be complete and in its place
@@ -181,7 +181,7 @@ def _trim(allowed: int, keep: Path) -> None:
 
 
 def _info(values: dict[str, Any]) -> TraceInfo:
-    """A TraceInfo from JSON, where tuples have become lists."""
+    """Reads a TraceInfo from JSON, where tuples have become lists."""
     values["devices"] = tuple(DeviceInfo(**device) for device in values["devices"])
     for name in ("captured", "processes", "threads"):
         values[name] = tuple(tuple(entry) for entry in values[name])

@@ -1,4 +1,4 @@
-"""What kind of file this is, told by its content; the name only helps where the content can't."""
+"""Tells what kind of file this is by its content; the name helps only if the content can't."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _UNREADABLE = {
     ".xplane.pb": ("an XPlane protobuf", "give the .trace.json.gz beside it"),
     ".pb": ("a protobuf file", "give the .trace.json.gz beside it, if there is one"),
 }
-"""Formats whose content has no magic of its own: what they are, and what to do."""
+"""Formats whose content has no magic number: what they are, and what to do."""
 _REPORTS = {suffix: tool for tool in TOOLS for suffix in tool.reports}
-"""Reports that only NVIDIA's own tools read: they are asked to export them."""
+"""Reports that only NVIDIA's own tools can read; those tools are run to export them."""
 _LFS = b"version https://git-lfs"
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
 _STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
@@ -115,12 +115,12 @@ def _named_like(name: str) -> list[Tool]:
 
 
 def _is_log_of_a_run(path: Path) -> bool:
-    """Whether it is what the tools of `tracetui profile` printed, in which ncu's own lines stand too."""
+    """Whether it is the log of `tracetui profile`, which also has ncu's own lines."""
     return path.name == run_manifest.LOG and path.with_name(run_manifest.FILE).is_file()
 
 
 def _has_export(path: Path) -> bool:
-    """Whether what NVIDIA's tool exports from this report stands beside it already."""
+    """Whether this report's export by NVIDIA's tool already lies beside it."""
     exported = path.with_suffix(_REPORTS[path.suffix.lower()].exported)
     return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
@@ -143,7 +143,7 @@ def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
 
 
 def _kind(head: bytes) -> str | None:
-    """What reads a file that begins so; None for nothing known."""
+    """The kind of a file that starts with these bytes; None if it is unknown."""
     if (kind := _by_magic(head)) is not None:
         return kind
     # the narrowest format first: a program's output that holds ncu's table may begin with a bracket, as JSON does

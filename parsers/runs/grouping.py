@@ -1,4 +1,4 @@
-"""Which files of a folder are one run.
+"""Finds which files of a folder belong to one run.
 
 Ranks of one world are one run; files of different tools are where their kernels match by half or more; a memory
 snapshot belongs to the run it lies beside. What is left are runs of their own.
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[a-z]+|\d+")
 _SAYS_NOTHING = frozenset(
     {"trace", "rank", "memory", "mem", "snapshot", "cuda", "profile", "prof", "output", "run", "nsys", "ncu", "raw"}
 )
-"""Words that tell no run from another."""
+"""Words that don't distinguish runs."""
 
 
 @dataclass(slots=True)
@@ -165,5 +165,5 @@ def _words(candidate: Candidate) -> set[str]:
 
 
 def _likeness(left: Candidate, right: Candidate) -> float:
-    """How alike two names are, 0 to 1."""
+    """How similar two names are, 0 to 1."""
     return SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()

@@ -1,4 +1,4 @@
-"""Structs from JSON by msgspec; where a document is not as it should be, piece by piece.
+"""Reads structs from JSON with msgspec; reads a document with errors piece by piece.
 
 Unknown keys are ignored. A value of another type is counted and leaves the default, and so does null. A whole number
 may be written `3.0`; numbers that fit no 64-bit integer, infinities and NaN are values of another type.
@@ -26,7 +26,7 @@ Number = Annotated[float, Meta(gt=-(2.0**63), lt=2.0**63)]
 """A number that can be rounded to one."""
 
 WRONG = object()
-"""Stands for a value of another type than it should have."""
+"""Marks a value that has another type than it should have."""
 _NUMBERS = (Whole, Number)
 _NULL = Raw(b"null")
 _OBJECT = re.compile(rb"\s*\{")

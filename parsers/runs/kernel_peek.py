@@ -1,4 +1,4 @@
-"""Which kernels a file holds, found without reading the whole of it where its format allows."""
+"""Finds which kernels a file has, without reading all of it if its format allows that."""
 
 from __future__ import annotations
 

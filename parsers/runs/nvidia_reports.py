@@ -1,4 +1,4 @@
-"""Reports in NVIDIA's own formats (``.nsys-rep``, ``.qdrep``, ``.ncu-rep``), exported by NVIDIA's tools where they are.
+"""Reads reports in NVIDIA's own formats (``.nsys-rep``, ``.qdrep``, ``.ncu-rep``), if NVIDIA's tools can export them.
 
 What they export goes to a private folder that is gone when it has been read: an Nsight Systems report carries the
 whole environment of the profiled process.
@@ -38,7 +38,7 @@ def read_report(path: Path, kind: str, watch: Watch) -> Trace:
 
     Raises:
         TraceError: the tool is not on PATH, and which command to run where it is; or the tool failed.
-        Cancelled: the user gave up waiting.
+        Cancelled: the user cancelled the load.
     """
     with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
         trace = (_read_nsys if kind == "nsys_report" else _read_ncu)(path, Path(folder), watch)

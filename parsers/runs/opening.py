@@ -29,7 +29,7 @@ UNFINISHED = {
     "interrupted": "this run was interrupted",
     "running": "this run was under way when its run.json was last written",
 }
-"""What is said of a run that did not end as it should, by the status in its run.json."""
+"""The note about a run that did not end normally, by the status in its run.json."""
 
 
 def open_path(
@@ -41,8 +41,8 @@ def open_path(
 ) -> Run:
     """Opens a file or a folder as one run.
 
-    Of a folder with several runs the newest with a time line is opened (by the time that `tensorboard_trace_handler`
-    writes into the name, else the first by name), then one without; the rest are listed in `Run.others`.
+    If a folder has several runs, this opens the newest with a time line (by the time that `tensorboard_trace_handler`
+    writes into the name, else the first by name), or else one without; `Run.others` lists the rest.
 
     Args:
         paths: a trace, several traces of one run (ranks, tools), or a folder that holds them.
@@ -110,7 +110,7 @@ def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
 
 
 def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: list[TraceError]) -> list[Trace]:
-    """Opens each file; one bad among good ones is a problem to mention, all bad is an error."""
+    """Opens each file; an unreadable one is noted as a problem, and it is an error if all are unreadable."""
     traces: list[Trace] = []
     for candidate in files:
         if watch.cancelled and traces:
@@ -195,7 +195,7 @@ def _in_one_folder(files: list[Candidate]) -> bool:
 
 
 def _path_of(files: list[Candidate]) -> Path:
-    """What a run that is not all of a folder is called by: its one file, its own folder, else its main file."""
+    """The path that names a run which is only part of a folder: its one file, its own folder, or its main file."""
     folder = files[0].path.parent
     main = _main_of(files).path
     launched = (folder / run_manifest.FILE).is_file()

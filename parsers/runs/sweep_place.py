@@ -1,4 +1,4 @@
-"""Where the sweep is that a run belongs to."""
+"""Finds the folder of the sweep that a run belongs to."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    pass
-
 SUBJECTS = ("run", "pair", "sweep")
 """What a rule looks at: `facts.Facts`, `facts.Pair` or `facts.Sweep`."""
 BASES = {

@@ -1,4 +1,4 @@
-"""Which events of a trace a stretch of time needs: what lies in it, and what that cannot be understood without."""
+"""Chooses the events that a cut of a trace needs: those in the window, and those they can't be understood without."""
 
 from __future__ import annotations
 
@@ -39,33 +39,34 @@ _X, _B, _E = b"XBE"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is kept."""
+    """The events that are kept."""
 
     kept: Bools
-    """Of each event."""
+    """Whether each event is kept."""
     in_range: int
-    """Events that lie in the range, if only in part."""
+    """Events that lie at least partly in the window."""
     metadata: int
     launches: int
-    """Calls, GPU work and ranges on the GPU that only belong to some that lie in it."""
+    """Calls, GPU work and ranges on the GPU outside the window that belong to events in it."""
     within: int
-    """What calls and ranges that begin in it hold behind it."""
+    """Events after the window that lie inside calls and ranges that start in it."""
     around: int
-    """Calls and ranges around those, and around the begins of arrows."""
+    """Calls and ranges around those, and around the starts of arrows."""
     held: int
-    """Allocations from before that it holds, what frees them behind it, and the allocator's last event before it."""
+    """Earlier allocations that live in the window, their frees after it, and the allocator's last event before it."""
     arrows: int
-    """Ends of arrows and of asynchronous events that lie outside."""
+    """Ends of arrows and of asynchronous events outside the window."""
 
 
 def choose(events: Outline, window: tuple[int, int], tally: Tally, steps: Sequence[int] | None = None) -> Choice:
-    """Chooses what a stretch of time needs.
+    """Chooses the events that a cut needs.
 
     Args:
-        events: all of the file; begins without an end, and ends without a begin, are marked unreadable in it.
-        window: begin and end, ns on the file's clock.
-        tally: counts those.
-        steps: when the steps begin whose marks are kept, ns; null for those that lie in the range.
+        events: all events of the file; begin events without an end, and end events without a begin, are marked
+            unreadable in it.
+        window: start and end, ns on the file's clock.
+        tally: counts the unreadable events.
+        steps: start times of the steps whose marks are kept, ns; null keeps the marks in the window.
     """
     low, high = window
     ends, duration = _paired(events, tally)
@@ -91,7 +92,7 @@ def choose(events: Outline, window: tuple[int, int], tally: Tally, steps: Sequen
     kept |= arrows
     launches = np.flatnonzero((linked & (events.sort != DEVICE)) | held)
     lane, time = (np.concatenate((of[launches], of[anchors])) for of in (events.lane, start))
-    returned = end == start + duration  # one that did not would swallow what follows, without its caller
+    returned = end == start + duration  # without its caller, one that did not would enclose everything after it
     around = _around(events, duration, span & ~kept & ~events.is_step & returned, lane, time)
     kept |= around
     kept[ends[1]] = kept[ends[0]]
@@ -113,7 +114,7 @@ def _is(phase: NDArray[np.uint8], letters: bytes) -> Bools:
 
 
 def _paired(events: Outline, tally: Tally) -> tuple[tuple[Ints, Ints], Ints]:
-    """((begins, their ends), duration of every event): as the reader pairs them, innermost first on each thread."""
+    """Pairs begin and end events as the reader does; returns ((begins, their ends), duration of every event)."""
     rows = np.flatnonzero(_is(events.phase, b"BE"))
     duration = np.where(events.phase == _X, events.duration, 0)
     begins: list[int] = []
@@ -139,7 +140,7 @@ def _paired(events: Outline, tally: Tally) -> tuple[tuple[Ints, Ints], Ints]:
 
 
 def _held(events: Outline, memory: Bools, window: tuple[int, int]) -> Bools:
-    """Allocations before a stretch of time that it holds, frees behind it, and each device's last event before it."""
+    """Earlier allocations that live in the window, their frees after it, and each device's last event before it."""
     found = np.zeros(events.phase.size, np.bool_)
     rows = np.flatnonzero(memory)
     rows = rows[np.argsort(events.start[rows], kind="stable")]
@@ -152,9 +153,9 @@ def _held(events: Outline, memory: Bools, window: tuple[int, int]) -> Bools:
 
 
 def _ends(events: Outline, duration: Ints, chosen: Bools) -> Ints:
-    """When each event ends; chosen ones of the host as `nest` has it: a call that outlives its caller ends there.
+    """The end of each event; for chosen host events as in `nest`, where a call that outlives its caller ends with it.
 
-    Such a call is one that the profiler never saw return. Without its caller it would swallow all that follows it.
+    The profiler never saw such a call return. Without its caller the call would enclose everything after it.
     """
     end: Ints = events.start + duration
     for sorts in ((CALL, OTHER), (RANGE,)):
@@ -169,7 +170,7 @@ def _ends(events: Outline, duration: Ints, chosen: Bools) -> Ints:
 
 
 def _within(events: Outline, end: Ints, candidates: Bools, begun: Bools) -> Bools:
-    """The candidates that begin in calls or ranges of their thread that begin in the range and end behind it."""
+    """The candidates that start inside calls or ranges of their thread that start in the window and end after it."""
     host = (events.sort != DEVICE) & (events.sort != PROFILER)
     whole = np.flatnonzero(begun & host)
     found = np.zeros(candidates.size, np.bool_)
@@ -188,7 +189,7 @@ def _within(events: Outline, end: Ints, candidates: Bools, begun: Bools) -> Bool
 
 
 def _linked(events: Outline, span: Bools, kept: Bools) -> Bools:
-    """Calls and GPU work with a correlation of some that are kept; what else they are tied by in older files."""
+    """Calls and GPU work with the correlation of kept events, or with the other ids that link them in older files."""
     tied = span & (events.number != NULL) & (events.number != 0)
     correlations = np.unique(events.number[tied & kept])
     found = tied & np.isin(events.number, correlations)
@@ -204,9 +205,9 @@ def _linked(events: Outline, span: Bools, kept: Bools) -> Bools:
 
 
 def _arrows(events: Outline, flow: Bools, span: Bools, kept: Bools, now: Bools) -> tuple[Bools, Ints, Bools]:
-    """(what is kept, where kept arrows touch events outside, arrows): those with an end in the range or at kept events.
+    """Keeps arrows with an end in the window or at a kept event; returns (kept, events they touch outside, arrows).
 
-    An end touches the event of its thread that begins when it does.
+    An end touches the event of its thread that starts at the same time.
     """
     if not flow.any():
         return kept, np.empty(0, np.int64), flow
@@ -218,7 +219,7 @@ def _arrows(events: Outline, flow: Bools, span: Bools, kept: Bools, now: Bools) 
 
 
 def _asynchronous(events: Outline, window: tuple[int, int]) -> Bools:
-    """Asynchronous events that lie in the range, if only in part, both their ends and what is between."""
+    """Asynchronous events that lie at least partly in the window: both their ends and what is between."""
     low, high = window
     chosen = np.zeros(events.phase.size, np.bool_)
     rows = np.flatnonzero(_is(events.phase, ASYNCS))
@@ -237,7 +238,7 @@ def _asynchronous(events: Outline, window: tuple[int, int]) -> Bools:
             stack[-1][1].append(row)
         else:
             chosen[row] = bool(low <= events.start[row] < high)
-    for stack in open_of.values():  # what never ends
+    for stack in open_of.values():  # events that never end
         for first, between in stack:
             if low <= events.start[first] < high:
                 chosen[[first, *between]] = True
@@ -245,7 +246,7 @@ def _asynchronous(events: Outline, window: tuple[int, int]) -> Bools:
 
 
 def _around(events: Outline, duration: Ints, candidates: Bools, lane: Ints, time: Ints) -> Bools:
-    """The candidates that are under way on these threads at these times, calls and ranges each by themselves."""
+    """The candidates in progress on these threads at these times; calls and ranges are looked up separately."""
     found = np.zeros(candidates.size, np.bool_)
     if not lane.size:
         return found
@@ -268,7 +269,7 @@ def _around(events: Outline, duration: Ints, candidates: Bools, lane: Ints, time
 
 
 def _upwards(at: Ints, parent: Ints) -> Iterable[Ints]:
-    """These rows, then what encloses them, level by level."""
+    """Yields these rows, then the events that enclose them, level by level."""
     while (at := np.unique(at[at >= 0])).size:
         yield at
         at = parent[at]

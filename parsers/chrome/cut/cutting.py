@@ -1,6 +1,6 @@
-"""A stretch of a Chrome trace as a smaller one: the kept events byte for byte, and all that stands around them.
+"""Writes a stretch of a Chrome trace as a smaller trace: the kept events and all that is around them, byte for byte.
 
-The file is read twice, piece by piece: once for what tells which events belong to the stretch (`outline`), and once to
+The file is read twice, piece by piece: once to find out which events belong to the stretch (`outline`), and once to
 copy them.
 """
 
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 LEVEL = 2
-"""Of compression: a little larger than gzip's own default, several times as fast."""
+"""Compression level: files are a little larger than with gzip's default, but written several times as fast."""
 _BETWEEN = b",\n  "
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was written."""
+    """What was written to the cut."""
 
     source: Path
     target: Path
     events: int
-    """Of the source."""
+    """The number of events in the source."""
     kept: int
     choice: Choice
     target_bytes: int
     notes: tuple[Note, ...]
-    """What was skipped, mended or missing in the source."""
+    """What was skipped, repaired or missing in the source."""
 
 
 def cut(
@@ -68,21 +68,21 @@ def cut(
     steps: Sequence[int] | None = None,
     watch: Watch | None = None,
 ) -> Cut:
-    """Writes the part of a trace that a stretch of time needs; compressed where the name ends in ``.gz``.
+    """Writes the part of a trace that a stretch of time needs, compressed if the name ends in ``.gz``.
 
-    Kept are the events that lie in it, if only in part; the calls and the GPU work that belong to each other, and the
-    calls and ranges around such calls; both ends of arrows, pairs and asynchronous events; all metadata and top-level
-    keys.
+    The cut has the events that lie at least partly in the stretch; the calls and the GPU work that belong to each
+    other, and the calls and ranges around such calls; both ends of arrows, pairs and asynchronous events; all metadata
+    and top-level keys.
 
     Args:
         source: a Chrome trace, plain or gzip.
-        target: must not be there.
-        window: begin and end, ns on the trace's clock (`schema.HOST` start).
-        steps: when the steps begin whose marks are kept, ns; null for all that lie in the stretch.
-        watch: is told how far it is, and may stop it.
+        target: must not exist.
+        window: start and end, ns on the trace's clock (`schema.HOST` start).
+        steps: start times of the steps whose marks are kept, ns; null for all that lie in the stretch.
+        watch: is told the progress, and may stop the cut.
 
     Raises:
-        TraceError: the source can't be read, the target is there or can't be written, nothing lies in the stretch.
+        TraceError: the source can't be read, the target exists or can't be written, or no event is in the stretch.
         Cancelled: stopped; nothing was written.
     """
     watch = watch or Watch()
@@ -95,7 +95,7 @@ def cut(
         raise TraceError(source, "no event lies in this stretch of time", "give another one")
     folder: Path | None = None
     try:
-        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # nobody else writes there
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # no one else writes to this file
         part = folder / "cut"
         with part.open("xb") as file:
             _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
@@ -116,7 +116,7 @@ def _refuse_existing(target: Path) -> None:
 
 
 def _outlined(path: Path, tally: Tally, watch: Watch) -> tuple[Outline, ChunkReader]:
-    """Reads the file once; the reader knows what stands around the events."""
+    """Reads the file once; the reader then knows the text around the events."""
     parts = []
     with ByteSource(path) as source:
         reader = ChunkReader(source)
@@ -139,7 +139,7 @@ def _report(watch: Watch, source: ByteSource, path: Path, share: int) -> None:
 def _write(
     file: BinaryIO, events: Outline, kept: Bools, before: ChunkReader, path: Path, watch: Watch, *, packed: bool
 ) -> None:
-    """Copies what is kept, between what stood before and behind the events."""
+    """Copies the kept events, with the text before and after the events."""
     out: BinaryIO = file
     if packed:
         from isal import igzip
@@ -168,7 +168,7 @@ def _write(
 
 
 def _closing(reader: ChunkReader) -> bytes:
-    """What stood behind the events; of a file without its end what it needs, with the keys that were found."""
+    """The text after the events; if the file lacks its end, a valid end with the keys that were found."""
     if reader.closed:
         return reader.tail
     keys, _ = layout.trailer(reader.tail)
@@ -179,7 +179,7 @@ def _closing(reader: ChunkReader) -> bytes:
 def _texts(
     events: Outline, text: bytes, chunk: Chunk | None, mine: Bools, first: int, *, is_careful: bool
 ) -> Iterator[bytes]:
-    """The chosen events of one chunk, neighbours in one piece."""
+    """The chosen events of one chunk; neighbouring events come as one piece."""
     rows = np.flatnonzero(mine).tolist()
     if is_careful or chunk is None:
         texts = outline.texts_of(text, Tally())

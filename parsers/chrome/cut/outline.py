@@ -1,4 +1,4 @@
-"""Of each event of a file just what tells whether it belongs to a stretch of time: a row each, in the file's order."""
+"""Reads from each event only what tells whether it belongs to a stretch of time: one row each, in file order."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 
 OTHER, CALL, RANGE, DEVICE, PROFILER = range(5)
-"""Sorts of events by their category: unknown, host, annotations of the host, GPU, the profiler's own span."""
+"""Kinds of events by their category: unknown, host, annotations of the host, GPU, the profiler's own span."""
 METADATA = b"Mc"
-"""Phases that belong to no time: names of processes and threads, clocks."""
+"""Phases of events without a time: names of processes and threads, clocks."""
 FLOWS = b"stf"
 ASYNCS = b"bneSTpF"
 MOMENTS = b"iI"
 MEMORY = "[memory]"
 UNREADABLE = 0
-"""Stands in place of the phase of what no reader takes for an event."""
+"""The phase given to what no reader accepts as an event."""
 _STEP = b"ProfilerStep#"
 _MIX = 0x9E3779B97F4A7C1
 _COLUMNS: dict[str, Any] = {
@@ -55,34 +55,34 @@ class Outline:
     start: Ints
     """ns; `NULL` where there is none."""
     duration: Ints
-    """ns; of an allocation a number of the device."""
+    """ns; for an allocation the number of its device."""
     lane: Ints
-    """A number per process and thread."""
+    """A number for each process and thread."""
     number: Ints
-    """Of a flow or an asynchronous event what ties it to its partners, of an allocation its address, of others their
-    correlation; or `NULL`."""
+    """For a flow or an asynchronous event the id it shares with its partners, for an allocation its address, for others
+    their correlation; or `NULL`."""
     external: Ints
-    """The ``External id``, of an allocation its bytes; or `NULL`."""
+    """The ``External id``, or for an allocation its bytes; or `NULL`."""
     is_step: Bools
     """PyTorch's marks of steps on the host."""
     texts: dict[int, str] = field(default_factory=dict)
-    """What had to be mended, as it must be written to be JSON."""
+    """The repaired text of events that were not valid JSON."""
     chunks: list[tuple[int, bool]] = field(default_factory=list)
-    """Of each chunk how many events it holds, and whether they were found one by one."""
+    """For each chunk, how many events it has, and whether they were found one by one."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """The rows of one chunk, and which of its events are left to the decoder."""
+    """The rows of one chunk, and which of its events the decoder must read."""
 
     columns: dict[str, Any]
     left: list[tuple[int, bytes]]
 
 
 def outline(reader: ChunkReader, tally: Tally) -> Iterator[tuple[Outline, Chunk | None]]:
-    """Yields the outline of each chunk; that of what follows the last one comes with no chunk.
+    """Yields the outline of each chunk; that of the events after the last chunk comes without a chunk.
 
-    What can't be read is counted, as the reader of traces does, and has the phase `UNREADABLE`.
+    What can't be read is counted as the reader of traces counts it, and has the phase `UNREADABLE`.
     """
 
     def work(chunk: Chunk) -> tuple[Chunk, _Part | None]:
@@ -100,7 +100,7 @@ def outline(reader: ChunkReader, tally: Tally) -> Iterator[tuple[Outline, Chunk 
 
 
 def joined(parts: list[Outline]) -> Outline:
-    """The outlines of all chunks as one."""
+    """Joins the outlines of all chunks."""
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     whole = Outline(**columns)
     first = 0
@@ -112,12 +112,12 @@ def joined(parts: list[Outline]) -> Outline:
 
 
 def texts_of(text: bytes, tally: Tally) -> list[str]:
-    """The events of a stretch of JSON that must be read one by one, as they are written; empty ones are left out."""
+    """The raw text of the events in a piece of JSON that must be read one by one, without empty ones."""
     return [shown for _, shown, event in pieces(text, 0, tally) if event]
 
 
 def one_by_one(text: bytes, tally: Tally) -> Outline:
-    """The outline of events that the fast road can't take."""
+    """The outline of events that the fast path can't read."""
     rows = [_row(event, tally) for _, _, event in pieces(text, 0, tally) if event]
     values = [[row[at] for row in rows] for at in range(len(_COLUMNS))]
     columns: dict[str, Any] = {name: np.array(v, _COLUMNS[name]) for name, v in zip(_COLUMNS, values, strict=True)}
@@ -125,7 +125,7 @@ def one_by_one(text: bytes, tally: Tally) -> Outline:
 
 
 def _patched(part: _Part, tally: Tally) -> Outline:
-    """Puts in what only the decoder could read."""
+    """Adds what only the decoder could read."""
     found = Outline(**part.columns, chunks=[(part.columns["phase"].size, False)])
     for at, text in part.left:
         shown, event = decoded(text, tally)
@@ -138,7 +138,7 @@ def _patched(part: _Part, tally: Tally) -> Outline:
 
 
 def _scanned(chunk: Chunk) -> _Part:
-    """The rows of a chunk on the fast road.
+    """Reads the rows of a chunk on the fast path.
 
     Raises:
         Irregular: its events must be found one by one.
@@ -182,7 +182,7 @@ def _scanned(chunk: Chunk) -> _Part:
 
 
 def _row(event: Event, tally: Tally) -> tuple[int, int, int, int, int, int, int, bool]:
-    """The values of an event that was decoded, in the order of the columns."""
+    """The values of a decoded event, in the order of the columns."""
     letter = event.get("ph")
     if not isinstance(letter, str) or len(letter) != 1 or ord(letter) > 127:
         tally.skipped("event without a phase (ph)", 1, str(event.get("name", "")))
@@ -227,7 +227,7 @@ def _sort_of(category: str) -> int:
 
 
 def _of_text(text: str) -> int:
-    """A number for a text; the same within one run of the program."""
+    """A number for a text, which stays the same within one run of the program."""
     return hash(text) % (1 << 62)
 
 
