@@ -155,7 +155,7 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
     ("tab", "key", "said"),
     [
         ("overview", "slash", "/ works in tables: filter as you type"),
-        ("kernels", "X", "X works in Timeline: bring hidden lanes back"),
+        ("kernels", "X", "X works in Timeline: show hidden lanes again"),
         ("memory", "full_stop", ""),
         ("kernels", "full_stop", "The details are closed: d opens them"),
         ("timeline", "less_than_sign", "The details are closed: i opens them"),
