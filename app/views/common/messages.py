@@ -84,7 +84,7 @@ class ColumnsChosen(Message):
 
         Args:
             page: id of the page.
-            columns: those it has.
+            columns: all columns of the page.
         """
         self.page, self.columns = page, columns
         super().__init__()
