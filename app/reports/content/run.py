@@ -135,7 +135,7 @@ def _head(trace: Json) -> Iterator[tuple[str, str]]:
     yield "GPU", _devices(trace["device"])
     yield "Base", trace["base"]
     if trace["totals_base"] != trace["base"]:
-        yield "Totals", f"cover {trace['totals_base']} them; they include GPU work that no step launched"
+        yield "Totals", f"cover {trace['totals_base']}, including GPU work that no step launched"
     if source["partial"]:
         yield "Partial", "loading was stopped before the end of the file"
 
