@@ -1,19 +1,19 @@
-"""The tabs, one record each: title, key, what can be done in it, where its view is. Data only."""
+"""Declares the tabs, one record each: title, key, what can be done in it, where its view is. Data only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 TABLE = "table"
-"""It shows tables: rows that can be opened, sorted, filtered, copied and saved."""
+"""The tab shows tables: rows that can be opened, sorted, filtered, copied and saved."""
 GROUP = "group"
 """Its rows can be grouped."""
 UNITS = "units"
 """Its totals can be per step or per call."""
 LAUNCHES = "launches"
-"""Behind a row are kernel launches, also as a histogram, and the modules and operators that launched them."""
+"""A row opens kernel launches, also as a histogram, and the modules and operators that launched them."""
 TIMELINE = "timeline"
-"""An event of its rows can be shown in the timeline."""
+"""The event of a row can be shown in the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Tab:
     id: str
     title: str
     short: str
-    """Its title where there is little room."""
+    """A shorter title for narrow terminals."""
     key: str
     view: str
     """``module:class`` below `tracetui.app.views`; imported on the first visit, since views bring Polars with them."""
     can: frozenset[str] = frozenset()
-    """What can be done in it, which brings the keys for that: `TABLE`, `GROUP`, …"""
+    """What can be done in it, and so which keys it has: `TABLE`, `GROUP`, …"""
 
 
 def _rows(*abilities: str) -> frozenset[str]:
@@ -48,7 +48,7 @@ TABS = (
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
 )
-"""In the order in which they stand on the screen."""
+"""In the order of the screen."""
 NAMES = tuple(tab.id for tab in TABS)
 BY_NAME = {tab.id: tab for tab in TABS}
 BY_KEY = {tab.key: tab.id for tab in TABS}
@@ -56,7 +56,7 @@ TITLES = {tab.id: tab.title for tab in TABS}
 
 
 def that_can(*abilities: str) -> frozenset[str]:
-    """The tabs in which all of this can be done."""
+    """Returns the tabs in which all of this can be done."""
     return frozenset(tab.id for tab in TABS if tab.can.issuperset(abilities))
 
 

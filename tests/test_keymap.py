@@ -73,7 +73,7 @@ def test_keys_of_tabs_that_do_not_meet_are_left_alone() -> None:
 def test_two_wishes_for_one_key_and_a_swap() -> None:
     found = remap(commands.DEFAULTS, {"table.filter": ["f"], "sort.reverse": ["f", "R"]})
     assert (keys_of(found, "table.filter"), keys_of(found, "sort.reverse")) == ("f", "R")
-    assert "keys.sort.reverse: f is already that of table.filter" in found.problems
+    assert "keys.sort.reverse: f already belongs to table.filter" in found.problems
     swapped = remap(commands.DEFAULTS, {"sort.reverse": ["c"], "table.columns": ["r"]})
     assert not swapped.problems
     assert (keys_of(swapped, "sort.reverse"), keys_of(swapped, "table.columns")) == ("c", "r")
@@ -155,7 +155,7 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
     ("tab", "key", "said"),
     [
         ("overview", "slash", "/ works in tables: filter as you type"),
-        ("kernels", "X", "X works in Timeline: bring hidden lanes back"),
+        ("kernels", "X", "X works in Timeline: show hidden lanes again"),
         ("memory", "full_stop", ""),
         ("kernels", "full_stop", "The details are closed: d opens them"),
         ("timeline", "less_than_sign", "The details are closed: i opens them"),

@@ -276,14 +276,14 @@ def test_words_after_two_dashes_are_the_program():
     [
         (["profile"], "takes a model"),
         (["profile", "mlp", "--", "python", "x.py"], "one of both"),
-        (["profile", "--batch", "4", "--", "python", "x.py"], "--batch is of a model"),
+        (["profile", "--batch", "4", "--", "python", "x.py"], "--batch is an option for models"),
         (["profile", "--", "./train.sh"], "--tool nsys or ncu"),
         (["profile", "mlp", "--tool", "perf"], "no tool 'perf'"),
         (["profile", "mlp", "--sweep", "batch=1,x"], "'x' is not a whole number"),
-        (["profile", "mlp", "--sweep", "colour=1"], "no axis"),
+        (["profile", "mlp", "--sweep", "colour=1"], "not an axis"),
         (["profile", "mlp", "--sweep", "dtype=fp32,fp8"], "no dtype 'fp8'"),
-        (["profile", "mlp", "--keep", "1.5"], "no share"),
-        (["profile", "mlp", "--window", "5"], "no stretch of time"),
+        (["profile", "mlp", "--keep", "1.5"], "not a fraction"),
+        (["profile", "mlp", "--window", "5"], "not a time span"),
     ],
 )
 def test_what_does_not_fit_together_is_wrong_usage(words, said, capsys):

@@ -248,7 +248,7 @@ def test_config_writes_a_file_that_changes_nothing_and_leaves_one_alone(places, 
     assert not config.load(places.folder).problems
     before = places.user.read_text()
     assert main(["config", "--init"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert places.user.read_text() == before
 
 

@@ -225,7 +225,7 @@ def test_times_per_call_make_no_icicle() -> None:
             await press(pilot, "5")
             app.session.per = "call"
             await press(pilot, "i")
-            assert "per call don't add up" in screen_text(app)
+            assert "per call can't be added up" in screen_text(app)
             assert "i icicle" in screen_text(app) or tree(app).display
 
     screen(drive)

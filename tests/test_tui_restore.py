@@ -327,13 +327,13 @@ async def test_a_run_opens_where_it_was_left(trace):
         assert (app.session.scope.window, app.session.range_words) == (window, words)
         assert lines(app)[3:8] == rows
         assert lines(app)[-1].startswith(" As you left it: Kernels, / gemm, order, range")
-        assert "Z starts afresh" in lines(app)[-1]
+        assert "Z starts over" in lines(app)[-1]
         await press(pilot, "T")
         assert app.view.picture.marks == window
         await press(pilot, "Z")
         assert app.tab == "overview"
         assert (app.session.filter, app.session.scope.window, app.session.sorts) == ("", None, {})
-        assert "Afresh" in lines(app)[-1]
+        assert "Started over" in lines(app)[-1]
         await press(pilot, "2")
         assert lines(app)[3] != rows[0]
         assert "1/20" in lines(app)[2]

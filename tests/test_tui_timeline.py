@@ -377,7 +377,7 @@ async def test_bookmarks_are_set_visited_in_turn_and_taken_away():
         assert selected(app) == first
         assert "Bookmark 1 of 2" in screen_text(app)
         await press(pilot, "B")
-        assert "Bookmark taken away (1 left)" in screen_text(app)
+        assert "Bookmark removed (1 left)" in screen_text(app)
         await press(pilot, "apostrophe")
         assert selected(app) == second
         assert [mark.time for mark in shown.bookmarks] == [shown.time]

@@ -1,1 +1,1 @@
-"""Charts of text: data, width and height in, rows of text out."""
+"""Draws charts as text: takes data, width and height, and returns rows of text."""

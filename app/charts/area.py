@@ -1,4 +1,4 @@
-"""An area chart with a line above it: how full, and of how much."""
+"""Draws an area chart with a line above it, such as used memory below reserved memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def area_chart(
     times: tuple[str, str] = ("", ""),
     ascii: bool = False,
 ) -> list[str]:
-    """Rows of text, `height` of them, none wider than `width`: the plot with its axis at the left, then times below.
+    """Returns `height` rows of text of at most `width`: the plot with its axis on the left, then times below.
 
     Args:
-        filled: a value per column, drawn from the ground up; null where it is not known.
+        filled: a value per column, drawn from the bottom up; null if unknown.
         line: a value per column, drawn as a line; may be empty.
-        width: columns of the whole chart. Values are spread over what the axis leaves; `plot_width` tells how many fit.
-        height: rows of the whole chart, the one for the times included.
-        label: how a value is written at the axis.
-        times: what stands below the left and the right end.
+        width: columns of the whole chart. The plot takes the columns beside the axis; `plot_width` tells how many.
+        height: rows of the whole chart, including the one for the times.
+        label: formats a value for the axis.
+        times: the labels below the left and the right end.
         ascii: no characters outside ASCII.
     """
     top = max((value for value in (*filled, *line) if value is not None), default=0)
@@ -54,13 +54,13 @@ def area_chart(
 
 def plot_width(filled: Sequence[float | None], line: Sequence[float | None], width: int, height: int, *,
                label: Callable[[float], str]) -> int:  # fmt: skip
-    """How many columns `area_chart` has for values of this size."""
+    """Returns how many columns `area_chart` has for values of this size."""
     top = max((value for value in (*filled, *line) if value is not None), default=0)
     return max(width - max(map(len, _titles(top, max(height - 1, 1), label))) - GAP - 1, 1)
 
 
 def _titles(top: float, rows: int, label: Callable[[float], str]) -> list[str]:
-    """The top's value at the first row, half of it in the middle where there is room, 0 at the last."""
+    """Labels the first row with the top value, the middle with half of it if there is room, and the last with 0."""
     titles = [""] * rows
     titles[0] = label(top)
     if rows >= 5:
@@ -71,7 +71,7 @@ def _titles(top: float, rows: int, label: Callable[[float], str]) -> list[str]:
 
 
 def _spread(values: Sequence[float | None], room: int) -> list[float | None]:
-    """Exactly `room` values: several share a column's maximum, or each stands in several columns."""
+    """Resamples to exactly `room` values: the maximum of several values, or each value repeated."""
     count = len(values)
     if not count:
         return [None] * room
@@ -85,7 +85,7 @@ def _spread(values: Sequence[float | None], room: int) -> list[float | None]:
 
 
 def _cell(value: float | None, line: float | None, floor: int, rows: int, top: float, *, ascii: bool) -> str:
-    """One character: the area's where it reaches into this row, else the line's where it passes."""
+    """Returns one character: the area's if it reaches into this row, else the line's if it passes here."""
     eighths = round(value / top * rows * 8) if value is not None and top else 0
     if value and not eighths:
         eighths = 1

@@ -1,4 +1,4 @@
-"""A stretch of time as lanes: how full each of its cells is, above an axis of times."""
+"""Draws a time range as lanes: how busy each cell is, above an axis of times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEAST_WIDTH = 44
 LABEL, SHARE = 18, 8
-"""Columns before the lanes, and after."""
+"""Columns before and after the lanes."""
 
 
 class GanttLane(NamedTuple):
@@ -23,25 +23,25 @@ class GanttLane(NamedTuple):
     label: str
     """Has passed `fitting.printable`."""
     busy: Sequence[float]
-    """Share of each of some equal parts in which something runs, 0 to 1."""
+    """For each of some equal parts, the share of time in which something runs, 0 to 1."""
     style: str = ""
-    """Of its cells, where there are colours."""
+    """The style of its cells, if there are colours."""
 
 
 class Run(NamedTuple):
-    """Some cells of one style."""
+    """A run of cells with one style."""
 
     text: str
     style: str
 
 
 def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[list[Run]]:
-    """Lines of at most `width` columns: a lane each with its share, then the axis; none where there is no room.
+    """Returns lines of at most `width` columns: one per lane with its share, then the axis; none if there is no room.
 
     Args:
-        lanes: from above.
+        lanes: from top to bottom.
         width: columns of the whole chart.
-        lasting: ns of the whole stretch; its begin counts as 0.
+        lasting: ns of the whole range; its start counts as 0.
         ascii: no characters outside ASCII.
     """
     room = width - LABEL - SHARE - 2
@@ -60,12 +60,12 @@ def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: b
 
 
 def gantt(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[str]:
-    """The same as rows of text."""
+    """Returns the same as rows of text."""
     return ["".join(run.text for run in line) for line in gantt_runs(lanes, width, lasting, ascii=ascii)]
 
 
 def resampled(busy: Sequence[float], cells: int) -> list[float]:
-    """The shares of as many other equal parts, with the same sum of time."""
+    """Returns the shares for another number of equal parts, with the same total time."""
     size = len(busy) / cells
     found = []
     for cell in range(cells):

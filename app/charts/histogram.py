@@ -1,4 +1,4 @@
-"""How launches spread over durations, as columns of text: the count upwards, the time to the right."""
+"""Draws how launches are distributed over durations: the count upwards, the time to the right."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.distribution import Distribution
 
 MARKS = (("m", "median"), ("p", "p95"), ("x", "max"))
-"""On the axis, and what they mean."""
+"""The marks on the axis, and what they mean."""
 SEVERAL = "*"
-"""Where two marks fall into one column."""
+"""The sign for two marks in one column."""
 LEAST_WIDTH, LEAST_HEIGHT = 30, 6
 FEWEST_BINS, MOST_BINS = 12, 120
 WIDEST_BAR = 6
-"""Columns of a bin where there are few."""
+"""Columns per bin if there are few bins."""
 
 
 def histogram(
     found: Distribution, width: int, height: int, *, here: int | None = None, ascii: bool = False
 ) -> list[str]:
-    """Rows of text, `height` of them, none wider than `width`; none where there is no room.
+    """Returns `height` rows of text of at most `width`; none if there is no room.
 
     Args:
-        found: bins, as many as `bins_for` says or fewer.
+        found: at most as many bins as `bins_for` says.
         width: columns of the whole chart.
-        height: rows of the whole chart: a title, the plot, its axis with marks, its times, what the marks mean.
-        here: a duration that the axis points at, ns.
+        height: rows of the whole chart: a title, the plot, its axis with marks, its times, and a legend of the marks.
+        here: a duration to mark on the axis, ns.
         ascii: no characters outside ASCII.
     """
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
@@ -71,7 +71,7 @@ def histogram(
 
 
 def bins_for(width: int, launches: int) -> int:
-    """How many bins a chart of this width can show of so many launches; few launches don't fill many."""
+    """Returns how many bins a chart of this width shows for so many launches; few launches get few bins."""
     worth = max(round(3 * math.sqrt(launches)), FEWEST_BINS)
     return max(min(width - _margin(launches) - 1, worth, MOST_BINS), 1)
 
@@ -89,13 +89,13 @@ def _cell(count: int, most: int, floor: int, rows: int, *, ascii: bool) -> str:
 
 
 def _place(found: Distribution, value: float, across: int) -> int:
-    """The middle of the columns of the bin that a duration is in."""
+    """Returns the middle column of the bin that holds a duration."""
     at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
     return at * across + across // 2
 
 
 def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:
-    """Round times below the begin of the bins that hold them, as far as they have room."""
+    """Writes round times below the start of the bins that hold them, as far as there is room."""
     line = [" "] * room
     for time, text in _round_times(found, room, ascii=ascii):
         at = (bisect_right(found.edges, time) - 1) * across
@@ -106,7 +106,7 @@ def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:
 
 
 def _round_times(found: Distribution, room: int, *, ascii: bool) -> Iterator[tuple[int, str]]:
-    """Times worth a label, and the label; where the scale is logarithmic, powers of ten first."""
+    """Returns round times and their labels; on a logarithmic scale, powers of ten first."""
     low, high = found.edges[0], found.edges[-1]
     if not found.log:
         step = round_step(high - low, room)

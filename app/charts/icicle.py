@@ -1,4 +1,4 @@
-"""A tree as an icicle: a row of boxes per level, as wide as their share, the largest first."""
+"""Draws a tree as an icicle: one row of boxes per level, each as wide as its share, largest first."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 LEAST_BOX = 5
-"""Cells below which a box would tell nothing: such siblings share one."""
+"""The least cells of a useful box: smaller siblings share one."""
 LEAST_NAME = 3
-"""Cells for a name below which nobody can guess it."""
+"""The least cells from which a name can be recognized."""
 LEAST_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a box stands for."""
+    """What a box represents."""
 
     rows: tuple[int, ...]
-    """Rows of a frame: that of a module, or those of several that count as one."""
+    """Rows of a frame: one module, or several that are shown as one."""
     name: str
     """Has passed `fitting.printable`."""
     value: float
-    """What its width is a share of; not below what its children have together, as far as that is known."""
+    """The value that its width shows; as far as known, at least the sum of its children."""
     group: tuple[int, ...] = ()
-    """The rows it is otherwise shown together with."""
+    """The rows that it is grouped with by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Box:
     width: int
     """Cells, at least 1."""
     hidden: int = 0
-    """How many nodes share the box, 0 for one that stands for itself."""
+    """How many nodes share the box; 0 for a box of a single node."""
 
 
 class Run(NamedTuple):
-    """Some cells of one style: ``box``, ``base`` (zoomed into, or around that), ``rest``, ``selected`` or ``gap``."""
+    """Cells with one style: ``box``, ``base`` (zoomed into, or around that), ``rest``, ``selected`` or ``gap``."""
 
     text: str
     style: str
@@ -61,15 +61,15 @@ def layout(
     *,
     whole: float = 0.0,
 ) -> list[list[Box]]:
-    """The boxes of each level, from the left.
+    """Returns the boxes of each level, from the left.
 
     Args:
-        way: the nodes zoomed into, the outermost first; each takes the whole width.
+        way: the nodes zoomed into, outermost first; each takes the whole width.
         roots: the nodes of the first level.
         children: those inside a node.
         width: cells of the whole.
-        levels: at most so many, those of `way` included.
-        whole: what the first level is of, where that is more than its nodes.
+        levels: the maximum number of levels, including those of `way`.
+        whole: the value that the first level's width represents, if that is more than its nodes.
     """
     found = [[Box(node, 0, width)] for node in way]
     if way:
@@ -88,9 +88,9 @@ def layout(
 
 
 def _share(whole: float, nodes: Sequence[Node], start: int, width: int, *, asked: bool = False) -> list[Box]:
-    """Shares a box out to what is inside it; what is too small to be told apart shares the last box.
+    """Divides a box among the nodes inside it; nodes that are too small share the last box.
 
-    What was asked for by zooming in is told apart even where no box has room for a name.
+    After zooming in, nodes get boxes of their own even if no box has room for a name.
     """
     nodes = sorted((node for node in nodes if node.value > 0), key=lambda node: -node.value)
     whole = max(whole, sum(node.value for node in nodes))
@@ -117,15 +117,15 @@ def box_runs(
     boxes: Sequence[Box], base: float, width: int, *, chosen: Node | None = None, above: bool = False,
     second: Callable[[Node], str] | None = None, ascii: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """One level as text of exactly `width` cells.
+    """Returns one level as text of exactly `width` cells.
 
     Args:
-        boxes: of the level, from the left.
-        base: what the shares in the boxes are of.
+        boxes: boxes of the level, from the left.
+        base: the value that the shares in the boxes refer to.
         width: cells of the level.
         chosen: the node under the cursor.
         above: whether the level was zoomed into.
-        second: what stands in a level's second line in place of name and share.
+        second: text for a level's second line, in place of name and share.
         ascii: no characters outside ASCII.
     """
     runs: list[Run] = []
@@ -146,7 +146,7 @@ def box_runs(
 
 
 def box_text(box: Box, share: float | None, *, ascii: bool = False) -> str:
-    """Name and share as far as the box has room."""
+    """Returns name and share, as far as the box has room."""
     room = box.width - 1
     percent = "" if share is None else f" {number_format.format_percent(share)}"
     name, mark = box.node.name, "..." if ascii else "…"
@@ -164,7 +164,7 @@ def _line(text: str, box: Box) -> str:
 
 
 def _filled(text: str, box: Box, *, ascii: bool, plain: bool) -> str:
-    """Edge, text, and a line to the end of the box, so that its extent shows without colours."""
+    """Returns edge, text, and a line to the end of the box, so that its extent shows without colours."""
     edge, fill = ("|", "-") if ascii else ("▏", "─")
     rest = box.width - 1 - fitting.cell_width(text)
     if plain:
@@ -175,10 +175,10 @@ def _filled(text: str, box: Box, *, ascii: bool, plain: bool) -> str:
 def icicle(
     roots: Sequence[Node], children: Callable[[Node], Sequence[Node]], width: int, levels: int, *, ascii: bool = False
 ) -> list[str]:
-    """Rows of text, one per level, none wider than `width`; none where there is no room or nothing to draw.
+    """Returns rows of text, one per level, of at most `width`; none if there is no room or nothing to draw.
 
     Args:
-        roots: the nodes of the first level; shares are of all of them together.
+        roots: the nodes of the first level; shares refer to their sum.
         children: those inside a node.
         width: cells.
         levels: at most so many rows.

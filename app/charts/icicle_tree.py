@@ -1,4 +1,4 @@
-"""The nodes of an icicle from a frame in tree order: instances that differ by their number only count as one."""
+"""Makes the nodes of an icicle from a frame in tree order; instances that differ only by number count as one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class IcicleTree:
-    """Rows of a tree, and which of them are shown apart."""
+    """Rows of a tree, and which of them are shown separately."""
 
     names: list[str]
     values: list[float]
     children_of: dict[int, list[int]]
     """Rows below each row, -1 for the roots."""
     whole: float = 0.0
-    """What all roots have together, those that are not shown included."""
+    """The sum of all roots, including those that are not shown."""
     ascii: bool = False
     apart: set[int] = field(default_factory=set)
-    """Rows that are shown each by itself, and not with others of their name."""
+    """Rows that are shown separately, and not grouped with others of their name."""
 
     @classmethod
     def of(
         cls, names: Sequence[str], depths: Sequence[int], values: Iterable[float | None], *,
         kept: Container[int] | None = None, ascii: bool = False,
     ) -> IcicleTree:  # fmt: skip
-        """The tree of rows that stand depth first; only those in `kept`, where given."""
+        """Builds the tree from rows in depth-first order; only from those in `kept`, if given."""
         children: dict[int, list[int]] = {}
         way: list[int] = []
         for row, depth in enumerate(depths):
@@ -48,15 +48,15 @@ class IcicleTree:
 
     @property
     def roots(self) -> list[Node]:
-        """The nodes of the first level."""
+        """Returns the nodes of the first level."""
         return self._nodes(self.children_of.get(-1, []))
 
     def children(self, node: Node) -> list[Node]:
-        """The nodes inside a node."""
+        """Returns the nodes inside a node."""
         return self._nodes([child for row in node.rows for child in self.children_of.get(row, ())])
 
     def way_to(self, row: int) -> list[int]:
-        """A row and those that it is inside of."""
+        """Returns a row and its ancestors."""
         above = {child: parent for parent, children in self.children_of.items() for child in children}
         found = [row]
         while (parent := above.get(found[-1], -1)) >= 0:
@@ -64,7 +64,7 @@ class IcicleTree:
         return found
 
     def inside(self, box: Box) -> list[Node]:
-        """The nodes inside a box: of one that small siblings share, these."""
+        """Returns the nodes inside a box; for a box that small siblings share, these siblings."""
         return self._nodes(sorted(box.node.rows)) if box.hidden else self.children(box.node)
 
     def _nodes(self, rows: Sequence[int]) -> list[Node]:

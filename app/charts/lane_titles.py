@@ -1,4 +1,4 @@
-"""What the lanes of a timeline are called."""
+"""Names the lanes of a timeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = {"Python": "Py", "modules": "mods", "system": "sys"}
 
 
 def lane_title(lane: Lane, *, short: bool = False) -> str:
-    """What a lane is called: ``GPU 0 stream 7``, ``python3 424 calls``."""
+    """Returns the title of a lane: ``GPU 0 stream 7``, ``python3 424 calls``."""
     what = WHAT[lane.kind]
     if lane.kind == "steps":
         return what
@@ -41,7 +41,7 @@ def lane_title(lane: Lane, *, short: bool = False) -> str:
 
 
 def _thread_name(name: str, number: str) -> str:
-    """The name without the number and the word that Kineto puts around it: ``thread 424 (python3)``."""
+    """Returns the name without the number and word that Kineto adds: ``thread 424 (python3)``."""
     inner = name.removeprefix(f"thread {number}").strip()
     if inner.startswith("(") and inner.endswith(")"):
         inner = inner[1:-1]

@@ -1,4 +1,4 @@
-"""Rows of a timeline as text: slices with their names where they fit, and how full a cell is where they don't."""
+"""Draws rows of a timeline: slices with names if they fit, else how busy each cell is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 ASCII_EIGHTHS = " ..--==##"
 SLICE = 3
-"""Cells from which an event is drawn as a slice with its name."""
+"""The least cells for an event to be drawn as a slice with its name."""
 
 
 class Look(NamedTuple):
@@ -33,9 +33,9 @@ class Look(NamedTuple):
 
     style: str
     letter: str
-    """Of a narrow one among others, a capital where half of the cell is full; empty: a bar shows how full it is."""
+    """The letter of a narrow event, a capital if it fills half of the cell; if empty, a bar shows the share."""
     fill: str
-    """What follows the name in a slice."""
+    """The text after the name in a slice."""
     ascii_fill: str
 
 
@@ -57,7 +57,7 @@ LOOKS = {
     "steps": Look("range", "", "─", "-"),
     "idle": Look("idle", "", "░", ":"),
 }
-"""By `schema.HOST_KINDS`, `schema.DEVICE_KINDS` and the sources of other lanes."""
+"""Keyed by `schema.HOST_KINDS`, `schema.DEVICE_KINDS` and the sources of other lanes."""
 _KINDS = sorted({look.style for look in LOOKS.values()})
 STYLES = (*_KINDS, *(f"{kind}-slice" for kind in _KINDS), "selected", "gap", "axis", "label", "cursor")
 LEGEND = (
@@ -70,7 +70,7 @@ LEGEND = (
     ("◆", "the selected event, where others hide it (ASCII: *)"),
     ("·", "nothing runs on this stream (ASCII: _)"),
     ("[ ] B", "on the ruler: the ends of the marked range, a bookmark"),
-    ("idle", "when no stream of the GPU works; Enter and i say what the host did meanwhile"),
+    ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -78,7 +78,7 @@ _CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": ""
 
 
 class Run(NamedTuple):
-    """Some cells of one style."""
+    """A run of cells with one style."""
 
     text: str
     style: str
@@ -86,7 +86,7 @@ class Run(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def shown_name(source: str, kind: str, name: str, *, ascii: bool) -> str:
-    """A name as it stands in a slice: short, and printable."""
+    """Returns a name as a slice shows it: short and printable."""
     if source == "device" and kind == "kernel":
         name = short_name(name)
     elif kind == "python":
@@ -97,13 +97,13 @@ def shown_name(source: str, kind: str, name: str, *, ascii: bool) -> str:
 
 
 def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int, *, ascii: bool) -> list[Run]:
-    """One row between these edges, a character per cell.
+    """Returns one row between these edges, one character per cell.
 
     Args:
         timeline: the trace.
-        lane: number of the lane.
+        lane: index of the lane.
         depth: the lane's row.
-        edges: where the cells begin and the last ends, ns, ascending.
+        edges: the starts of the cells and the end of the last one, ns, ascending.
         chosen: position of the event that is selected in this row, or -1.
         ascii: no characters outside ASCII.
     """
@@ -170,7 +170,7 @@ def _idle_name(cause: str, duration: int, width: int, *, ascii: bool) -> str:
 
 
 def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
-    """Shows where an event is that others hide from sight."""
+    """Marks an event that others hide."""
     if not 0 <= at < columns:
         return
     for number, run in enumerate(runs):
@@ -186,13 +186,13 @@ def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
 
 
 def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None = None, ascii: bool) -> str:
-    """The axis: a mark and its time at round distances, `columns` characters.
+    """Returns the axis with `columns` characters: marks and times at round distances.
 
     Args:
         start: of the first cell, ns since the time that counts as 0.
         end: of the last cell.
-        columns: cells there are.
-        signs: what stands in some columns in place of the axis; a time that would be cut by one is left out.
+        columns: number of cells.
+        signs: signs that replace the axis in some columns; a time that one would cut is left out.
         ascii: no characters outside ASCII.
     """
     signs = signs or {}
@@ -216,7 +216,7 @@ def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None
 
 
 def round_step(span: int, columns: int) -> int:
-    """The distance of marks: 1, 2 or 5 times a power of ten."""
+    """Returns the distance between marks: 1, 2 or 5 times a power of ten."""
     wanted = max(span * 14 // max(columns, 1), 1)
     power = 1
     while power * 10 <= wanted:
@@ -225,11 +225,11 @@ def round_step(span: int, columns: int) -> int:
 
 
 def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
-    """A time with as many digits as tell it from one a step away.
+    """Writes a time with enough digits to tell it from one a step away.
 
     Args:
         time: ns.
-        step: what must be told apart, ns.
+        step: the smallest difference that must show, ns.
         reach: a longer time whose unit is used, so that both can be compared at a glance.
         ascii: no characters outside ASCII.
     """
@@ -247,7 +247,7 @@ def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
 
 
 def stretch(start: int, end: int, *, ascii: bool) -> str:
-    """A stretch of time in one unit: ``3.1-9.0 ms``."""
+    """Writes a time range in one unit: ``3.1-9.0 ms``."""
     step = max((end - start) // 500, 1)
     low = time_label(start, step, reach=end, ascii=ascii).rpartition(" ")[0]
     return f"{low}-{time_label(end, step, reach=start, ascii=ascii)}"

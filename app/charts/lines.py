@@ -1,4 +1,4 @@
-"""A chart of lines: step time against batch, on linear or logarithmic axes."""
+"""Draws a line chart, such as step time against batch, on linear or logarithmic axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MARKS = "ox+*#%@&"
-"""Each line's points; a line's name stands beside its mark."""
+"""The marks of the lines' points; the legend gives each mark's line."""
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
 
 
@@ -23,7 +23,7 @@ class Line:
     points: tuple[tuple[float, float], ...]
     """By x."""
     spread: tuple[tuple[float, float, float], ...] = ()
-    """x, low and high of points that were measured several times; drawn where it is higher than a row."""
+    """x, low and high of points that were measured several times; drawn if taller than a row."""
 
 
 def line_chart(
@@ -38,17 +38,17 @@ def line_chart(
     log: bool = True,
     ascii: bool = False,
 ) -> list[str]:
-    """Rows of text, at most `height`, none wider than `width`: a title, the plot with both axes, what the marks mean.
+    """Returns at most `height` rows of text of at most `width`: a title, the plot with both axes, and a legend.
 
     Args:
-        lines: what to draw; more than there are `MARKS` share them.
+        lines: the lines to draw; if there are more lines than `MARKS`, they share marks.
         width: columns of the whole chart.
         height: rows of the whole chart.
-        x_title: what stands at the right end of the x axis.
-        y_title: what stands above the y axis.
-        x_label: how a number is written below the x axis.
-        y_label: how one is written beside the y axis.
-        log: both axes are logarithmic, if nothing is 0 or less.
+        x_title: the text at the right end of the x axis.
+        y_title: the text above the y axis.
+        x_label: formats a number for the x axis.
+        y_label: formats a number for the y axis.
+        log: make both axes logarithmic, if all values are above 0.
         ascii: no characters outside ASCII.
     """
     log = log and all(x > 0 and y > 0 for line in lines for x, y in line.points)
@@ -94,7 +94,7 @@ def line_chart(
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The stretch of an axis, in its scale."""
+    """The range of an axis, in its scale."""
 
     low: float
     high: float
@@ -105,19 +105,19 @@ class _Span:
         return cls(scale(min(values)), scale(max(values)), scale)
 
     def place(self, value: float, room: int) -> int:
-        """The cell of a value, from 0."""
+        """Returns the cell of a value, from 0."""
         if self.high <= self.low:
             return room // 2
         return round((self.scale(value) - self.low) / (self.high - self.low) * (room - 1))
 
     def value(self, share: float, log: bool) -> float:
-        """The value at a share of the axis."""
+        """Returns the value at a fraction of the axis."""
         at = self.low + share * (self.high - self.low)
         return math.exp(at) if log else at
 
 
 def _connect(cells: list[list[str]], begin: tuple[int, int], end: tuple[int, int], dot: str) -> None:
-    """Draws between two points, where nothing stands yet."""
+    """Draws a line between two points in cells that are still empty."""
     (x0, y0), (x1, y1) = begin, end
     count = max(abs(x1 - x0), abs(y1 - y0))
     for step in range(1, count):
@@ -127,7 +127,7 @@ def _connect(cells: list[list[str]], begin: tuple[int, int], end: tuple[int, int
 
 
 def _x_labels(values: Sequence[float], span: _Span, room: int, title: str, label: Callable[[float], str]) -> str:
-    """Values below their places as far as they have room, and what they are."""
+    """Writes values below their positions as far as there is room, and the axis title."""
     line = [" "] * room
     free = 0
     end = room - len(title) - 1
@@ -143,7 +143,7 @@ def _x_labels(values: Sequence[float], span: _Span, room: int, title: str, label
 
 
 def _legend(lines: Sequence[Line], width: int) -> list[str]:
-    """Marks and names, as many to a row as fit; a row at most is given to each three lines."""
+    """Returns marks and names, as many per row as fit; at most one row for every three lines."""
     rows = [""]
     for number, line in enumerate(lines):
         text = f"{MARKS[number % len(MARKS)]} {line.name}"

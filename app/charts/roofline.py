@@ -1,4 +1,4 @@
-"""A roofline as rows of text: FLOP/s over FLOP per byte, both logarithmic, roofs as lines, kernels as letters."""
+"""Draws a roofline: FLOP/s over FLOP per byte, both logarithmic, roofs as lines, kernels as letters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SEVERAL = "*"
-"""Where more kernels lie on one another than find room beside it."""
+"""The sign for kernels that overlap and do not fit beside each other."""
 DECADES = 7
-"""An axis shows no more: what lies lower is drawn at the edge."""
+"""The most decades an axis shows; lower values are drawn at the edge."""
 LEAST_WIDTH, LEAST_HEIGHT = 30, 7
 _NEIGHBOURS = ((0, 0), (0, 1), (0, -1), (0, 2), (0, -2), (-1, 0), (1, 0), (-1, 1), (1, -1), (-1, -1), (1, 1))
 
@@ -30,7 +30,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """One roof of arithmetic."""
+    """One compute roof."""
 
     label: str
     flops: float
@@ -46,14 +46,14 @@ def roofline_chart(
     *,
     ascii: bool = False,
 ) -> list[str]:
-    """Rows of text, `height` of them, none wider than `width`; none where there is no room or nothing to draw.
+    """Returns `height` rows of text of at most `width`; none if there is no room or nothing to draw.
 
     Args:
-        points: kernels; those without FLOPs or bytes have no place and are left out.
-        ceilings: the roofs of arithmetic; the memory roof rises to the highest.
+        points: kernels; those without FLOPs or bytes are left out.
+        ceilings: the compute roofs; the memory roof rises to the highest.
         bandwidth: of memory, byte/s: the slope.
         width: columns of the whole chart.
-        height: rows of the whole chart, axis and its numbers included.
+        height: rows of the whole chart, including the axis and its numbers.
         ascii: no characters outside ASCII.
     """
     shown = [point for point in points if point.intensity > 0 and point.flops > 0]
@@ -70,7 +70,7 @@ def roofline_chart(
 
 
 class _Canvas:
-    """Cells of the plot, with the axes' ranges."""
+    """The cells of the plot, with the ranges of the axes."""
 
     def __init__(
         self, points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float, width: int, height: int, *,
@@ -97,7 +97,7 @@ class _Canvas:
         return (1 - math.log(flops / self.y[0]) / math.log(self.y[1] / self.y[0])) * (self.lines - 1)
 
     def slope(self) -> None:
-        """The memory roof, up to the highest ceiling."""
+        """Draws the memory roof, up to the highest ceiling."""
         step = 0.25
         at = 0.0
         while at < self.columns:
@@ -119,20 +119,20 @@ class _Canvas:
             self.dots[row][cell] |= bit
 
     def ceiling(self, ceiling: Ceiling) -> None:
-        """A flat roof from its ridge to the right, its name at the end."""
+        """Draws a flat roof from its ridge to the right, with its name at the end."""
         line, start = round(self._line(ceiling.flops)), round(self._column(ceiling.flops / self.bandwidth))
         for column in range(max(start, 0), self.columns):
             self._put(line, column, "-" if self.ascii else "─", over=True)
         self._put(line, start, "+" if self.ascii else "╭", over=True)
         label = f" {ceiling.label} {rate(ceiling.flops, 'FLOP/s')} "
         begin = self.columns - len(label)
-        if begin <= start:  # the roof is short: its name stands left of it and of the slope that leads to it
+        if begin <= start:  # the roof is short: its name goes left of it and of the slope that leads to it
             begin = self._clear(line, start - len(label) - 1, len(label))
         if begin >= 0 and all(cell in " -─" for cell in self.cells[line][begin : begin + len(label)]):
             self._write(line, begin, label)
 
     def _clear(self, line: int, begin: int, size: int) -> int:
-        """The nearest column to the left from which so many cells are free; below 0 where there is none."""
+        """Returns the nearest column to the left from which so many cells are free; below 0 if there is none."""
         while begin >= 0 and not self._is_free(line, begin, size):
             begin -= 1
         return begin
@@ -142,7 +142,7 @@ class _Canvas:
         return begin >= 0 and len(cells) == size and not any(dots) and all(cell == " " for cell in cells)
 
     def name_slope(self) -> None:
-        """The bandwidth, left of the slope where there is room, else right of it."""
+        """Writes the bandwidth left of the slope if there is room, else right of it."""
         text = rate(self.bandwidth, "B/s")
         for line in range(self.lines // 4, self.lines):
             flops = self.y[1] * (self.y[0] / self.y[1]) ** (line / max(self.lines - 1, 1))
@@ -157,7 +157,7 @@ class _Canvas:
                 return
 
     def point(self, point: Point) -> None:
-        """A letter at its place, or beside it where another stands there."""
+        """Draws a letter at its position, or beside it if that is taken."""
         line = min(max(round(self._line(max(point.flops, self.y[0]))), 0), self.lines - 1)
         column = min(max(round(self._column(max(point.intensity, self.x[0]))), 0), self.columns - 1)
         for down, right in _NEIGHBOURS:
@@ -169,7 +169,7 @@ class _Canvas:
         self._put(line, column, SEVERAL, over=True)
 
     def _write(self, line: int, column: int, text: str) -> None:
-        """A label; points keep clear of it."""
+        """Writes a label that points will not overwrite."""
         for offset, character in enumerate(text):
             self._put(line, column + offset, character, over=True)
             self.taken.add((line, column + offset))
@@ -179,7 +179,7 @@ class _Canvas:
             self.cells[line][column] = character
 
     def rows(self) -> list[str]:
-        """The plot with its axes: units above and at the right, ridges as marks on the axis."""
+        """Returns the plot with its axes: units above and at the right, ridges as marks on the axis."""
         bar, corner, tick = ("|", "+", "+") if self.ascii else ("│", "└", "┤")
         ticks = {round(self._line(10.0**power)): si(10.0**power) for power in _ticks(self.y)}
         drawn = ["FLOP/s up, FLOP/byte right" if self.ascii else "FLOP/s ↑  FLOP/byte →"]
@@ -214,7 +214,7 @@ class _Canvas:
 
 
 def si(value: float) -> str:
-    """``67T``, ``1.1P``, ``100G``: three digits at most."""
+    """Writes at most three digits and a prefix: ``67T``, ``1.1P``, ``100G``."""
     for unit, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)):
         if value >= 0.9995 * scale:
             number = value / scale
@@ -225,7 +225,7 @@ def si(value: float) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """``67 TFLOP/s``, ``4.8 TB/s``, ``1 FLOP/s``: a number, a space, the unit with its prefix."""
+    """Writes a number, a space, and the unit with its prefix: ``67 TFLOP/s``, ``4.8 TB/s``, ``1 FLOP/s``."""
     text = si(value)
     prefix = text[-1] if text[-1].isalpha() else ""
     return f"{text.removesuffix(prefix)} {prefix}{unit}"

@@ -1,4 +1,4 @@
-"""A stacked bar for each step, all on one scale."""
+"""Draws a stacked bar for each step, all on one scale."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GROUPS = (
     ("runtime", "░", "+", ("runtime",), "runtime"),
     ("CPU, other", "·", ".", ("cpu_exec", "other"), "cpu"),
 )
-"""What a step's bar is made of: title, its sign, in ASCII, the categories it adds up, style key."""
+"""The parts of a step's bar: title, sign, ASCII sign, the categories that it sums, style key."""
 LEAST_WIDTH = 40
 SLOW, SLOW_SIGN = 1.5, "!"
-"""Times the median step from which one is marked: most often it warms something up."""
+"""A step is marked from this multiple of the median; such a step is most often warm-up."""
 FEWEST_TO_MARK = 3
 _LABEL, _TIME = 8, 10
 
@@ -32,20 +32,20 @@ class Step(NamedTuple):
     lasting: float
     """ns."""
     parts: Sequence[float]
-    """ns of each of `GROUPS`."""
+    """ns for each of `GROUPS`."""
     slow: bool = False
     """Whether it takes much longer than the others."""
 
 
 class Run(NamedTuple):
-    """Some cells of one style."""
+    """A run of cells with one style."""
 
     text: str
     style: str
 
 
 def marked(steps: Sequence[Step]) -> list[Step]:
-    """The steps, those marked that take much longer than the median."""
+    """Returns the steps, with those marked that take much longer than the median."""
     if len(steps) < FEWEST_TO_MARK:
         return list(steps)
     limit = SLOW * _median([step.lasting for step in steps])
@@ -53,7 +53,7 @@ def marked(steps: Sequence[Step]) -> list[Step]:
 
 
 def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str, str]]:
-    """(sign, style, meaning) of the groups that any step has, and of the mark of slow ones."""
+    """Returns (sign, style, meaning) of the groups that any step has, and of the mark for slow steps."""
     found = [
         (ascii_sign if ascii else sign, style, title)
         for number, (title, sign, ascii_sign, _, style) in enumerate(GROUPS)
@@ -65,12 +65,12 @@ def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str
 
 
 def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii: bool = False) -> list[list[Run]]:
-    """A line per step, `width` columns or less: its label, its bar, how long it lasts.
+    """Returns a line of at most `width` columns per step: label, bar and duration.
 
     Args:
         steps: in order.
         width: columns of a line.
-        longest: ns that fill a bar; that of the longest step if longer.
+        longest: ns that fill a bar; at least the duration of the longest step.
         ascii: no characters outside ASCII.
     """
     longest = max(longest, *(step.lasting for step in steps), 1.0) if steps else 1.0
@@ -90,7 +90,7 @@ def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii:
 
 
 def step_bars(steps: Sequence[Step], width: int, *, ascii: bool = False) -> list[str]:
-    """The legend, then the steps, as rows of text; none where there is no room."""
+    """Returns the legend, then the steps, as rows of text; none if there is no room."""
     if width < LEAST_WIDTH or not steps:
         return []
     signs = "  ".join(f"{sign} {title}" for sign, _, title in legend(steps, ascii=ascii))
@@ -102,7 +102,7 @@ def step_bars(steps: Sequence[Step], width: int, *, ascii: bool = False) -> list
 
 
 def share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
-    """Cells for each part; largest remainders first, so that they add up to their sum's share."""
+    """Returns cells for each part, rounded by largest remainder, so that they add up to their sum's share."""
     ideal = [part / whole * width for part in parts]
     cells = [int(value) for value in ideal]
     missing = round(sum(ideal)) - sum(cells)
@@ -112,6 +112,6 @@ def share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
 
 
 def _median(values: list[float]) -> float:
-    """As `statistics.median`, which takes longer to import than all charts."""
+    """Computes what `statistics.median` does, which takes longer to import than all charts."""
     ordered, middle = sorted(values), len(values) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,4 +1,4 @@
-"""What the command line understands: every command with its options. `cli` runs what was asked for.
+"""Declares every command with its options; `cli.main` runs them.
 
 argparse only, so that `--help` and `--version` answer without Polars and Textual.
 """
@@ -16,7 +16,7 @@ from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.tool_words import KINDS
 
 MOST = 2**31 - 1
-"""More steps, rows, ranks or GPUs than there are; larger numbers mean the same and need not fit anywhere."""
+"""Exceeds any count of steps, rows, ranks or GPUs; larger numbers mean the same, so they are cut to this."""
 FORMATS = ("text", "json", "markdown", "csv")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
@@ -35,7 +35,7 @@ exit codes:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands and options."""
+    """Builds the parser with all commands and options."""
     parser = argparse.ArgumentParser(
         prog="tracetui",
         description="Explore GPU performance traces in the terminal: what is slow, and why.",
@@ -43,23 +43,33 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    parser.add_argument("--debug", action="store_true", help="show a traceback where something goes wrong")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help="without one: what was opened lately")
+    parser.add_argument("--debug", action="store_true", help="show a traceback if something goes wrong")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", help="without a command: list what was opened lately"
+    )
     common = _common_options()
     scope = _scope_options()
 
     one = commands.add_parser(
         "open",
         parents=[common, scope],
-        help="explore a trace (the report, where there is no terminal)",
+        help="explore a trace (prints the report if there is no terminal)",
         description="Explore a trace, a folder of traces, or several runs: the first two side by side. Without a "
         "terminal: the report.",
     )
-    one.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; runs a, b, c, ...")
-    _add_sample(one)
-    _add_run(one, "the run to look at first: its letter or name, of a folder with several, or of the paths given")
     one.add_argument(
-        "--tab", metavar="NAME", help="the tab to start on, by its name, how it begins, or its key: overview, kern, 8"
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        help="a trace or a folder; several paths become runs a, b, c, ...",
+    )
+    _add_sample(one)
+    _add_run(one, "the run to view first, by letter or name, if a folder holds several runs or several paths are given")
+    one.add_argument(
+        "--tab",
+        metavar="NAME",
+        help="the tab to start on, by its name, the start of its name, or its key: overview, kern, 8",
     )
     one.add_argument("--filter", metavar="TEXT", help="start with this filter")
     mouse = one.add_mutually_exclusive_group()
@@ -80,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     report.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)
-    _add_run(report, "which run of a folder that holds several: its letter or name (default: the newest)")
+    _add_run(report, "the run to use if a folder holds several, by letter or name (default: the newest)")
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
     )
@@ -103,10 +113,10 @@ def build_parser() -> argparse.ArgumentParser:
         "diff",
         parents=[common, scope],
         help="compare two runs, per step",
-        description="Compare two runs per step: A is the base, a positive difference means that B takes longer.",
+        description="Compare two runs per step. A is the base; a positive difference means that B takes longer.",
     )
     diff.add_argument("a", type=Path, metavar="A", help="the base: a trace or a folder")
-    diff.add_argument("b", type=Path, metavar="B", help="what is compared with it")
+    diff.add_argument("b", type=Path, metavar="B", help="the run to compare with it")
     diff.add_argument(
         "--fail-on",
         action="append",
@@ -124,8 +134,8 @@ def build_parser() -> argparse.ArgumentParser:
         "sweep",
         parents=[common],
         help="compare many runs that differ in an option",
-        description="Step time, throughput, kernels and GPU time against batch, context, keep rate, type: of a folder "
-        "that `tracetui profile --sweep` wrote, of any folder of captures, or of a table (CSV).",
+        description="Show step time, throughput, kernels and GPU time against batch, context, keep rate, type. Reads a "
+        "folder that `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).",
     )
     sweep.add_argument("path", type=Path, metavar="PATH", help="a folder of runs, or a CSV file")
     _add_output(sweep)
@@ -135,9 +145,9 @@ def build_parser() -> argparse.ArgumentParser:
     models = commands.add_parser(
         "models",
         help="list the models that can be profiled by name",
-        description="The models that can be profiled by name: parameters, FLOPs, and what they need.",
+        description="List the models that can be profiled by name: their parameters, their FLOPs, and what they need.",
     )
-    models.add_argument("name", nargs="?", metavar="NAME", help="one model: its options and what it needs")
+    models.add_argument("name", nargs="?", metavar="NAME", help="show one model: its options and what it needs")
     models.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     models.add_argument("--python", metavar="PATH", help="ask this Python what is installed (default: tracetui's own)")
     _add_ascii(models)
@@ -145,8 +155,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     rules = commands.add_parser(
         "rules",
-        help="list what the findings look for, with their thresholds",
-        description="Every rule behind the findings: thresholds (your own marked), what it needs, what it rests on.",
+        help="list the rules behind the findings, with their thresholds",
+        description="List every rule behind the findings: its thresholds (yours are marked), needs and bases.",
     )
     rules.add_argument("id", nargs="?", metavar="ID", help="one rule, explained")
     rules.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
@@ -156,44 +166,46 @@ def build_parser() -> argparse.ArgumentParser:
         "scrub",
         help="copy a recording without host names, paths, commands and environments",
         description="Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a "
-        "folder of them. Names of kernels, operators and ranges, times and sizes stay; what was removed is counted.",
+        "folder of them. Names of kernels, operators and ranges, times and sizes stay; removed items are counted.",
     )
     share.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="a recording, or a folder of them")
     share.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
-    share.add_argument("--force", action="store_true", help="replace copies that are there")
+    share.add_argument("--force", action="store_true", help="replace existing copies")
     _add_plain(share)
 
     part = commands.add_parser(
         "cut",
-        help="copy a stretch of a Chrome trace into a smaller one",
+        help="copy part of a Chrome trace into a smaller one",
         description="Make a smaller Chrome trace of some steps or of a stretch of time: what lies in it byte for byte, "
         "with the launches of its GPU work, and all that the file says of the recording. Environment, paths and names "
         "in it stay: tracetui scrub takes them out.",
     )
-    part.add_argument("path", type=Path, metavar="FILE", help="a Chrome trace, plain or gzip")
+    part.add_argument("path", type=Path, metavar="FILE", help="a Chrome trace, plain or gzipped")
     part.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
-    part.add_argument("--from", dest="begin", metavar="TIME", help="begin, as Timeline shows it: 3.1ms")
+    part.add_argument("--from", dest="begin", metavar="TIME", help="start, as Timeline shows it: 3.1ms")
     part.add_argument("--to", dest="end", metavar="TIME", help="end: 9ms")
     part.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the copy; .gz compresses (default: X.cut-....trace.json.gz)"
     )
-    part.add_argument("--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache")
+    part.add_argument("--no-cache", action="store_false", dest="cache", help="do not use or fill the cache")
     _add_plain(part)
 
     doctor = commands.add_parser(
         "doctor",
-        help="check terminal, torch, profilers, permissions and the machine's state",
-        description="Check what `tracetui` and `tracetui profile` need, and say what mends what is missing. Exit "
-        "code 1 where something must be mended.",
+        help="check terminal, torch, profilers, permissions and machine state",
+        description="Check what `tracetui` and `tracetui profile` need, and say how to fix what is missing. Exit "
+        "code 1 if something must be fixed.",
     )
     doctor.add_argument("--python", metavar="PATH", help="the Python that runs the workload (default: this one)")
-    doctor.add_argument("--output", type=Path, metavar="DIR", help="where runs are to be written (default: here)")
+    doctor.add_argument(
+        "--output", type=Path, metavar="DIR", help="the folder to which runs will be written (default: here)"
+    )
     doctor.add_argument(
         "--measure-peaks",
         action="store_true",
-        help="measure what the GPU reaches (products, memory) for rooflines: takes some seconds, needs torch",
+        help="measure what the GPU reaches (matrix products, memory) for rooflines; takes some seconds and needs torch",
     )
     doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     _add_plain(doctor)
@@ -211,7 +223,13 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--filter", metavar="TEXT", help="start with this filter")
     _add_looks(serve)
     serve.add_argument("--host", default="localhost", help="the address to listen on (default: %(default)s)")
-    serve.add_argument("--port", type=_port, default=8000, metavar="N", help="0 for any (default: %(default)s)")
+    serve.add_argument(
+        "--port",
+        type=_port,
+        default=8000,
+        metavar="N",
+        help="the port to listen on; 0 for any free one (default: %(default)s)",
+    )
 
     config = commands.add_parser(
         "config",
@@ -219,20 +237,26 @@ def build_parser() -> argparse.ArgumentParser:
         description="Show the settings in force and where each comes from. The strongest first: command line, "
         "environment, what was chosen on the screen, the project's .tracetui.toml, your config.toml, default.",
     )
-    config.add_argument("path", nargs="?", type=Path, metavar="PATH", help="as for this recording (default: here)")
+    config.add_argument(
+        "path",
+        nargs="?",
+        type=Path,
+        metavar="PATH",
+        help="show the settings that hold for this recording (default: for this folder)",
+    )
     what = config.add_mutually_exclusive_group()
-    what.add_argument("--path", action="store_true", dest="where", help="print where your file is, and no more")
+    what.add_argument("--path", action="store_true", dest="where", help="print only the path of your file")
     what.add_argument("--init", action="store_true", help="write your file, with every setting explained")
     what.add_argument("--keys", action="store_true", help="list the actions with their keys")
     what.add_argument("--columns", action="store_true", help="list the pages with their columns")
-    what.add_argument("--reset", action="store_true", help="forget what was chosen on the screen")
+    what.add_argument("--reset", action="store_true", help="reset what was chosen on the screen")
     config.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     _add_plain(config)
 
     completion = commands.add_parser(
         "completion",
-        help="print what completes commands in your shell",
-        description="Print what completes `tracetui` in a shell. "
+        help="print a script that completes commands in your shell",
+        description="Print the script that completes `tracetui` in a shell. "
         'bash: eval "$(tracetui completion bash)" in ~/.bashrc; '
         "zsh: tracetui completion zsh > _tracetui in a folder of $fpath; "
         "fish: tracetui completion fish > ~/.config/fish/completions/tracetui.fish",
@@ -247,7 +271,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when asked: reading package metadata takes longer than everything else here."""
+    """Looks up the version only on request: reading package metadata takes longer than everything else here."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
@@ -266,28 +290,31 @@ def _common_options() -> argparse.ArgumentParser:
     _add_ascii(common)
     common.add_argument("--cache", action="store_true", default=None, help=argparse.SUPPRESS)
     common.add_argument(
-        "--no-cache", action="store_false", dest="cache", help="neither use nor fill the cache, nor remember the visit"
+        "--no-cache",
+        action="store_false",
+        dest="cache",
+        help="do not use or fill the cache, and do not remember what was opened",
     )
     common.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback where something goes wrong"
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback if something goes wrong"
     )
     return common
 
 
 def _add_ascii(parser: argparse.ArgumentParser) -> None:
-    # both ways, since a file may say the other; null where neither was asked for
+    # both ways, since a settings file may say the opposite; null if neither is given
     parser.add_argument("--ascii", action="store_true", default=None, help="ASCII characters only")
     parser.add_argument("--no-ascii", action="store_false", dest="ascii", help=argparse.SUPPRESS)
 
 
 def _add_looks(parser: argparse.ArgumentParser) -> None:
-    looks = parser.add_argument_group("looks", "what of them you want always: `tracetui config --init`")
+    looks = parser.add_argument_group("looks", "to make them permanent: `tracetui config --init`")
     looks.add_argument("--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME")
-    looks.add_argument("--names", choices=NAMES, help="how kernels are called: %(choices)s (default: short)")
+    looks.add_argument("--names", choices=NAMES, help="how kernel names are shown: %(choices)s (default: short)")
     looks.add_argument(
         "--low-bandwidth",
         action=argparse.BooleanOptionalAction,
-        help="few colours, half pages where a table scrolls (default: over SSH)",
+        help="use few colours and scroll tables by half pages (default: on over SSH)",
     )
 
 
@@ -298,9 +325,11 @@ def _add_plain(parser: argparse.ArgumentParser) -> None:
 
 def _scope_options() -> argparse.ArgumentParser:
     scope = argparse.ArgumentParser(add_help=False)
-    group = scope.add_argument_group("what the numbers are about")
+    group = scope.add_argument_group("what the numbers cover")
     group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
-    group.add_argument("--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N (warm-up)")
+    group.add_argument(
+        "--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N steps (warm-up)"
+    )
     group.add_argument(
         "--source", choices=KINDS, metavar="KIND", help=f"only this tool's recordings of a run: {', '.join(KINDS)}"
     )
@@ -330,7 +359,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
     parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
-    parser.add_argument("--no-charts", action="store_false", dest="charts", help="text and Markdown without charts")
+    parser.add_argument(
+        "--no-charts", action="store_false", dest="charts", help="leave the charts out of text and Markdown"
+    )
 
 
 def _steps(text: str) -> tuple[int, int]:

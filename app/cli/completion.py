@@ -1,4 +1,4 @@
-"""What completes the command line in bash, zsh and fish: made from the parser, so that it knows what the parser knows.
+"""Makes the scripts that complete the command line in bash, zsh and fish from the parser, so that the two agree.
 
 The scripts stand alone: no Python is started while somebody types. A tool of one's own after `--` is completed as the
 shell completes it elsewhere.
@@ -14,39 +14,39 @@ from typing import Literal
 from tracetui.app.cli.arguments import build_parser
 
 Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
-"""What stands after an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
+"""What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """An option or a positional, and what may stand for it."""
+    """An option or a positional argument, and its possible values."""
 
     flags: tuple[str, ...]
     help: str
     values: Values
     words: tuple[str, ...] = ()
     many: bool = False
-    """Whether several words may follow."""
+    """Whether it takes several words."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A command with what it takes."""
+    """A command with its options and positional arguments."""
 
     name: str
     help: str
     options: tuple[Slot, ...]
     places: tuple[Slot, ...]
-    """Positionals, in order; the last may be of many words."""
+    """Positional arguments, in order; the last one may take many words."""
 
 
 def script(shell: str) -> str:
-    """The script for ``bash``, ``zsh`` or ``fish``."""
+    """Returns the script for ``bash``, ``zsh`` or ``fish``."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](known_commands())
 
 
 def known_commands() -> list[Known]:
-    """The parser's commands; the first, without a name, holds what goes before any of them."""
+    """Returns the parser's commands; the first, without a name, holds the options that precede a command."""
     parser = build_parser()
     found = [Known("", "", _slots(parser, options=True), ())]
     for action in parser._actions:
@@ -75,7 +75,7 @@ def _slot(parser: argparse.ArgumentParser, action: argparse.Action) -> Slot:
 
 
 def _values(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[Values, tuple[str, ...]]:
-    """What may stand for an option or positional, by what the parser says of it."""
+    """Returns the possible values of an option or positional argument, as the parser declares them."""
     command = parser.prog.split()[-1]
     if action.nargs == 0:
         return "none", ()
@@ -127,7 +127,7 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
 
 
 def _clean(text: str) -> str:
-    """A help text without what a shell would take for its own."""
+    """Removes from a help text the characters that a shell would interpret."""
     text = text.replace("'", "’").replace("[", "(").replace("]", ")")
     return "".join(character for character in text if character not in "'\"`$\\[]:\n").strip()
 

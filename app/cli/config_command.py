@@ -1,4 +1,4 @@
-"""`tracetui config`: the settings in force, where each comes from, and a file to begin with."""
+"""`tracetui config`: shows the settings in force and where each comes from, and writes a first settings file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def config_command(arguments: argparse.Namespace) -> int:
-    """Does what was asked for; the exit code."""
+    """Runs `tracetui config` and returns the exit code."""
     settings: Settings = arguments.settings
     as_json = arguments.format == "json"
     if arguments.where:
@@ -59,7 +59,7 @@ def _project(path: Path | None) -> Path | None:
 
 
 def _settings(settings: Settings, project: Path | None) -> dict[str, Any]:
-    """Everything in force, as the JSON form has it."""
+    """Returns every setting in force, in the shape of the JSON output."""
     values = {
         option.key: {"value": settings.value(option.key), "from": settings.origins.get(option.key, "default")}
         for option in schema.SCHEMA
@@ -89,7 +89,7 @@ def _settings(settings: Settings, project: Path | None) -> dict[str, Any]:
 
 
 def problems(settings: Settings) -> list[str]:
-    """All that is wrong, what is only found when the screen is shown too."""
+    """Returns all problems, including those that are otherwise found only when the screen is shown."""
     found = list(settings.problems)
     if settings.tab:
         from tracetui.app.keys.commands import find_tab
@@ -125,7 +125,7 @@ def _text(content: dict[str, Any]) -> list[str]:
     lines = []
     for title, name, absent in (
         ("yours", "user", "not there: tracetui config --init writes it"),
-        ("project", "project", "none here: .tracetui.toml beside the recording, or above"),
+        ("project", "project", "none here: .tracetui.toml beside the recording or in a parent folder"),
         ("chosen", "chosen", "nothing was chosen on the screen yet"),
     ):
         path = files[name]["path"]
@@ -195,22 +195,22 @@ def _columns_text(pages: dict[str, list[dict[str, Any]]]) -> list[str]:
     return lines
 
 
-# --- a file to begin with
+# --- the first settings file
 
 
 def init() -> Path:
-    """Writes the user's file, with every setting in it as a comment; where it is.
+    """Writes the user's file with every setting as a comment, and returns its path.
 
     Raises:
-        UsageError: it is there already.
-        OSError: it can't be written.
+        UsageError: the file exists already.
+        OSError: the file can't be written.
     """
     file = user_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
-        raise UsageError(f"{file} is there already: it is left as it is") from None
+        raise UsageError(f"{file} exists already and is not changed") from None
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(example())
     return file

@@ -1,4 +1,4 @@
-"""`tracetui cut`: a stretch of a Chrome trace as a smaller one."""
+"""`tracetui cut`: copies part of a Chrome trace into a smaller one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def chrome_trace(run: Run) -> Trace:
-    """The one Chrome trace of a run.
+    """Returns the only Chrome trace of a run.
 
     Raises:
-        UsageError: there is none, or there are several.
+        UsageError: there is no Chrome trace, or there are several.
     """
     found = [trace for trace in run.traces if trace.info.kind in CHROME]
     if len(found) == 1:
@@ -34,7 +34,7 @@ def chrome_trace(run: Run) -> Trace:
 
 
 def of_steps(trace: Trace, first: int, last: int) -> tuple[tuple[int, int], list[int]]:
-    """The stretch of time that steps and their GPU work take, and when the steps begin, ns.
+    """Returns the time range that steps and their GPU work take, and when the steps start, in ns.
 
     Raises:
         UsageError: there are no such steps.
@@ -55,10 +55,10 @@ def of_steps(trace: Trace, first: int, last: int) -> tuple[tuple[int, int], list
 
 
 def between(trace: Trace, begin: str | None, end: str | None) -> tuple[int, int]:
-    """The stretch between two times that a person wrote; the recording's own ends where one is left out.
+    """Returns the range between two times that the user wrote; a missing one is the start or end of the recording.
 
     Raises:
-        UsageError: one is no time, or nothing lies between them.
+        UsageError: one of them is not a time, or nothing lies between them.
     """
     zero = zero_of(trace)
     ends = [frame.select((frame["start"] + frame["duration"]).alias("end"))["end"].max()
@@ -86,7 +86,7 @@ def cut_command(
     cache: bool,
     ascii: bool,
 ) -> int:
-    """Cuts, and says what was kept."""
+    """Writes the part, and prints what was kept."""
     from tracetui.parsers.chrome.cut.cutting import cut
     from tracetui.parsers.runs.opening import open_path
 
@@ -111,14 +111,14 @@ def cut_command(
 
 
 def cut_lines(found: Cut, words: str, *, ascii: bool) -> list[str]:
-    """What was written, and what is in it and why."""
+    """Returns lines that say what was written, what is in it, and why."""
     kept = found.choice
     parts = (
         (kept.in_range, words),
-        (kept.within, "behind it, inside calls that begin in it"),
-        (kept.launches, "launches, and GPU work of launches, on its other side"),
+        (kept.within, "after the range, inside calls that start in it"),
+        (kept.launches, "launches outside the range whose GPU work is inside, and the reverse"),
         (kept.around, "calls and ranges around those"),
-        (kept.held, "allocations from before that it holds, and frees behind it"),
+        (kept.held, "earlier allocations that the range still holds, and later frees"),
         (kept.arrows, "other ends of arrows"),
         (kept.metadata, "about the recording"),
     )

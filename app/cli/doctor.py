@@ -1,4 +1,4 @@
-"""`tracetui doctor` as text of 80 columns, or as JSON."""
+"""`tracetui doctor`: prints the checks as text of 80 columns or as JSON."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SUMS = {FAIL: "to mend", WARN: "to know about", OK: "fine", SKIPPED: "skipped"}
 
 
 def doctor_command(python: str | None, output: Path | None, *, format: str, ascii: bool) -> int:
-    """Looks, prints, and says by the exit code whether something must be mended."""
+    """Runs the checks, prints them, and returns an exit code that says whether something must be fixed."""
     found = examine(python, output)
     print(json.dumps(document(found), indent=2) if format == "json" else doctor_text(found, ascii=ascii), flush=True)
     return UNREADABLE if any(check.status == FAIL for check in found) else DONE
 
 
 def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
-    """Measures the GPU's roofs, keeps them for later reports, and prints them."""
+    """Measures the GPU's rooflines, keeps them for later reports, and prints them."""
     from tracetui.analysis.roofline.peaks_measured import keep
     from tracetui.analysis.roofline.words import PRECISIONS
     from tracetui.app.charts.roofline import rate
@@ -60,7 +60,7 @@ def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
 
 
 def doctor_text(found: Sequence[Check], *, ascii: bool = False) -> str:
-    """A line per check under the name of its group, what mends it below, and a sum."""
+    """Returns one line per check under the name of its group, followed by its fix, and a summary."""
     page = Layout(ascii=ascii)
     lines = []
     for group, checks in groupby(found, key=lambda check: check.group):

@@ -1,4 +1,4 @@
-"""The commands that need no screen: open what was asked for, check that it fits, print it, say how it went."""
+"""The commands without a screen: they open the input, check the options against it, print, and return an exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def print_open(paths: Sequence[Path], request: Request) -> int:
-    """`tracetui open` without a terminal: the report of one run, the diff of two."""
+    """Runs `tracetui open` without a terminal: prints the report of one run or the diff of two."""
     if len(paths) > 2:
         raise UsageError("without a terminal, open takes one path, or two to compare; `tracetui report` takes more")
     if len(paths) == 2 and request.run is not None:
@@ -43,7 +43,7 @@ def print_open(paths: Sequence[Path], request: Request) -> int:
 
 
 def print_report(paths: Sequence[Path], request: Request) -> int:
-    """Prints what the tabs show."""
+    """Prints the report of one run."""
     from tracetui.analysis.report.report import SECTIONS, report
 
     for name in request.sections or ():
@@ -79,7 +79,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
 
 
 def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:
-    """Prints tables of `nsys stats`; what they lack goes to standard error."""
+    """Prints tables of `nsys stats`; says on standard error what they lack."""
     from tracetui.app.reports import nsys_report
 
     reports = nsys_report.check_names(names)
@@ -101,7 +101,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 
 
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
-    """Prints what changed from A to B; one of the regressions that `fail_above_percent` names gives exit code 3."""
+    """Prints what changed from A to B; returns exit code 3 if the step slows down by more than `fail_above_percent`."""
     from tracetui.analysis.report.report import diff_report
 
     runs = _open([a], request), _open([b], request)
@@ -125,7 +125,7 @@ def cache_command(*, clear: bool) -> int:
 
 
 def _config(*paths: Path) -> Config:
-    """The user's thresholds, from beside the recordings or from here; what is wrong with their file is said."""
+    """Reads the user's thresholds, beside the recordings or in the working directory, and prints their problems."""
     from tracetui.analysis.findings import config
 
     found = config.load(*paths, Path.cwd())
@@ -166,7 +166,7 @@ def _only_source(run: Run, kind: str) -> Run:
 
 
 def _only_rank(run: Run, rank: int) -> Run:
-    """The traces of one rank, and those of other tools that belong to no rank."""
+    """Returns the traces of one rank, and those of other tools that belong to no rank."""
     kinds = {trace.info.kind for trace in run.traces if trace.info.rank == rank}
     traces = tuple(
         trace
@@ -180,7 +180,7 @@ def _only_rank(run: Run, rank: int) -> Run:
 
 
 def _only_devices(run: Run, devices: frozenset[int]) -> Run:
-    """The traces with work on one of these GPUs: each rank has its own."""
+    """Returns the traces with work on one of these GPUs; each rank has its own GPU."""
     used = [{d for d in trace.device["device"].unique() if d is not None and d >= 0} for trace in run.traces]
     there = sorted(set().union(*used))
     missing = sorted(devices.difference(there))
@@ -191,7 +191,7 @@ def _only_devices(run: Run, devices: frozenset[int]) -> Run:
 
 
 def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
-    """Says what steps there are, rather than printing empty tables."""
+    """Raises an error that lists the existing steps, if the requested ones do not exist."""
     if scope.steps is None and not scope.skip_steps:
         return
     option = "--skip-steps" if scope.steps is None else "--steps"
@@ -203,14 +203,14 @@ def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """The numbers in short: ``1-3``, ``0, 2``."""
+    """Writes numbers in short form: ``1-3``, ``0, 2``."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return ", ".join(map(str, numbers))
 
 
 def _one_trace(run: Run) -> Trace:
-    """The trace of the run that a diff compares: the main tool's, of its lowest rank."""
+    """Returns the trace that a diff compares: the main tool's, of the lowest rank."""
     trace = run.main
     if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
         which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
@@ -220,12 +220,12 @@ def _one_trace(run: Run) -> Trace:
 
 
 def _rows_for_data(request: Request) -> int | None:
-    """Data formats are cut where they are made; text is cut where it is laid out, since it also sums up."""
+    """Returns the row limit for data formats; text is limited when it is laid out, since it also shows totals."""
     return request.rows if request.format in ("json", "csv") else None
 
 
 def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
-    """What of a run's recordings the format leaves out, which need not be computed; None for nothing.
+    """Returns which sections of which recordings the format prints, so that the others are not computed; None for all.
 
     Text and Markdown only name another tool's recording. Beside the table of captures they print every recording that
     has a section.
@@ -268,13 +268,13 @@ def _render_diff(found: Json, request: Request) -> str:
 def laid_out(
     parts: Callable[[Json, Layout], Iterable[Part]], found: Json, request: Request, *, limit: int | None = None
 ) -> str:
-    """A report as text or as Markdown: the same parts, laid out by either.
+    """Lays out a report as text or as Markdown, from the same parts.
 
     Args:
-        parts: makes the parts of what was found.
-        found: the JSON contract, its lists whole.
-        request: the format, ASCII, pictures.
-        limit: rows per list, where not those of the request.
+        parts: makes the parts from `found`.
+        found: the report as in JSON, with complete lists.
+        request: says which format, whether ASCII, whether charts.
+        limit: rows per list, if not the request's.
     """
     from tracetui.app.reports.layout import Layout
 
@@ -289,13 +289,13 @@ def laid_out(
 
 
 def is_ascii(request: Request) -> bool:
-    """Asked for, or all that standard output can take."""
+    """Returns whether only ASCII was requested, or standard output can't take more."""
     encoding = "utf-8" if request.output is not None else (getattr(sys.stdout, "encoding", None) or "utf-8")
     return request.ascii or not encoding.lower().replace("-", "").startswith("utf")
 
 
 def write(text: str, request: Request) -> None:
-    """Writes a report to where it was asked for."""
+    """Writes a report to the requested file or to standard output."""
     if request.output is None:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -306,7 +306,7 @@ def write(text: str, request: Request) -> None:
 
 
 def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
-    """Exit code 3 where the median step became slower by more than one of the limits, and by more than its noise."""
+    """Returns exit code 3 if the median step slowed down by more than a limit and by more than its noise."""
     if not fail_above_percent:
         return DONE
     step = found["step"]
@@ -333,7 +333,7 @@ def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
 
 
 class _ProgressLine:
-    """One line on standard error that says how far reading has come, where that takes longer than a moment."""
+    """Shows reading progress in one line on standard error, if reading takes longer than a moment."""
 
     PATIENCE_S = 0.5
     INTERVAL_S = 0.1
@@ -343,7 +343,7 @@ class _ProgressLine:
         self._shown = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Replaces the line, a few times a second."""
+        """Replaces the line, at most a few times a second."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -354,7 +354,7 @@ class _ProgressLine:
         self._shown = len(line)
 
     def clear(self) -> None:
-        """Removes the line, so that nothing of it stays above the report."""
+        """Removes the line, so that it does not stay above the report."""
         if self._shown:
             sys.stderr.write("\r" + " " * self._shown + "\r")
             sys.stderr.flush()

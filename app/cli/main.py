@@ -1,4 +1,4 @@
-"""The command line: runs the command that was asked for, and says in one line what went wrong.
+"""The command line: runs a command, and prints one line if it fails.
 
 Nothing heavy is imported before a command needs it: `--help` and `--version` answer without Polars and Textual.
 """
@@ -35,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug: bool = arguments.debug
     try:
         arguments.settings = _settled(arguments)
-        if arguments.command not in (None, "open", "config"):  # these say it themselves
+        if arguments.command not in (None, "open", "config"):  # these settle their options themselves
             _warn(arguments.settings, unread=arguments.command not in ("report", "diff", "rules"))
         code = COMMANDS[arguments.command](arguments) if arguments.command else _start(arguments.settings)
-        if sys.stdout is not None:  # None where whoever started the program has closed it
+        if sys.stdout is not None:  # None if the parent process has closed it
             sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _settled(arguments: argparse.Namespace) -> Settings:
-    """Gives the command's options what files and environment say where the command line says nothing."""
+    """Fills options that the command line leaves open from settings files and environment."""
     from tracetui.app.settings.schema import fill
 
     given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) for name in ("path", "a", "b"))]
@@ -63,11 +63,11 @@ def _settled(arguments: argparse.Namespace) -> Settings:
 
 
 def _warn(settings: Settings, *, unread: bool) -> None:
-    """Says on standard error what of the settings could not be used.
+    """Prints on standard error which settings could not be used.
 
     Args:
-        settings: what holds.
-        unread: files that can't be read too; not where the command says so when it reads thresholds.
+        settings: the settings in force.
+        unread: whether to name unreadable files too; false if the command does so when it reads thresholds.
     """
     from tracetui.app.text.fitting import printable
 
@@ -78,9 +78,9 @@ def _warn(settings: Settings, *, unread: bool) -> None:
 
 
 def script() -> NoReturn:
-    """The console script: runs the command and leaves at once.
+    """The console script: runs the command and ends the process at once.
 
-    Taking a large trace apart would take as long as opening it from the cache; the process ends anyway.
+    Freeing a large trace would take as long as opening it from the cache, and the process ends anyway.
     """
     code = main()
     for stream in (sys.stdout, sys.stderr):
@@ -90,7 +90,7 @@ def script() -> NoReturn:
 
 
 def _start(settings: Settings) -> int:
-    """Without a command: what there is to open."""
+    """Runs without a command: shows what can be opened."""
     samples = [_sample(next(iter(SAMPLES)))]
     if _has_terminal():
         from tracetui.app.screen.run import run_tui
@@ -274,7 +274,7 @@ def _cache(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    """The options that say what is printed and how, out of whichever of them the command has."""
+    """Builds the request from those options for printing that the command has."""
     from tracetui.app.cli.request import Request
 
     section = getattr(arguments, "section", None)
@@ -303,10 +303,10 @@ def _scope(arguments: argparse.Namespace) -> Scope:
 
 
 def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:
-    """What to open: the sample first, then the paths given."""
+    """Returns the paths to open: the sample first, then the given paths."""
     paths = list(arguments.paths)
     if not paths and getattr(arguments, "section", None):
-        # `report --section kernels PATH`: argparse took the path for one more section.
+        # `report --section kernels PATH`: argparse took the path as one more section.
         while len(arguments.section) > 1 and Path(arguments.section[-1]).exists():
             paths.insert(0, Path(arguments.section.pop()))
     if arguments.sample is not None:
@@ -357,7 +357,7 @@ def _unreadable(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
     if isinstance(error, MemoryError):
-        return "out of memory; a recording of fewer steps needs less"
+        return "out of memory; a recording with fewer steps needs less"
     return f"{type(error).__name__}: {error}; this is a bug in tracetui, --debug shows where"
 
 

@@ -1,4 +1,4 @@
-"""`tracetui models`: what can be profiled by name, how large it is, what it needs and whether that is there."""
+"""`tracetui models`: lists the models that can be profiled by name, their sizes, and the packages that they need."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ for name, modules in json.loads(sys.argv[1]).items():
         found[name] = "unknown"
 print(json.dumps([platform.python_version(), found]))
 """
-"""Asks a Python for the versions of packages without importing them; the least Python is 3.8."""
+"""Asks a Python for the versions of packages without importing them; runs on Python 3.8 or later."""
 
 
 def print_models(name: str | None, *, format: str, python: str | None, ascii: bool) -> int:
@@ -44,8 +44,8 @@ def print_models(name: str | None, *, format: str, python: str | None, ascii: bo
     Args:
         name: one model, or null for all.
         format: ``text`` or ``json``.
-        python: the Python that would run them; null for this one.
-        ascii: nothing outside ASCII.
+        python: the Python that would run them; null for the current one.
+        ascii: no characters outside ASCII.
 
     Raises:
         UsageError: there is no such model, or that Python can't be asked.
@@ -67,7 +67,7 @@ def print_models(name: str | None, *, format: str, python: str | None, ascii: bo
 
 
 def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
-    """The Python's own version, and of each package its version: null if it is not there."""
+    """Returns the Python's version, and each package's version: null if it is not installed."""
     asked = json.dumps({need.name: need.modules for need in PACKAGES})
     command = [python or sys.executable, "-c", _PROBE, asked]
     try:
@@ -76,7 +76,7 @@ def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         if python is None:
             return platform.python_version(), {need.name: None for need in PACKAGES}
-        raise UsageError(f"{python} is no Python 3.8 or later that could say what it has: {_why(error)}") from None
+        raise UsageError(f"{python} is not a Python 3.8 or later that can list its packages: {_why(error)}") from None
     return version, found
 
 
@@ -187,7 +187,7 @@ def _flops(entry: Entry) -> str:
 
 
 def _size(value: int | None) -> str:
-    """Four digits and a decimal prefix, which is how parameters and FLOPs are quoted: ``7.148 M``."""
+    """Writes four digits and a decimal prefix, as parameters and FLOPs are quoted: ``7.148 M``."""
     if value is None:
         return UNKNOWN
     size = float(value)

@@ -1,4 +1,4 @@
-"""`tracetui profile`: says what will be run, runs it with live progress, and opens what it left."""
+"""`tracetui profile`: prints what it will run, runs it with live progress, and opens the result."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
-    """Makes the run, or each of a sweep's; the exit code and the folder to open.
+    """Runs the profile, or each point of a sweep; returns the exit code and the folder to open.
 
     Raises:
-        ProfileError: it could not be begun.
+        ProfileError: the run could not start.
     """
     if not axes and repeats == 1:
         outcome = _one(request)
@@ -51,7 +51,7 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
 
 
 def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> None:
-    """Prints the commands, flag by flag, with the reason of each.
+    """Prints the commands flag by flag, with the reason for each.
 
     Raises:
         ProfileError: there is no such model, or it does not take these options.
@@ -95,7 +95,7 @@ def _say(line: str) -> None:
 
 
 class _ProgressLine:
-    """How far the run is: one line that changes on a terminal, a line per phase elsewhere."""
+    """Shows the progress of the run: one changing line on a terminal, one line per phase elsewhere."""
 
     INTERVAL_S = 0.2
 
@@ -106,7 +106,7 @@ class _ProgressLine:
         self._phase = ("", "")
 
     def __call__(self, tick: Tick) -> None:
-        """Shows a state."""
+        """Shows the state of the run."""
         now = time.monotonic()
         if self._terminal:
             if now >= self._due:
@@ -128,7 +128,7 @@ class _ProgressLine:
 
 
 def _describe(tick: Tick) -> str:
-    """As in ``torch: profiling 2/3, 12 s, GPU 1980 MHz 41 °C``."""
+    """Describes the state, as in ``torch: profiling 2/3, 12 s, GPU 1980 MHz 41 °C``."""
     steps = f" {tick.step}/{tick.of}" if tick.of else ""
     parts = [f"{tick.tool}: {tick.phase}{steps}", f"{tick.elapsed_s:.0f} s"]
     for gpu in ((tick.power or {}).get("gpus") or ())[:1]:

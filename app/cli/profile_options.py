@@ -1,4 +1,4 @@
-"""The options of `tracetui profile`, and what they make of a command line."""
+"""The options of `tracetui profile`, and the request that is built from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
     "seed",
 )  # fmt: skip
-"""What is given to the model where it was typed."""
+"""Options that are passed to the model if the user gives them."""
 LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""
 
@@ -47,23 +47,27 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     what.add_argument("--img-size", type=_positive, metavar="PX", help="height and width of the images")
     what.add_argument("--ctx", type=_positive, metavar="N", help="tokens per sample")
     what.add_argument("--depth", type=_positive, metavar="N", help="layers")
-    what.add_argument("--keep", type=_share, metavar="SHARE", help="share of the tokens kept at each reduction")
+    what.add_argument("--keep", type=_share, metavar="SHARE", help="fraction of the tokens kept at each reduction")
     what.add_argument("--patch", type=_positive, metavar="PX", help="height and width of a patch of an image")
     what.add_argument("--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped")
-    what.add_argument("--attention", choices=ATTENTION, help="of a GPT: three operations, or the fused one")
-    what.add_argument("--dtype", choices=DTYPES, help="fp16 and bf16 through autocast")
-    what.add_argument("--train", action="store_true", help="forward, backward and optimizer; else forward only")
-    what.add_argument("--compile", action="store_true", help="through torch.compile")
+    what.add_argument("--attention", choices=ATTENTION, help="attention of a GPT: three operations, or the fused one")
+    what.add_argument("--dtype", choices=DTYPES, help="number type; fp16 and bf16 use autocast")
+    what.add_argument(
+        "--train", action="store_true", help="run forward, backward and optimizer (default: forward only)"
+    )
+    what.add_argument("--compile", action="store_true", help="use torch.compile")
     what.add_argument("--data", metavar="random|imagefolder:PATH", help="where the samples come from")
-    what.add_argument("--workers", type=_whole, metavar="N", help="processes of the data loader")
-    what.add_argument("--seed", type=_whole, metavar="N", help="of weights and data")
+    what.add_argument("--workers", type=_whole, metavar="N", help="worker processes of the data loader")
+    what.add_argument("--seed", type=_whole, metavar="N", help="seed of weights and data")
     how = parser.add_argument_group("how it is measured")
     how.add_argument(
         "--tool", default="torch", metavar="NAME", help="torch, nsys, ncu, memory (a,b for several) or all"
     )
     how.add_argument("--device", metavar="cpu|cuda|cuda:N", help="default: cuda where there is an NVIDIA GPU")
     how.add_argument("--steps", type=_positive, default=3, metavar="N", help="recorded steps (default: %(default)s)")
-    how.add_argument("--warmup", type=_whole, default=3, metavar="N", help="steps before (default: %(default)s)")
+    how.add_argument(
+        "--warmup", type=_whole, default=3, metavar="N", help="steps before recording (default: %(default)s)"
+    )
     how.add_argument(
         "--clean-steps", type=_whole, default=5, metavar="N",
         help="steps timed without a profiler, to know what it costs (default: %(default)s)",
@@ -73,30 +77,40 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "--with-stack",
         action="store_true",
         default=None,
-        help="modules and Python functions (default: unless memory is short)",
+        help="record modules and Python functions (default: unless memory is short)",
     )
-    stack.add_argument("--no-stack", action="store_false", dest="with_stack", help="a leaner trace without modules")
-    how.add_argument("--with-memory", action="store_true", help="the allocator's events")
+    stack.add_argument(
+        "--no-stack", action="store_false", dest="with_stack", help="record a smaller trace without modules"
+    )
+    how.add_argument("--with-memory", action="store_true", help="record the allocator's events")
     how.add_argument(
-        "--window", type=_window, metavar="DELAY+LENGTH", help="of a program without optimizer steps: seconds, as 10+5"
+        "--window",
+        type=_window,
+        metavar="DELAY+LENGTH",
+        help="for a program without optimizer steps: delay and duration in seconds, as 10+5",
     )
     how.add_argument("--python", metavar="PATH", help="the Python that has torch (default: this one)")
     many = parser.add_argument_group("several runs")
     many.add_argument(
-        "--sweep", action="append", type=_axis, default=[], metavar="OPTION=V,V", help="a run per value (repeatable)"
+        "--sweep",
+        action="append",
+        type=_axis,
+        default=[],
+        metavar="OPTION=V,V",
+        help="make one run per value (repeatable)",
     )
-    many.add_argument("--repeats", type=_positive, default=1, metavar="N", help="runs of each point")
-    out = parser.add_argument_group("what is left")
+    many.add_argument("--repeats", type=_positive, default=1, metavar="N", help="number of runs of each point")
+    out = parser.add_argument_group("output")
     out.add_argument("--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder")
     out.add_argument(
-        "--dry-run", action="store_true", help="print the commands and why each flag is there; run nothing"
+        "--dry-run", action="store_true", help="print the commands and the reason for each flag; run nothing"
     )
     out.add_argument("--no-open", action="store_false", dest="open", help="do not open the result")
     return parser
 
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The words for tracetui, and the user's own program after ``--``."""
+    """Splits the command line into words for tracetui and the user's own program after ``--``."""
     words = list(argv)
     if "profile" in words[:2] and "--" in words:
         at = words.index("--")
@@ -105,10 +119,10 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: Sequence[str]) -> ProfileRequest:
-    """What the user asked for.
+    """Builds the request from the options.
 
     Raises:
-        UsageError: it does not fit together.
+        UsageError: options contradict each other.
     """
     from tracetui.collectors.request import TOOLS, ProfileRequest
 
@@ -129,7 +143,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
     options |= {name: True for name in ("train", "compile") if getattr(arguments, name)}
     if command and options:
         option = next(iter(options)).replace("_", "-")
-        raise UsageError(f"--{option} is of a model; a program of your own takes its own options")
+        raise UsageError(f"--{option} is an option for models; pass options to your own program after `--`")
     name = arguments.model or Path(next((word for word in command[1:] if not word.startswith("-")), command[0])).stem
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return ProfileRequest(
@@ -151,7 +165,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
 
 
 def _interpreter(command: tuple[str, ...]) -> str:
-    """The Python that the user's program is run by."""
+    """Returns the Python that runs the user's program."""
     found = shutil.which(command[0])
     if not Path(command[0]).name.startswith("python") or len(command) < 2:
         raise UsageError(
@@ -164,14 +178,14 @@ def _interpreter(command: tuple[str, ...]) -> str:
 
 
 def axes_of(arguments: argparse.Namespace) -> list[Axis]:
-    """The sweep's axes, in the order they were given."""
+    """Returns the sweep's axes, in the given order."""
     from tracetui.collectors.sweep import Axis
 
     return [Axis(name, values) for name, values in arguments.sweep]
 
 
 def _device() -> str:
-    """A GPU of NVIDIA's, where the driver shows one."""
+    """Returns ``cuda`` if the driver lists an NVIDIA GPU."""
     nodes = ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu", "/dev/dxg")
     return "cuda" if any(Path(node).exists() for node in nodes) else "cpu"
 
@@ -203,7 +217,7 @@ def _share(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction between 0 and 1")
     return number
 
 
@@ -214,7 +228,7 @@ def _window(text: str) -> tuple[float, float]:
     except ValueError:
         found = (-1.0, -1.0)
     if found[0] < 0 or found[1] <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no stretch of time such as 10+5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time span such as 10+5")
     return found
 
 
@@ -236,7 +250,7 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, values = text.partition("=")
     name = name.replace("-", "_")
     if not equals or name not in _AXES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no axis such as batch=1,2,4; there are {', '.join(_AXES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an axis such as batch=1,2,4; there are {', '.join(_AXES)}")
     found = tuple(_AXES[name](value) for value in values.split(","))
     known = {"dtype": DTYPES, "attention": ATTENTION}.get(name)
     if known and (unknown := [value for value in found if value not in known]):

@@ -1,4 +1,4 @@
-"""What to print and how: the options that `open`, `report` and `diff` share."""
+"""The request of a report: the options that `open`, `report` and `diff` share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Request:
     scope: Scope
     rank: int | None = None
     source: str | None = None
-    """Only the recordings of this tool (`TraceInfo.kind`)."""
+    """Restricts to the recordings of this tool (`TraceInfo.kind`)."""
     run: str | None = None
     """Which run of a folder that holds several, by letter or name."""
     format: str = "text"
@@ -31,23 +31,23 @@ class Request:
     by: str = "name"
     """What kernels are grouped by: one of `analysis.kernel_groups.GROUPINGS`."""
     limit: int | None = None
-    """As typed: null where it was not, 0 for all rows."""
+    """The value as typed: null if not given, 0 for all rows."""
     output: Path | None = None
     ascii: bool = False
     charts: bool = True
     """Whether text and Markdown have charts."""
     cache: bool = True
     debug: bool = False
-    """Show the traceback of a rule that fails; without, it abstains and says so."""
+    """Whether a rule that fails shows its traceback; otherwise it abstains and says so."""
 
     @property
     def on_error(self) -> Callable[[Exception], None] | None:
-        """What to do with what a rule failed of."""
+        """Returns what to do with the exception of a failed rule."""
         return traceback.print_exception if self.debug else None
 
     @property
     def rows(self) -> int | None:
-        """How many rows of each list are printed; null for all."""
+        """Returns how many rows of each list are printed; null for all."""
         if self.limit is None:
             return TEXT_LIMIT if self.format in ("text", "markdown") else None
         return self.limit or None

@@ -1,4 +1,4 @@
-"""`tracetui rules`: every rule with its thresholds, what it needs and what it rests on; also docs/rules.md."""
+"""`tracetui rules`: prints every rule with its thresholds, needs and bases; also makes docs/rules.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUPS = {
     "G": "Memory",
     "D": "Comparisons and sweeps",
 }
-"""What the rules of a letter are about."""
+"""The subject of each letter's rules."""
 SUBJECTS = {"run": "a run", "pair": "two runs", "sweep": "a sweep"}
 INTRODUCTION = """\
 # Rules
@@ -35,11 +35,11 @@ INTRODUCTION = """\
 What `tracetui` looks for in a recording, and when it speaks up. Made from `analysis/findings/` by `make docs`;
 `tracetui rules` prints the same with your own thresholds.
 
-Rules on the measurement (V) come first. One that *refutes* a base takes the findings away that rest on it; one that
+Rules on the measurement (V) come first. A rule that *refutes* a base removes the findings that rest on it; one that
 *doubts* a base adds a remark to them. A rule that lacks what it needs abstains and says how to record it. A finding's
 ceiling is the most that the step could shrink; advice below the one of K14 is set aside.
 
-Thresholds and silence are yours, in `.tracetui.toml` beside the recording, in the working directory, or above either:
+Set thresholds and silence rules in `.tracetui.toml` beside the recording, in the working directory, or above either:
 
 ```toml
 [thresholds]
@@ -49,7 +49,7 @@ Thresholds and silence are yours, in `.tracetui.toml` beside the recording, in t
 F1 = "fp32 is needed for the reference run"
 ```
 
-*Own* thresholds are our choice; the others are those of the source.
+Thresholds marked *own* are our choice; the others come from the cited source.
 """
 
 
@@ -77,7 +77,7 @@ def print_rules(id: str | None, config: Config, *, format: str, ascii: bool) -> 
 
 
 def as_json(rule: Rule, config: Config | None = None) -> Json:
-    """Everything about a rule; `yours` is the user's threshold, null where it is the rule's own."""
+    """Returns everything about a rule; `yours` is the user's threshold, null if the rule's default holds."""
     own = config.thresholds if config else {}
     return {
         "id": rule.id,
@@ -107,7 +107,7 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
 
 
 def needed(rule: Rule) -> dict[str, str]:
-    """What rules on such a subject may need, in words."""
+    """Returns in words what rules on such a subject may need."""
     from tracetui.analysis.sweeps import model as sweep
 
     if rule.subject == "sweep":
@@ -116,18 +116,18 @@ def needed(rule: Rule) -> dict[str, str]:
 
 
 def explanation(rule: Rule) -> str:
-    """The rule's docstring, a line a paragraph."""
+    """Returns the rule's docstring, one line per paragraph."""
     said = inspect.getdoc(rule.look) or ""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
 
 
 def rules_page() -> str:
-    """docs/rules.md."""
+    """Returns the text of docs/rules.md."""
     return markdown(sorted(all_rules().values(), key=_place))
 
 
 def markdown(rules: list[Rule], config: Config | None = None) -> str:
-    """The page of these rules, by letter."""
+    """Returns the page of these rules, by letter."""
     lines = [INTRODUCTION]
     lines += ["Bases: " + "; ".join(f"*{name}* ({words})" for name, words in BASES.items()) + ".", ""]
     for letter, about in GROUPS.items():
@@ -198,7 +198,7 @@ def _bases(names: tuple[str, ...]) -> str:
 
 
 def _value(rule: Rule, name: str, limit: Threshold, config: Config | None) -> str:
-    """``50 %``, or ``40 % (yours; 50 % by default)``."""
+    """Returns ``50 %``, or ``40 % (yours; 50 % by default)``."""
 
     def spelled(value: float) -> str:
         return f"{value:g} {limit.unit}".rstrip()
@@ -212,5 +212,5 @@ def _origin(limit: Threshold) -> str:
 
 
 def _place(rule: Rule) -> tuple[Any, ...]:
-    """V before S before T …, then by number."""
+    """Sorts V before S before T …, then by number."""
     return (*GROUPS, rule.id[0]).index(rule.id[0]), int("".join(filter(str.isdigit, rule.id)) or 0), rule.id

@@ -1,4 +1,4 @@
-"""`tracetui scrub`: says what was taken out of which file, counted by kind."""
+"""`tracetui scrub`: copies recordings and prints what was removed from each file, counted by kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHOWN = 6
-"""Names of files left out that are listed."""
+"""How many names of skipped files are listed."""
 NOUNS = {
     "path": ("path", "paths"),
     "host name": ("host name", "host names"),
@@ -28,11 +28,11 @@ NOUNS = {
     "program output": ("line or text of the program's output", "lines or texts of the program's output"),
     "setting": ("setting of the recorder or machine", "settings of the recorder or machine"),
 }
-"""What is counted, one and several."""
+"""The counted kinds, singular and plural."""
 
 
 def scrub_command(paths: Sequence[Path], output: Path | None, *, force: bool, ascii: bool) -> int:
-    """Copies and reports; the first file that can't be copied ends it."""
+    """Copies the files and prints what was removed; stops at the first file that can't be copied."""
     if not paths:
         raise UsageError("no path given; `tracetui scrub FILE` writes FILE's copy beside it")
     found = scrub(paths, output, force=force, done=lambda one: _say(one, ascii=ascii))
@@ -51,13 +51,13 @@ def scrub_command(paths: Sequence[Path], output: Path | None, *, force: bool, as
 def _say(one: Scrubbed | LeftOut, *, ascii: bool) -> None:
     source = printable(str(one.source), ascii=ascii)
     if isinstance(one, LeftOut):
-        if one.reason != NO_RECORDING:  # those are summed up at the end
+        if one.reason != NO_RECORDING:  # these are summarized at the end
             print(f"{source}: left out: {printable(one.reason, ascii=ascii)}", flush=True)
         return
     size = format_bytes(one.target.stat().st_size)
     print(f"{source} -> {printable(str(one.target), ascii=ascii)} ({size})")
     removed = [_counted(kind, count) for kind, count in one.counts.items()]
-    print(f"  removed: {', '.join(removed) if removed else 'nothing, it named nobody and no place'}", flush=True)
+    print(f"  removed: {', '.join(removed) if removed else 'nothing; the file held no such data'}", flush=True)
 
 
 def _counted(kind: str, count: int) -> str:

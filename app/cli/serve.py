@@ -1,4 +1,4 @@
-"""`tracetui serve`: the screen in a browser, through textual-serve."""
+"""`tracetui serve`: shows the screen in a browser, through textual-serve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTALL = "the browser view needs textual-serve: pip install 'tracetui[web]'"
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """The command that shows one browser's screen: what was asked for, without what only the server needs.
+    """Returns the command that runs one browser's screen: the given words without the server's options.
 
     Args:
         words: of the command line, after ``tracetui``.
@@ -41,7 +41,7 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
         port: and its port.
 
     Raises:
-        UsageError: textual-serve is not there, or the port is taken.
+        UsageError: textual-serve is not installed, or the port is taken.
     """
     try:
         from textual_serve.server import Server
@@ -53,14 +53,14 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
             f"safer from elsewhere: ssh -L {port}:localhost:{port}",
             file=sys.stderr,
         )
-    for name in ("SSH_CONNECTION", "TERM_PROGRAM"):  # a browser is no slow line
+    for name in ("SSH_CONNECTION", "TERM_PROGRAM"):  # a browser is not a slow connection
         os.environ.pop(name, None)
 
     class OneLineServer(Server):  # type: ignore[misc,unused-ignore]
-        """Says where it is in one line, and answers nobody but the page that it served itself."""
+        """Prints its address in one line, and answers only the page that it served itself."""
 
         async def on_startup(self, app: Any) -> None:
-            """Says where it is."""
+            """Prints the address."""
             name = f"[{host}]" if ":" in host else host
             print(f"http://{name}:{port} shows it in a browser; Ctrl+C ends it", flush=True)
 
@@ -70,12 +70,12 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
             return app
 
         async def handle_index(self, request: Any) -> Any:
-            """The page, which looks for its parts where it was found itself: behind SSH that is another port."""
+            """Returns the page, which loads its parts from its own address: through SSH that is another port."""
             self.public_url = f"{request.scheme}://{request.host}"
             return await super().handle_index(request)
 
         def initialize_logging(self) -> None:
-            """Nothing but what goes wrong."""
+            """Logs errors only."""
 
     try:
         OneLineServer(shlex.join(command_of(words)), host=host, port=port, title="tracetui").serve()
@@ -88,7 +88,7 @@ def guard(*, local: bool) -> Callable[..., Any]:
     """Refuses pages of other sites, since a browser lets any of them talk to a server on this machine.
 
     Args:
-        local: whether only names of this machine lead here; another one is a name that was made to.
+        local: whether only names of this machine are accepted; any other name was forged to point here.
     """
     from aiohttp import web
 

@@ -1,36 +1,36 @@
-"""One thing that a key can do: the record that the registry is made of."""
+"""The record of one command: what it does, its keys, and where it works. The registry is made of these records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 UNBOUND = "no key"
-"""Stands for the keys of a command that has none: no terminal sends it."""
+"""The key of a command without keys: no terminal sends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing a person can do with a key."""
+    """One thing that a user can do with a key."""
 
     id: str
     """Stable name, as ``sort.next``."""
     keys: str
     """Textual key names, separated by commas; empty where only the palette offers it."""
     shown: str
-    """The keys as a person reads them."""
+    """The keys as the user reads them."""
     title: str
-    """What it does, in the help page and the palette."""
+    """What it does, as the help page and the palette say it."""
     group: str
     """Heading in the help page."""
     action: str
     """Textual action."""
     where: str
-    """What binds it: the app, a kind of view, or a widget: ``table``, ``tree``, ``lanes``."""
+    """Where it is bound: in the app, a kind of view, or a widget (``table``, ``tree``, ``lanes``)."""
     tabs: frozenset[str] = frozenset()
-    """Tabs it works in; empty for all."""
+    """The tabs it works in; empty means all."""
     footer: str = ""
-    """Its short label in the footer; none, and it is not shown there."""
+    """Its short label in the footer; a command without a label is not shown there."""
     rank: int = 50
-    """Place in the footer; what does not fit is left out from the end."""
+    """Position in the footer; labels that do not fit are dropped from the end."""
     palette: bool = True
     """Whether the palette offers it."""

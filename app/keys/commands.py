@@ -1,4 +1,4 @@
-"""Everything a key can do, declared once: bindings, footer, help page and palette are made from this list."""
+"""Declares every command once; bindings, footer, help page and palette are made from this list."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
-"""Groups of commands that are about the rows in view."""
+"""Groups of commands that work on the rows in view."""
 
 
 def tab_key(number: int) -> str:
-    """The key of a tab, counted from 1: the registry's, or the person's own."""
+    """Returns the key of a tab, counted from 1: the registry's default or the user's own."""
     tab = TABS[number - 1].id
     shown = next((c.shown for c in COMMANDS if c.id == f"tab.{tab}"), "")
     return shown.split()[0] if shown else ""
@@ -50,11 +50,11 @@ DEFAULTS: tuple[Command, ...] = (
     *(_go(number, tab) for number, tab in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
-    Command("go.in", "enter", "Enter", "Open what is inside the row, or else its details", "Go",
+    Command("go.in", "enter", "Enter", "Open what is inside the row, or its details", "Go",
             "drill", "view", TABLES, footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
             rank=11, palette=False),
-    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the place visited before: tab, depth, filter, run", "Go",
+    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go",
             "come_back", "app", rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
             _LAUNCHES, rank=13),
@@ -78,12 +78,12 @@ DEFAULTS: tuple[Command, ...] = (
             palette=False),
     Command("page.end", "end,G", "G End", "To the bottom", "Move", "scroll_end", "overview", _OVERVIEW,
             palette=False),
-    Command("tree.expand", "right,l", "l →", "Expand; in the icicle: to the right", "Tree", "expand", "tree",
+    Command("tree.expand", "right,l", "l →", "Expand; in the icicle: move right", "Tree", "expand", "tree",
             _MODULES, palette=False),
-    Command("tree.collapse", "left,h", "h ←", "Collapse, or to the parent; in the icicle: to the left", "Tree",
+    Command("tree.collapse", "left,h", "h ←", "Collapse, or go to the parent; in the icicle: move left", "Tree",
             "collapse", "tree", _MODULES, palette=False),
-    Command("tree.toggle", "space", "Space", "Expand or collapse; in the icicle: instances apart", "Tree", "fold",
-            "tree", _MODULES, footer="expand", rank=12, palette=False),
+    Command("tree.toggle", "space", "Space", "Expand or collapse; in the icicle: show instances separately", "Tree",
+            "fold", "tree", _MODULES, footer="expand", rank=12, palette=False),
     Command("tree.chain", "E", "E", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
     Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
     Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree", _MODULES),
@@ -116,7 +116,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
             footer="per step", rank=18),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
-    Command("copy.row", "y", "y", "Copy the row; of a finding the command to run next", "Copy and save", "copy_row",
+    Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
             "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
@@ -152,7 +152,7 @@ DEFAULTS: tuple[Command, ...] = (
             "timeline", _TIMELINE, footer="same name", rank=22),
     Command("timeline.previous_same", "b", "b", "Previous event of the same name in the lane", "Timeline", "same(-1)",
             "timeline", _TIMELINE),
-    Command("timeline.follow", "f", "f", "From GPU work to its launch, and from a call to the work it launched",
+    Command("timeline.follow", "f", "f", "Go from GPU work to its launch, and from a call to the work it launched",
             "Timeline", "follow", "timeline", _TIMELINE, footer="follow", rank=15),
     Command("timeline.rows", "enter", "Enter", "Go to the event's row in Kernels or Host", "Timeline", "rows",
             "timeline", _TIMELINE, footer="its row", rank=23),
@@ -164,23 +164,23 @@ DEFAULTS: tuple[Command, ...] = (
             "timeline", _TIMELINE, palette=False),
     Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
             _TIMELINE, footer="time", rank=26),
-    Command("timeline.find", "slash", "/", "Find the next event by a part of its name", "Timeline", "find",
+    Command("timeline.find", "slash", "/", "Find the next event by part of its name", "Timeline", "find",
             "timeline", _TIMELINE, footer="find", rank=24),
-    Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or take it away", "Timeline", "bookmark",
+    Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or remove it", "Timeline", "bookmark",
             "timeline", _TIMELINE),
     Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark", "timeline",
             _TIMELINE),
-    Command("timeline.begin", "left_square_bracket", "[", "Mark the begin of a range, at the begin of the event",
+    Command("timeline.begin", "left_square_bracket", "[", "Mark the start of a range, at the start of the event",
             "Timeline", "mark('begin')", "timeline", _TIMELINE, footer="range", rank=25),
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
             "Timeline", "mark('end')", "timeline", _TIMELINE),
-    Command("timeline.fold", "space", "Space", "Open or close the lane", "Timeline", "fold", "lanes", _TIMELINE,
+    Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes", _TIMELINE,
             footer="fold", rank=27),
     Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
             footer="pin", rank=28),
     Command("timeline.hide", "x", "x", "Hide the lane", "Timeline", "hide", "lanes", _TIMELINE, footer="hide",
             rank=29),
-    Command("timeline.show", "X", "X", "Bring hidden lanes back", "Timeline", "show_all", "lanes", _TIMELINE),
+    Command("timeline.show", "X", "X", "Show hidden lanes again", "Timeline", "show_all", "lanes", _TIMELINE),
     Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
     Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace, in the working directory",
             "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
@@ -198,13 +198,13 @@ DEFAULTS: tuple[Command, ...] = (
             rank=15),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
-    Command("run.list", "A", "A", "The open runs: which is in view (A), which it is compared with (B)", "Runs", "runs",
+    Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs",
             "app", rank=47),
     *(
         Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", _RUNS, footer=label,
                 palette=False)
         for action, keys, shown, title, label in (
-            ("look", "enter", "Enter", "Look at this run (A)", "view"),
+            ("look", "enter", "Enter", "View this run (A)", "view"),
             ("compare_with", "c", "c", "Compare the run in view with this one (B)", "compare"),
             ("open", "o", "o", "Open another run", "open"),
             ("swap", "x", "x", "Swap A and B", "swap"),
@@ -213,20 +213,20 @@ DEFAULTS: tuple[Command, ...] = (
             ("cancel", "escape", "Esc", "Back", "back"),
         )
     ),
-    Command("run.afresh", "Z", "Z", "Start afresh: first tab, no filter, no range, tables in their own order", "Runs",
+    Command("run.afresh", "Z", "Z", "Start over: first tab, no filter, no range, tables in their default order", "Runs",
             "afresh", "app", rank=49),
     Command("run.rank", "R", "R", "Next rank of this run", "Runs", "next_rank", "app", rank=30),
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
     Command("load.stop", "escape", "Esc", "Stop reading and keep what was read; else end the range marked in Timeline",
             "Runs", "stop_loading", "app", palette=False),
-    Command("app.notes", "N", "N", "What was skipped, repaired or missing", "Runs", "notes", "app"),
+    Command("app.notes", "N", "N", "Show what was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),
     Command("app.palette", "ctrl+p,colon", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
             "command_palette", "app", footer="find", rank=62, palette=False),
-    Command("app.redraw", "ctrl+l", "Ctrl+L", "Draw the screen anew", "Program", "redraw", "app"),
-    Command("app.suspend", "ctrl+z", "Ctrl+Z", "Back to the shell for a while; fg returns here", "Program",
+    Command("app.redraw", "ctrl+l", "Ctrl+L", "Redraw the screen", "Program", "redraw", "app"),
+    Command("app.suspend", "ctrl+z", "Ctrl+Z", "Suspend and go back to the shell; fg returns here", "Program",
             "suspend_process", "app"),
     Command("app.theme", "", "", "Next theme", "Program", "next_theme", "app"),
     *(
@@ -236,17 +236,17 @@ DEFAULTS: tuple[Command, ...] = (
     Command("app.low_bandwidth", "", "", "Low bandwidth on or off", "Program", "low_bandwidth", "app"),
     Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
 )  # fmt: skip
-"""With the keys they have unless a person gave them others."""
+"""The commands with their default keys."""
 
 COMMANDS = DEFAULTS
-"""With the keys they have: what footer, help and palette show."""
+"""The commands with the keys in force, as footer, help and palette show them."""
 
 
 def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
-    """Gives commands a person's own keys, for footer, help and palette; Textual needs what is returned.
+    """Gives commands the user's own keys, for footer, help and palette; the result must be passed to Textual.
 
     Args:
-        wishes: keys by command id; none gives all their defaults.
+        wishes: keys by command id; if empty, all commands get their defaults.
     """
     global COMMANDS
     from tracetui.app.keys.keymap import Remapped, remap
@@ -257,13 +257,13 @@ def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
 
 
 def key(id: str) -> str:
-    """The key of a command as a person reads it, for a text that speaks of it; ``Ctrl+P`` where it has none."""
+    """Returns the key of a command as a text names it; ``Ctrl+P`` if the command has no key."""
     shown = next((c.shown for c in COMMANDS if c.id == id), "")
     return shown.split()[0] if shown else key("app.palette") if id != "app.palette" else "?"
 
 
 def bindings(where: str) -> list[BindingType]:
-    """The bindings of one kind of widget, with their default keys: a person's own are laid over them by Textual."""
+    """Returns the bindings of one kind of widget with their default keys; Textual replaces them by the user's own."""
     return [
         Binding(c.keys or UNBOUND, c.action, c.title, show=False, id=c.id, priority=c.action.startswith("next_tab"))
         for c in DEFAULTS
@@ -272,17 +272,17 @@ def bindings(where: str) -> list[BindingType]:
 
 
 def in_tab(tab: str) -> list[Command]:
-    """The commands that work in a tab, in the order of the registry."""
+    """Returns the commands that work in a tab, in the order of the registry."""
     return [c for c in COMMANDS if not c.tabs or tab in c.tabs]
 
 
 def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> list[tuple[str, str]]:
-    """The (key, label) pairs that fit into the footer, most important first kept.
+    """Returns the (key, label) pairs that fit into the footer; the most important ones are kept.
 
     Args:
         tab: the tab in view.
-        width: columns there are.
-        labels: other words for some command ids; an empty one leaves it out.
+        width: columns available.
+        labels: other labels for some command ids; an empty label leaves the command out.
     """
     named = [(c, (labels or {}).get(c.id, c.footer)) for c in in_tab(tab) if c.shown]
     hints = sorted(((c.rank, c.shown.split()[0], label) for c, label in named if label), key=lambda hint: hint[0])
@@ -294,12 +294,12 @@ def footer(tab: str, width: int, *, labels: dict[str, str] | None = None) -> lis
 
 
 def elsewhere(key: str, tab: str, *, blank: bool) -> str:
-    """Why a key does nothing in a tab; empty where it does something, or nothing anywhere.
+    """Says why a key does nothing in a tab; empty if it does something, or if it does nothing in any tab.
 
     Args:
         key: Textual's name of it.
         tab: the tab in view.
-        blank: whether the tab says why it has nothing to show.
+        blank: whether the tab shows a message in place of its content.
     """
     meant = [command for command in COMMANDS if key in command.keys.split(",") and command.where != "runs"]
     here = [command for command in meant if not command.tabs or tab in command.tabs]
@@ -315,10 +315,10 @@ def elsewhere(key: str, tab: str, *, blank: bool) -> str:
 
 
 def find_tab(name: str) -> str:
-    """The tab of this name, of a name that begins so, or of this number.
+    """Returns the tab with this name, with a name that starts like this, or with this number.
 
     Raises:
-        UsageError: there is no such tab, or several.
+        UsageError: no tab matches, or several do.
     """
     if name in tabs.BY_KEY:
         return tabs.BY_KEY[name]

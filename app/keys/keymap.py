@@ -1,4 +1,4 @@
-"""Keys as a person writes them, and the registry of commands with a person's own keys."""
+"""Reads keys as users write them, and gives the commands of the registry the user's own keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = {
     "delete": "Del", "insert": "Ins",
 }  # fmt: skip
 SAME = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+j": "enter", "ctrl+h": "backspace", "ctrl+@": "ctrl+space"}
-"""Keys that a terminal can't tell from others."""
+"""Keys that a terminal can't tell apart from other keys."""
 _KNOWN = frozenset(key.value for key in Keys if not key.value.startswith("<")) | {
     f"shift+f{number}" for number in range(1, 13)
 }
@@ -37,10 +37,10 @@ class WrongKeyError(ValueError):
 
 
 def key_name(written: str) -> str:
-    """Textual's name of a key that was written as ``f``, ``/``, ``ctrl+x``, ``F5``, ``Esc`` or ``full_stop``.
+    """Returns Textual's name of a key written as ``f``, ``/``, ``ctrl+x``, ``F5``, ``Esc`` or ``full_stop``.
 
     Raises:
-        WrongKeyError: there is no such key, or no terminal sends it so.
+        WrongKeyError: there is no such key, or a terminal sends another one in its place.
     """
     text = written if len(written) == 1 else written.strip()
     if len(text) == 1:
@@ -73,11 +73,11 @@ def _character(character: str) -> str:
 
 
 _SIGNS = {_character(sign): sign for sign in string.punctuation}
-"""Characters by the long names that Textual gives them."""
+"""Maps Textual's long names of characters to the characters."""
 
 
 def shown_key(name: str) -> str:
-    """A key as it is printed: ``/``, ``Ctrl+X``, ``Esc``."""
+    """Returns a key as it is printed: ``/``, ``Ctrl+X``, ``Esc``."""
     *modifiers, last = name.split("+")
     if last in SHOWN or last in _SIGNS:
         text = SHOWN.get(last) or _SIGNS[last]
@@ -87,30 +87,30 @@ def shown_key(name: str) -> str:
 
 
 def shown_keys(keys: Iterable[str]) -> str:
-    """Several keys as they are printed, with spaces between."""
+    """Returns several keys as they are printed, separated by spaces."""
     return " ".join(shown_key(key) for key in keys)
 
 
 @dataclass(frozen=True)
 class Remapped:
-    """The registry with a person's own keys."""
+    """The registry with the user's own keys."""
 
     commands: tuple[Command, ...]
     changed: Mapping[str, str]
-    """For Textual: keys by command id, of those whose keys are not the default."""
+    """For Textual: keys by command id, for commands whose keys are not the default."""
     problems: tuple[str, ...]
-    """Wishes that could not be met, and commands that lost a key, a line each."""
+    """Requests that could not be met, and commands that lost a key, one line each."""
 
 
 def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> Remapped:
-    """Gives commands the keys that were asked for.
+    """Gives commands the keys that the user asked for.
 
-    A key that was asked for is taken from every command that has it by default in the same tab, unless the two have
-    shared it before (an inner one first). Of two wishes for one key, the first holds.
+    A requested key is taken from every command that has it by default in the same tab, unless the two commands share
+    it by default (the inner one goes first). If two requests name the same key, the first one wins.
 
     Args:
         defaults: the registry.
-        wishes: keys as they were written, by command id; none takes a command's keys away.
+        wishes: keys as the user wrote them, by command id; an empty list removes a command's keys.
     """
     problems: list[str] = []
     known = {command.id: command for command in defaults}
@@ -133,11 +133,11 @@ def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> R
                  and not _shared(known[id], known[other], key)), None
             )  # fmt: skip
             if rival is not None:
-                problems.append(f"keys.{id}: {shown_key(key)} is already that of {rival}")
+                problems.append(f"keys.{id}: {shown_key(key)} already belongs to {rival}")
             elif key not in wanted:
                 wanted.append(key)
         if written and not wanted:
-            continue  # all of it was wrong: the default stays
+            continue  # none of the keys is valid: the default stays
         asked[id] = tuple(wanted)
     keys |= asked
     for id, wanted_keys in asked.items():
@@ -167,10 +167,10 @@ def remap(defaults: Sequence[Command], wishes: Mapping[str, Sequence[str]]) -> R
 
 
 def _meet(a: Command, b: Command) -> bool:
-    """Whether two commands can be asked for in one tab."""
+    """Returns whether two commands can both work in one tab."""
     return a.id != b.id and (not a.tabs or not b.tabs or bool(a.tabs & b.tabs))
 
 
 def _shared(a: Command, b: Command, key: str) -> bool:
-    """Whether both have this key by default, so that the inner one of them goes first on purpose."""
+    """Returns whether both have this key by default, so that the inner one goes first on purpose."""
     return key in a.keys.split(",") and key in b.keys.split(",")

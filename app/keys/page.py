@@ -1,4 +1,4 @@
-"""The documentation's page of keys, made from the registry of commands."""
+"""Makes the documentation's page of keys from the registry of commands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def page() -> str:
-    """`docs/keys.md`."""
+    """Returns the text of `docs/keys.md`."""
     lines = [
         "# Keys",
         "",
         "Made from `app/keys/commands.py` by `make screens`; `?` shows those of the view in front of you.",
         "",
-        "Keys can be changed ([settings](settings.md)); what has none is in the palette (`ctrl+p`).",
+        "Keys can be changed ([settings](settings.md)); commands without a key are in the palette (`ctrl+p`).",
         "",
     ]
     groups: dict[str, list[Command]] = {}

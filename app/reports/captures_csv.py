@@ -1,4 +1,4 @@
-"""The table of captures as CSV: one line a file, a column for everything that a table has room for."""
+"""Writes the table of captures as CSV: one line per file, with every value as a column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANGE = ("instances", "host_total_us", "gpu_projected_us", "device_us", "launche
 
 
 def flat(found: Sequence[Json]) -> list[Json]:
-    """One flat object per capture, all with the same keys in the same order; what one lacks is null.
+    """Returns one flat object per capture, all with the same keys in the same order; missing values are null.
 
     Axes come as ``axis.ctx``, categories as ``gpu.gemm_us``, phases as ``forward.host_mean_us``,
     ``forward.gemm_us``, ``forward.in_steps.host_percent``, ranges as ``range.forward_pass.host_total_us``.

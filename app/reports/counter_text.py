@@ -1,4 +1,4 @@
-"""How counters are written for people: values with their units, what was not collected, what a mean rests on."""
+"""Writes counters for people: values with units, what was not collected, and the base of means."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def change_text(change: float | None, unit: str | None, *, ascii: bool = False) 
 
 
 def gaps_text(what: Iterable[str], command: str) -> str:
-    """What was not collected, and the command that would."""
+    """Says what was not collected, and which command collects it."""
     return f"Not collected: {', '.join(what)}.\nTo collect it: {command}"
 
 
@@ -73,7 +73,7 @@ def profiled_text(launches: int, kernels: int) -> str:
 
 
 def caution_text(profiled: Sequence[tuple[int, int]], *, same: bool) -> str:
-    """What a mean over profiled launches can't say.
+    """Says what a mean over profiled launches does not cover.
 
     Args:
         profiled: per file the launches and kernels that were profiled.

@@ -1,4 +1,4 @@
-"""One section of the report as CSV: one line a row, numbers bare, unknown empty."""
+"""Writes one section of the report as CSV: one line per row, plain numbers, unknown values empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a finding reads, on the screen and in every report: what, how much, why we think so, what to try."""
+"""The texts of a finding, on the screen and in every report: what, how much, the evidence, and what to try."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[st
 
 
 def cost(row: Json, whole: str = STEP, *, ascii: bool = False) -> str:
-    """What is at stake, and the most there is to gain; empty where it is no matter of time."""
+    """Returns the cost and the most that can be gained; empty if the finding is not about time."""
     per = "per step" if whole == STEP else f"of the {whole}"
     time = f"{format_us(row['impact_us'], ascii=ascii)} {per}" if row["impact_us"] else ""
     if row["ceiling_percent"] is None:

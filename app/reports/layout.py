@@ -23,13 +23,13 @@ class Shown:
     right: bool = True
     """Numbers stand at the right edge."""
     share: int = 0
-    """How the room that is left is shared among long columns; 0 keeps the column as wide as its longest cell."""
+    """The column's share of the remaining width; 0 keeps it as wide as its longest cell."""
     keep_end: bool = False
-    """What is too long loses its beginning: a file's name is less than its function's."""
+    """Whether long texts are cut at the start, because the end (a function's name) matters more."""
     is_name: bool = False
     """Whether it holds names out of a recording, which Markdown sets as code."""
     is_bar: bool = False
-    """Whether it only draws what another column says, so that Markdown leaves it out."""
+    """Whether it only draws another column's values, so that Markdown leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)

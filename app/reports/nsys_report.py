@@ -1,4 +1,4 @@
-"""NVIDIA's report tables printed: CSV byte for byte as `nsys stats` has it, its column form, or JSON."""
+"""Prints NVIDIA's report tables: as CSV identical to that of `nsys stats`, in its column form, or as JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def trace_for(run: Run) -> Trace:
-    """The recording that NVIDIA's reports are about: that of nsys where the run has one, of the lowest rank."""
+    """Returns the recording for NVIDIA's reports: the one from nsys if the run has one, of the lowest rank."""
     recordings = run.of_kind("nsys") or run.of_kind(run.main.info.kind)
     return min(recordings, key=lambda trace: trace.info.rank or 0)
 

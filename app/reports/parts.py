@@ -1,4 +1,4 @@
-"""What a report consists of, before it is laid out as text or as Markdown."""
+"""The parts of a report, before it is laid out as text or as Markdown."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Block:
 
     heading: str
     base: str = ""
-    """What its shares are of, or how its numbers come about."""
+    """The base of its shares, or how its numbers are computed."""
     columns: tuple[Shown, ...] = ()
     cells: list[list[str]] = field(default_factory=list)
     whole: int = 0
@@ -143,5 +143,5 @@ def cell(one: Field, row: Json, *, ascii: bool = False) -> str:
 
 
 def filled(fields: Iterable[Field], rows: Sequence[Json]) -> list[Field]:
-    """Without the columns that no row fills."""
+    """Removes columns that are empty in all rows."""
     return [one for one in fields if any(row[one.json_key] is not None for row in rows)]

@@ -1,4 +1,4 @@
-"""A report as plain text of at most 80 columns, worth pasting into an issue tracker."""
+"""Writes a report as plain text of at most 80 columns, fit for an issue tracker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lists to choose runs from: those that are open, those beside the run in view, the captures of its folder."""
+"""Shows the lists to choose runs from: open runs, runs beside the one in view, captures of its folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunLists:
-    """Brings up the lists, and does what is chosen there."""
+    """Shows the lists, and carries out what the user chooses there."""
 
     def __init__(
         self, runs: RunLoader, shell: Shell, watcher: Watcher, push_screen: Callable[..., Any], *, cache: bool
@@ -27,9 +27,9 @@ class RunLists:
         """Sets up.
 
         Args:
-            runs: what is open, and how more of it gets opened.
+            runs: holds the open runs, and opens more.
             shell: the screen below the lists.
-            watcher: is told before another run is compared.
+            watcher: is notified before another run is compared.
             push_screen: puts a list over the main screen.
             cache: use the cache of parsed traces.
         """
@@ -37,7 +37,7 @@ class RunLists:
         self._push_screen = push_screen
         self._cache = cache
 
-    # --- what the list of runs shows, and does without being left
+    # --- what the list of runs shows, and does while it stays open
 
     @property
     def session(self) -> Session:
@@ -46,11 +46,11 @@ class RunLists:
 
     @property
     def loader(self) -> Loader:
-        """How far those have come that are being read."""
+        """Tells how far the reading of runs has come."""
         return self._runs.loader
 
     def own(self, text: str) -> str:
-        """A text of ours, in ASCII where that was asked for."""
+        """Returns one of our own texts, in ASCII if that was requested."""
         return self._shell.own(text)
 
     def swap(self) -> None:
@@ -58,7 +58,7 @@ class RunLists:
         self._runs.swap()
 
     def close(self, letter: str) -> bool:
-        """Takes a run out of the list; not the one in view. Whether that was done."""
+        """Removes a run from the list, unless it is in view; returns whether it was removed."""
         return self._runs.close(letter)
 
     # --- the lists
@@ -72,7 +72,7 @@ class RunLists:
         self._push_screen(RunsScreen(self, title), self._chosen)
 
     def _chosen(self, choice: tuple[str, str] | None) -> None:
-        """What was asked for in the list of runs."""
+        """Carries out what the user chose in the list of runs."""
         what, letter = choice or ("", "")
         if what == "view":
             self._runs.look_at(letter)
@@ -86,7 +86,7 @@ class RunLists:
             self.show_captures()
 
     def ask_what_to_compare(self) -> None:
-        """Asks for the run to compare with."""
+        """Asks which run to compare with."""
         if "a" in self.session.runs:
             name = printable(self.session.runs["a"].name)
             self._ask_for_run("b", self.own(f" Compare {name} (A) with …"))
@@ -104,7 +104,7 @@ class RunLists:
                     self._shell.show_tab("diff")
 
         entries = [entry for entry in self.session.open.values() if entry.letter != self.session.sides["a"]]
-        # the one that it was compared with before is at hand
+        # the run that it was last compared with is selected
         entries.sort(key=lambda entry: not entry.remark)
         known: list[Choice] = [(f"{entry.letter}  {entry.name}", entry.paths) for entry in entries]
         run = self.session.runs["a"]
@@ -117,7 +117,7 @@ class RunLists:
         self._push_screen(RunPicker(self.own(title), [*known, *beside], ascii=ascii), chosen)
 
     def show_captures(self) -> None:
-        """Compares the files of the folder that was opened, as far as they are of this run's kind."""
+        """Compares the files of the opened folder that are of this run's kind."""
         if (run := self.session.runs.get("a")) is None:
             return
         mine = self.session.open[self.session.sides["a"]]

@@ -1,4 +1,4 @@
-"""From place to place, and the way back: Ctrl+O through those visited, Esc from rows to the finding behind them."""
+"""Navigation and its history: Ctrl+O goes back place by place, Esc goes from rows back to their finding."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from tracetui.app.session.session import Session
 
 KEPT = 50
-"""Places on the way back."""
+"""The maximum number of places in the navigation history."""
 ROWS_KEPT = 2_000_000
-"""Rows of tables kept for them; of older places only tab, filter and run."""
+"""Rows of tables kept for them; older places keep only tab, filter and run."""
 RUNS = "runs"
-"""Stands for a tab, where a place is a run."""
+"""Replaces the tab if a place is a run."""
 
 
 class Return(NamedTuple):
-    """Where Esc leads from rows that a finding rests on."""
+    """Where Esc leads from the rows of a finding's evidence."""
 
     tab: str
     filter: str
-    """That was in force there."""
+    """The filter that was in force there."""
     shown: str
     """The tab that shows the rows."""
 
 
 class Navigation:
-    """From place to place: to rows, to runs, to other tabs, and back."""
+    """Goes to rows, runs and other tabs, and back."""
 
     def __init__(self, session: Session, shell: Shell, runs: RunLoader) -> None:
         self._session, self._shell, self._runs = session, shell, runs
         self.visits: list[Visit] = []
-        """Places to go back to, the last one visited last."""
+        """Places to go back to; the most recent one is last."""
         self._return: Return | None = None
 
-    # --- places visited
+    # --- navigation history
 
     def here(self) -> Visit | None:
-        """The place in sight; null until there is one."""
+        """Returns the current place; null until there is one."""
         view = self._shell.view
         if view is None:
             return None
@@ -64,7 +64,7 @@ class Navigation:
         return session.rank, session.kind, session.scope, session.per, session.per_in_diff
 
     def leave(self, place: Visit | None = None) -> None:
-        """Notes a place, by default the one in sight, before one goes on to another."""
+        """Adds a place to the history, by default the current one, before the user goes to another."""
         place = place or self.here()
         if place is not None and not (self.visits and self._is_at(self.visits[-1])):
             self.visits = [*self.visits[1 - KEPT :], place]
@@ -76,12 +76,12 @@ class Navigation:
                     self.visits[at] = replace(visit, inside=None)
 
     def went_back(self) -> None:
-        """The way back is shorter where Esc has led to the place visited last."""
+        """Removes the most recent place from the history if Esc has led to it."""
         if self.visits and self._is_at(self.visits[-1]):
             self.visits.pop()
 
     def was_closed(self) -> None:
-        """Places of a run that was closed are no longer there."""
+        """Removes the places of a closed run from the history."""
         there = {entry.number for entry in self._session.open.values()}
         self.visits = [visit for visit in self.visits if visit.numbers[0] in there]
 
@@ -95,7 +95,7 @@ class Navigation:
         )
 
     def back(self) -> None:
-        """Goes back to the place visited before this one."""
+        """Goes back to the previous place."""
         while self.visits:
             visit = self.visits.pop()
             if self._is_at(visit):
@@ -123,7 +123,7 @@ class Navigation:
         self._shell.refresh_lines()
 
     def forget(self) -> None:
-        """Nothing to go back to, as in the beginning."""
+        """Clears the history."""
         self._return = None
         self.visits.clear()
 
@@ -143,22 +143,22 @@ class Navigation:
 
     @property
     def usual_filter(self) -> str:
-        """The filter in force, but for one that a finding has set for its rows."""
+        """Returns the filter in force, except one that a finding has set for its rows."""
         return self._session.filter if self._return is None else self._return.filter
 
     @property
     def came_from_finding(self) -> bool:
-        """Whether the tab in view shows rows that a finding led to."""
+        """Returns whether the tab in view shows rows that a finding led to."""
         return self._return is not None and self._return.shown == self._shell.tab
 
     def come_back(self, *, only_here: bool = False) -> bool:
-        """Goes back to the finding that led to some rows, with the filter that was in force there.
+        """Goes back to the finding that led to the rows, and restores its filter.
 
         Args:
-            only_here: not from a tab that it did not lead to.
+            only_here: do so only in the tab that the finding led to.
 
         Returns:
-            Whether there was one to go back to.
+            Whether there was a finding to go back to.
         """
         if self._return is None or (only_here and not self.came_from_finding):
             return False
@@ -200,7 +200,7 @@ class Navigation:
             view.seek(source, row)
 
     def places(self) -> Iterator[tuple[str, str, str, str]]:
-        """(tab, noun, name, label) of everything that `go_to` can go to, as far as it has been computed."""
+        """Returns (tab, noun, name, label) of every computed target of `go_to`."""
         if "a" not in self._session.runs:
             return
         if len(self._session.open) > 1:
@@ -224,14 +224,14 @@ class Navigation:
     # --- to another recording of the run
 
     def next_rank(self) -> None:
-        """Goes on to the next rank."""
+        """Switches to the next rank."""
         if "a" not in self._session.runs:
             return
         rank = self._session.next_rank()
         self._show_recording("This run has one rank" if rank is None else f"Rank {rank}", moved=rank is not None)
 
     def next_kind(self) -> None:
-        """Goes on to the recording of the run's next tool."""
+        """Switches to the recording of the run's next tool."""
         if "a" not in self._session.runs:
             return
         kind = self._session.next_kind()
@@ -241,7 +241,7 @@ class Navigation:
 
     def _show_recording(self, words: str, *, moved: bool) -> None:
         if moved:
-            self._shell.forget_range()  # it was one of the other recording's clock
+            self._shell.forget_range()  # the marked range was on the other recording's clock
             self._shell.reload_views()
         self._shell.say(words)
         self._shell.refresh_lines()

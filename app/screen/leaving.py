@@ -1,4 +1,4 @@
-"""The one way out: the program ends once every part of the screen has done what it was asked to do.
+"""Ends the program, once every part of the screen has finished its pending messages.
 
 Once `App.exit` is called, Textual puts up no more children: a view or dialog that is half there finds none of its
 parts, and each message that still waits fails in it. So the end waits until nothing is half there, a few milliseconds.
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from textual.events import Event
 
 LEAVING_SECONDS = 1.0
-"""After so long, the program ends whatever is half there: a part that never answers must not keep it."""
+"""The program ends after this time even if parts are unfinished: a part that never answers must not keep it open."""
 
 
 class Leaving:
-    """How an application ends."""
+    """Ends an application."""
 
     def __init__(self, app: App[None], before: Callable[[], None]) -> None:
         """Sets up.
 
         Args:
-            app: that is to end.
-            before: called once, with all views still there: keeps what is to be kept, gives up what is under way.
+            app: the application to end.
+            before: called once while all views still exist; saves state and cancels work in progress.
         """
         self._app, self._before = app, before
         self._end: Callable[[], None] | None = None
         self.asked = False
-        """Whether the end was asked for: nothing new begins, and nobody waits for what is under way."""
+        """Whether the end was requested: nothing new starts, and nobody waits for work in progress."""
         self.done = False
-        """Whether nothing is half there any more, so that the end has come."""
+        """Whether every part is finished, so that the program can end."""
         self._asked_last: frozenset[DOMNode] = frozenset()
         self._unanswered = 0
 
     def ask(self, end: Callable[[], None]) -> None:
-        """Ends the application, with what was to be kept kept; a second call changes nothing.
+        """Saves the state and ends the application; a second call does nothing.
 
         Args:
-            end: what Textual does to end it.
+            end: Textual's own way of ending it.
         """
         if self.asked:
             return
@@ -54,11 +54,11 @@ class Leaving:
         self._before()
 
     def swallows(self, event: Event) -> bool:
-        """Whether an event is a key or the like that comes too late."""
+        """Returns whether an event is input that arrives after the end was requested."""
         return self.asked and isinstance(event, (InputEvent, Paste))
 
     def _ask_all(self) -> None:
-        """Asks every part to answer after what waits for it; a part answers once its children are there."""
+        """Asks every part to answer after its pending messages; a part answers once its children exist."""
         if self.done:
             return
         parts = {part for screen in self._app.screen_stack for part in screen.walk_children(with_self=True)}

@@ -1,4 +1,4 @@
-"""Opening runs: reading them, which of them is in view, and which it is compared with."""
+"""Opens runs: reads them, and makes them A (in view) or B (compared with A)."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """What is told of the runs, at once, as they come and go."""
+    """Is notified of runs as they are opened and closed."""
 
     def leaving(self) -> None:
-        """Another run is about to be shown, or compared."""
+        """Called before another run is shown or compared."""
 
     def was_opened(self, entry: OpenRun) -> None:
-        """A run was read, and is about to be shown."""
+        """Called when a run was read, before it is shown."""
 
     def was_closed(self) -> None:
-        """Runs may have gone out of memory."""
+        """Called when runs may have been released from memory."""
 
     def could_not_open(self, letter: str) -> None:
-        """A run could not be read; the line that says why is with the loader."""
+        """Called when a run could not be read; the loader holds the reason."""
 
     def has_others(self, title: str) -> None:
-        """The first run is one of several in its folder, and nobody said which one is meant."""
+        """Called when the first run is one of several in its folder and none was chosen."""
 
     def exit(self) -> None:
-        """The command line asks for what is not there: `usage` says what."""
+        """Called when the command line asks for something that does not exist; `usage` says what."""
 
 
 class RunLoader:
-    """How runs get into the session, and which of them are A and B."""
+    """Puts runs into the session, and decides which of them are A and B."""
 
     def __init__(
         self,
@@ -64,28 +64,28 @@ class RunLoader:
         """Sets up.
 
         Args:
-            session: gets the runs.
+            session: receives the runs.
             loader: reads them.
             shell: shows them.
-            watcher: is told.
-            wanted: which run to look at first, by letter or name, where a folder holds several or several paths were
+            watcher: is notified.
+            wanted: which run to view first, by letter or name, if a folder holds several or several paths were
                 given.
-            problems: of the settings, a line each, as far as they are known when a run is read.
+            problems: problems of the settings, one line each, that are known when a run is read.
         """
         self.session, self.loader = session, loader
         self._shell, self._watcher, self._problems = shell, watcher, problems
         self.run_wanted = wanted
         self.run_left = ""
-        """Which run of the folder was in view when it was left."""
+        """Which run of the folder was last in view."""
         self.usage = ""
-        """What was wrong with the command line, where only reading could tell."""
+        """What was wrong with the command line, if only reading could tell."""
         self.exit_code = DONE
-        """Of the program, as far as opening runs decides it."""
+        """The program's exit code, as far as opening runs decides it."""
         self._later: Sequence[str] = ()
-        """Runs of the command line that are read once A is there."""
+        """Runs of the command line that are read after A."""
 
     def start(self) -> None:
-        """Reads what was asked for."""
+        """Starts reading the requested runs."""
         letters = list(self.session.open)
         if not letters:
             return
@@ -105,19 +105,19 @@ class RunLoader:
     # --- reading
 
     def open_run(self, side: Side, paths: tuple[Path, ...]) -> None:
-        """Makes the run of these paths A or B; reads it in a thread, unless that was done."""
+        """Makes the run of these paths A or B; reads it in a thread if needed."""
         entry = next((entry for entry in self.session.open.values() if entry.is_of(paths)), None)
         self.look_at((entry or self.session.add(paths)).letter, side)
 
     def look_at(self, letter: str, side: Side = "a") -> None:
-        """Makes a run of the list A, the one in view, or B, the one it is compared with; reads it if need be."""
+        """Makes a run of the list A (in view) or B (compared with A); reads it if needed."""
         entry = self.session.open[letter]
         if side == "a" and self.session.sides.get("a") not in (None, letter):
             self._watcher.leaving()
         if entry.run is None:
             self._read(side, letter)
         elif side == "b" and self.session.sides.get("a") == letter:
-            if self.loader.wanted.get("a", letter) in self.loader.lines:  # it will not be in view for long
+            if self.loader.wanted.get("a", letter) in self.loader.lines:  # it will soon be out of view
                 self.loader.wanted["b"] = letter
             else:
                 self._shell.say(f"{entry.name} is in view: choose another to compare it with")
@@ -129,7 +129,7 @@ class RunLoader:
     def _read(self, side: Side | None, letter: str) -> None:
         if side is not None:
             self.loader.wanted[side] = letter
-            # one that is read for both becomes what it was asked for last
+            # a run that was requested as both becomes the one requested last
             wanted = self.loader.wanted
             self.loader.wanted = {of: which for of, which in wanted.items() if of == side or which != letter}
         if letter not in self.loader.lines:
@@ -139,7 +139,7 @@ class RunLoader:
             self._shell.reload_views("b")
 
     def _chooser(self, letter: str) -> Callable[[Sequence[str]], int] | None:
-        """What picks the run of a folder that was asked for; null where the first will do."""
+        """Returns the function that picks the requested run of a folder; null to take the first."""
         wanted, known = self.run_wanted, self.run_left
         if not (wanted or known) or letter != self.loader.wanted.get("a"):
             return None
@@ -148,7 +148,7 @@ class RunLoader:
         return lambda names: names.index(known) if known in names else 0
 
     def finish(self, event: jobs.JobDone[Run]) -> None:
-        """A run is read, or could not be; other jobs are none of ours."""
+        """Handles the end of reading a run, successful or not; ignores other jobs."""
         ended = self.loader.finish(event.key)
         if ended is None:
             return
@@ -164,7 +164,7 @@ class RunLoader:
         self._shell.refresh_lines()
 
     def _refuse(self, line: str) -> None:
-        """Leaves: the command line asks for what is not there."""
+        """Ends the program because the command line asks for a run that does not exist."""
         self.usage = line
         self._watcher.exit()
 
@@ -178,7 +178,7 @@ class RunLoader:
         entry.hold(run, config)
         side = next((side for side, wanted in self.loader.wanted.items() if wanted == letter), None)
         if side is None and first and self.loader.wanted.get("a", "") in self.loader.failures:
-            side = "a"  # the run that was to be in view can't be read: this one can
+            side = "a"  # the run that was requested as A can't be read; this one takes its place
         if run.warnings:
             more = f" (and {len(run.warnings) - 1} more: {commands.key('app.notes')})" if len(run.warnings) > 1 else ""
             self._shell.say(run.warnings[0] + more)
@@ -203,13 +203,13 @@ class RunLoader:
                 self._read(None, other)
 
     def _list_folder(self, letter: str, run: Run) -> str:
-        """Puts the other runs of the folder into the list, each where the folder has it; the letter of this one."""
+        """Adds the other runs of the folder to the list, in the folder's order; returns this run's letter."""
         entry = self.session.open[letter]
         if not run.others:
             return letter
         before, after = run.others[: run.place], run.others[run.place :]
         files = tuple(trace.source.path for trace in run.traces)
-        if len(self.session.open) == 1 and before:  # the first letters are the folder's own
+        if len(self.session.open) == 1 and before:  # the first letters go to the runs of the folder
             for name, paths in before[:1]:
                 entry.paths, entry.label = paths, name
             for name, paths in before[1:]:
@@ -226,7 +226,7 @@ class RunLoader:
         return mine.letter
 
     def _settle(self, run: Run) -> None:
-        """Takes back a rank or a tool that was asked for and that this run has not."""
+        """Resets a requested rank or tool that this run does not have."""
         session = self.session
         if session.rank is not None and session.rank not in run.ranks:
             known = ", ".join(map(str, run.ranks)) or "none"
@@ -260,7 +260,7 @@ class RunLoader:
     # --- A and B
 
     def _take(self, side: Side, letter: str) -> None:
-        """Shows a run that is read as A or B."""
+        """Shows a run that was read, as A or B."""
         before = dict(self.session.sides)
         self.session.take(side, letter)
         waiting = self.session.open.get(self.loader.wanted.get("b", ""))
@@ -268,7 +268,7 @@ class RunLoader:
             self.session.take("b", waiting.letter)
         self.session.spare()
         self._watcher.was_closed()
-        # what is still being read, or could not be, remains what was asked for
+        # a run that is still being read, or failed, remains the requested one
         open_ends = self.loader.lines.keys() | self.loader.failures.keys()
         waited_for = {of: one for of, one in self.loader.wanted.items() if one in open_ends}
         self.loader.wanted = {**self.session.sides, **waited_for}
@@ -288,9 +288,9 @@ class RunLoader:
         self._shell.refresh_lines()
 
     def close(self, letter: str) -> bool:
-        """Takes a run out of the list; not the one in view. Whether that was done."""
+        """Removes a run from the list, unless it is in view; returns whether it was removed."""
         if self.session.sides.get("a") == letter:
-            self._shell.say("This run is in view: look at another one before closing it")
+            self._shell.say("This run is in view: view another one before closing it")
             return False
         compared = self.session.sides.get("b") == letter
         self.loader.give_up(letter)
@@ -305,11 +305,11 @@ class RunLoader:
 
 
 def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
-    """The user's thresholds for a run; what is wrong with these, or other settings, counts as its warnings.
+    """Returns the user's thresholds for a run; problems of these and other settings become its warnings.
 
     Args:
-        run: that was read.
-        problems: of the other settings, a line each.
+        run: the run that was read.
+        problems: problems of the other settings, one line each.
     """
     from tracetui.analysis.findings import config
 
@@ -321,7 +321,7 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
 
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:
-    """Whether what was opened is a folder with a sweep's index."""
+    """Returns whether a folder with a sweep's index was opened."""
     from tracetui.parsers.runs.sweep_place import INDEX
 
     return any((path / INDEX).is_file() for path in paths)

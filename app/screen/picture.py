@@ -1,4 +1,4 @@
-"""A picture of the screen as a file."""
+"""Saves a picture of the screen as a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def save_picture(session: Session, tab: str, svg: str) -> str:
-    """Writes what the screen shows, in the working directory, beside no file that is there.
+    """Writes the screen into the working directory, without replacing a file.
 
     Args:
         session: what is open.
@@ -21,7 +21,7 @@ def save_picture(session: Session, tab: str, svg: str) -> str:
         svg: the picture.
 
     Returns:
-        Where it was written, or why it was not.
+        A line that says where it was written, or why it was not.
     """
     name = printable(session.runs["a"].name).replace("/", "_")
     path = export.free_path(Path(f"{name}-{tab}.svg"))

@@ -1,4 +1,4 @@
-"""What of the screen a person can have otherwise: theme, keys, names, columns; and keeping what they choose."""
+"""The user's preferences for the screen: theme, keys, names and columns; keeps what the user chooses."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 
 class Preferences:
-    """What holds of the settings, and what becomes of it on the screen."""
+    """The settings in force, and the choices made on the screen."""
 
     def __init__(
         self, preferred: Settings, session: Session, *, color: str, low_bandwidth: bool, keeps_state: bool
     ) -> None:
-        """Takes over what a person prefers, before the first paint.
+        """Applies the settings, before the first paint.
 
         Args:
-            preferred: what holds of the settings.
-            session: gets names and columns.
-            color: how many colours there are, settled with the environment.
-            low_bandwidth: whether each byte counts.
-            keeps_state: whether what is chosen is kept for the next start.
+            preferred: the settings in force.
+            session: receives names and columns.
+            color: how many colours the terminal has, as settled with the environment.
+            low_bandwidth: whether the connection is slow.
+            keeps_state: whether choices are kept for the next start.
         """
         self._settings, self._session, self._color = preferred, session, color
         self.low_bandwidth = low_bandwidth
-        """Few colours, half pages: each byte counts."""
+        """Few colours and half pages, because the connection is slow."""
         self.keeps_state = keeps_state
-        """Whether what is chosen, and where one was, is kept for the next start."""
+        """Whether choices and the last position are kept for the next start."""
         session.names = cast("Names", preferred.names)
         for page, (hidden, pinned) in preferred.chosen_columns.items():
             session.hidden[page], session.pinned[page] = hidden, pinned
         remapped = commands.use_keys(preferred.keys)
         self.keymap: Mapping[str, str] = remapped.changed
-        """For Textual: keys by command id, of those whose keys are not the default."""
+        """For Textual: keys by command id, for commands whose keys are not the default."""
         self.problems = [*preferred.problems, *self._of_keys(remapped.problems)]
-        """What of the settings could not be used, a line each."""
+        """Settings that could not be used, one line each."""
 
     def _of_keys(self, problems: Sequence[str]) -> list[str]:
-        """Lines about keys, with the file that each is about."""
+        """Returns the lines about keys, each with the file that it is about."""
         lines = []
         for line in problems:
             name = line.partition(":")[0]
@@ -59,7 +59,7 @@ class Preferences:
             lines.append(f"{origin}: {line}" if origin else line)
         return lines
 
-    # --- what is chosen on the screen is kept
+    # --- choices made on the screen are kept
 
     def keep(self, key: str, value: object) -> None:
         """Keeps a choice for the next start."""
@@ -71,7 +71,7 @@ class Preferences:
 
         Args:
             page: id of the page.
-            columns: those it has.
+            columns: all columns of the page.
         """
         if self.keeps_state and page in self._session.hidden:
             choice = self._session.hidden[page], self._session.pinned.get(page, frozenset())
@@ -84,10 +84,10 @@ class Preferences:
 
         Args:
             page: id of the page.
-            columns: those it has.
+            columns: all columns of the page.
 
         Returns:
-            A line about a column that the page has not; empty where all are there.
+            A line about a column that the page lacks; empty if it has them all.
         """
         wanted = self._settings.columns.get(page)
         if wanted is None or page in self._session.hidden:
@@ -110,7 +110,7 @@ class Preferences:
 
     @property
     def usual_theme(self) -> str:
-        """The theme that the settings ask for, as far as there are colours for it."""
+        """Returns the theme of the settings, or a replacement if there are too few colours."""
         return self._settled(self._settings.theme)
 
     def _settled(self, name: str) -> str:
@@ -120,10 +120,10 @@ class Preferences:
         """Keeps a theme.
 
         Args:
-            name: that was asked for.
+            name: of the requested theme.
 
         Returns:
-            The one that this terminal has the colours for, and what to say of it.
+            The theme that this terminal has the colours for, and a message.
         """
         settled = self._settled(name)
         self.keep("theme", name)
@@ -132,25 +132,25 @@ class Preferences:
         return settled, f"Theme: {settled}; {name} needs more colours than there are (--color)"
 
     def theme_after(self, theme: str) -> str:
-        """The next theme that this terminal has the colours for."""
+        """Returns the next theme that this terminal has the colours for."""
         known = [name for name in themes.THEMES if themes.theme_name(name, self._color, low_bandwidth=False) == name]
         return known[(known.index(theme) + 1) % len(known)] if theme in known else known[0]
 
     def switch_bandwidth(self) -> tuple[str | None, str]:
-        """Sends less, or no longer.
+        """Switches low bandwidth on or off.
 
         Returns:
-            The theme for it, where the settings leave that open, and what to say.
+            The theme for it, if the settings leave that open, and a message.
         """
         self.low_bandwidth = not self.low_bandwidth
         self.keep("low_bandwidth", self.low_bandwidth)
-        words = "fewer colours, tables scroll by half pages" if self.low_bandwidth else "all colours"
+        words = "fewer colours, tables scroll by half a page" if self.low_bandwidth else "all colours"
         theme = self.usual_theme if self._settings.theme == "auto" else None
         return theme, f"Low bandwidth {'on' if self.low_bandwidth else 'off'}: {words}"
 
 
 def preferred_tab(preferred: Settings) -> tuple[str | None, Settings]:
-    """The tab that the settings ask for; a name that none has becomes a problem of theirs."""
+    """Returns the tab of the settings; an unknown name is added to their problems."""
     if not preferred.tab:
         return None, preferred
     try:
@@ -161,7 +161,7 @@ def preferred_tab(preferred: Settings) -> tuple[str | None, Settings]:
 
 
 def named_columns(names: Sequence[str], columns: Sequence[Field]) -> tuple[set[str], list[str]]:
-    """The columns that are called so, by name, title or label in any case, and the names that none has."""
+    """Finds columns by name, title or label, ignoring case; returns them and the names not found."""
     known = {word.lower(): column.name for column in columns for word in (column.title, column.label, column.name)}
     found = {known[name.lower()] for name in names if name.lower() in known}
     return found, [name for name in names if name.lower() not in known]

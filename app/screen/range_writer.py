@@ -1,4 +1,4 @@
-"""Writing the marked range as a trace of its own, beside all else."""
+"""Writes the marked range as a separate trace, in the background."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tracetui.app.session.session import Session
 
 CUT = "cut"
-"""The job that writes a range."""
+"""The key of the job that writes a range."""
 STOP_SECONDS = 2.0
-"""How long quitting waits for it at most."""
+"""How long quitting waits for it, at most."""
 
 
 class RangeWriter:
@@ -26,16 +26,16 @@ class RangeWriter:
         """Sets up.
 
         Args:
-            session: what is in view, and its range.
-            shell: says how it goes.
-            target: gets the message when a range is written, for `finish`.
+            session: holds the run in view and its range.
+            shell: shows messages.
+            target: receives the message when a range is written, for `finish`.
         """
         self._session, self._shell, self._target = session, shell, target
         self._ends = threading.Event()
-        """Set when the program ends: what is half written is taken away."""
+        """Set when the program ends: a partly written file is removed."""
 
     def start(self) -> None:
-        """Writes what lies in the marked range, or says why not."""
+        """Writes the marked range, or says why that is not possible."""
         if "a" not in self._session.runs:
             return
         from tracetui.app.session import cut
@@ -53,7 +53,7 @@ class RangeWriter:
             jobs.start(self._target, CUT, lambda: cut.save_range(trace, window, Watch(cancel=self._ends)))
 
     def finish(self, event: jobs.JobDone[Any]) -> None:
-        """A range is written, or could not be; other jobs are none of ours."""
+        """Reports that a range was written, or why not; ignores other jobs."""
         if event.key != CUT:
             return
         from tracetui.app.session import cut
@@ -63,6 +63,6 @@ class RangeWriter:
         self._shell.say(cut.said(event.result) if event.result is not None else str(event.error))
 
     def stop(self) -> None:
-        """Stops what writes a file, and gives it the time to take away what is half written."""
+        """Stops writing, and waits until the partly written file is removed."""
         self._ends.set()
         jobs.wait(CUT, STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""What is kept from one visit to the next: which recordings were opened, and where each was left."""
+"""Keeps which recordings were opened and the last position in each, from one start to the next."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tracetui.app.session.open_runs import OpenRun
 
 OTHER_WIDTH = 20
-"""Columns for the name of the run that is offered."""
+"""Columns for the name of the offered run."""
 SAVED_AFTER_SECONDS = 1.0
-"""How long one stays in a tab before that is written down."""
+"""How long the user must stay in a tab before the position is saved."""
 
 
 class Restorer:
-    """Notes where runs are left, and lets them begin there."""
+    """Saves the last position in each run, and restores it."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Restorer:
         """Sets up.
 
         Args:
-            runs: what is open.
-            shell: shows it.
-            navigation: how one got there.
-            set_timer: calls something later.
-            keeps: whether anything may be kept.
+            runs: holds the open runs.
+            shell: shows them.
+            navigation: holds the navigation history.
+            set_timer: calls a function later.
+            keeps: whether anything may be saved.
         """
         self._runs, self._shell, self._navigation = runs, shell, navigation
         self._session = runs.session
@@ -56,7 +56,7 @@ class Restorer:
         self._left: Left | None = None
 
     def recall(self, origin: Path, *, tab: bool, filter: bool) -> None:
-        """Takes over where the run of a path was left, as far as the command line leaves that open."""
+        """Restores the last position for a path, where the command line does not set it."""
         self._left = left.load(origin) if self._keeps() else None
         if self._left is None:
             return
@@ -69,11 +69,11 @@ class Restorer:
             self._runs.run_left = self._left.run
 
     def forget_recalled(self) -> None:
-        """The run that was recalled can't be opened."""
+        """Drops the recalled position, because its run can't be opened."""
         self._session.sorts, self._left = {}, None
 
     def was_opened(self, entry: OpenRun) -> None:
-        """Notes what was opened; the first run goes on where it was left."""
+        """Remembers an opened run; the first run continues at its last position."""
         run = entry.run
         assert run is not None
         if self._keeps():
@@ -96,11 +96,11 @@ class Restorer:
             again.append(known.words)
         other = self._offer(known.other)
         if again or other:
-            line = f"As you left it: {', '.join(again)} · {commands.key('run.afresh')} starts afresh" if again else ""
+            line = f"As you left it: {', '.join(again)} · {commands.key('run.afresh')} starts over" if again else ""
             self._shell.say(self._shell.own(" · ".join(part for part in (line, other) if part)))
 
     def _offer(self, path: Path | None) -> str:
-        """Puts the run that this one was compared with into the list, unread; the words that say so."""
+        """Adds the run that this one was last compared with to the list, unread; returns a message."""
         if path is None or not is_there(path):
             return ""
         entry = next((entry for entry in self._session.open.values() if entry.is_of((path,))), None)
@@ -111,25 +111,25 @@ class Restorer:
         return f"{commands.key('run.open')} Enter: again with {fit(printable(entry.name), OTHER_WIDTH)}"
 
     def _name_of(self, entry: OpenRun) -> str:
-        """What the run is called in its folder; empty where it is all that was opened."""
+        """Returns the run's name in its folder; empty if the whole path is one run."""
         several = sum(other.origin == entry.origin for other in self._session.open.values()) > 1
         return (entry.label or entry.name) if several else ""
 
     def save_soon(self) -> None:
-        """A tab has come into view: soon notes that one is there, unless another one follows."""
+        """Saves the position soon after a tab came into view, unless another tab follows."""
         if self._keeps() and "a" in self._session.runs:
             if self._saving is not None:
                 self._saving.stop()
             self._saving = self._set_timer(SAVED_AFTER_SECONDS, self.save_place)
 
     def save_for_good(self) -> None:
-        """The program ends: notes where the run in view is left, and nothing behind that."""
+        """Saves the position for the last time, when the program ends."""
         if self._saving is not None:
             self._saving.stop()
         self.save_place()
 
     def save_place(self) -> None:
-        """Notes where the run in view is left; not once the views are being taken away, whose order is part of it."""
+        """Saves the position in the run in view, unless views are being removed: it includes their sort order."""
         session = self._session
         if not self._keeps() or self._shell.closing or "a" not in session.runs:
             return
@@ -152,13 +152,13 @@ class Restorer:
         left.store(entry.origin, where, [trace.source.path for trace in run.traces])
 
     def _path_of(self, entry: OpenRun) -> Path:
-        """One path that opens a run again."""
+        """Returns a path that opens the run again."""
         if entry.run is not None and self._name_of(entry):
             return entry.run.path
         return entry.paths[0] if self._name_of(entry) else entry.origin
 
     def begin_afresh(self) -> None:
-        """Goes back to how a run looks when it is opened for the first time."""
+        """Resets the run to how it looks when it is first opened."""
         if "a" not in self._session.runs:
             return
         session = self._session
@@ -171,4 +171,4 @@ class Restorer:
             view.forget_pages()
         self._shell.reload_views()
         self._shell.show_tab(self._shell.usual_tab)
-        self._shell.say("Afresh: no filter, no marked range, every table in its own order")
+        self._shell.say("Started over: no filter, no marked range, every table in its default order")

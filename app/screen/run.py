@@ -1,4 +1,4 @@
-"""How the screen is started, as the terminal and the person's settings ask for."""
+"""Starts the screen as the terminal and the user's settings require."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ def run_tui(
     cache: bool = True,
     settings: Settings | None = None,
 ) -> int:
-    """Shows runs until the person quits; the exit code.
+    """Shows runs until the user quits; returns the exit code.
 
     Args:
-        paths: run A, B to compare with, and more for the list of runs; none asks which.
-        scope: what the numbers are about.
+        paths: run A, then B to compare with, then more for the list of runs; if empty, the start screen asks.
+        scope: what the numbers cover.
         rank: the distributed rank to show first.
         source: the tool whose recording to show first (`TraceInfo.kind`).
-        tab: the tab to begin with.
-        filter: a filter in force from the start.
-        run: which run to look at first, by letter or name, of a folder with several or of several paths.
-        samples: recordings to offer where no path is given.
+        tab: the tab to start on.
+        filter: the initial filter.
+        run: which run to view first, by letter or name, if a folder or the paths hold several.
+        samples: recordings to offer if no path is given.
         color: auto, never, 16, 256 or truecolor.
         ascii: no characters outside ASCII.
-        mouse: null is on, but off over SSH, where every motion of the pointer costs kilobytes.
+        mouse: null means on, but off over SSH, where every pointer motion costs kilobytes.
         driver: what sends the screen, one of `terminal.choice.DRIVERS`.
-        low_bandwidth: null is over SSH.
+        low_bandwidth: null means on over SSH.
         cache: use the cache of parsed traces, and remember what was opened.
-        settings: what else the person prefers.
+        settings: the user's other settings.
 
     Raises:
         UsageError: there is no such run.
@@ -66,7 +66,7 @@ def run_tui(
     remote = "SSH_CONNECTION" in os.environ
     color = settle_color(color)
     if remote and "ESCDELAY" not in os.environ:
-        # a slow link may split the three bytes of an arrow key by more than the usual 0.1 s
+        # a slow link may spread the three bytes of an arrow key over more than the usual 0.1 s
         constants.ESCAPE_DELAY = REMOTE_ESCAPE_SECONDS  # type: ignore[misc]
     app = TracetuiApp(
         paths,
@@ -86,7 +86,7 @@ def run_tui(
     )
     app.run(mouse=not remote if mouse is None else mouse)
     app.ranges.stop()
-    if kept := sys.modules.get("tracetui.parsers.runs.cache"):  # nothing is half written that was never imported
+    if kept := sys.modules.get("tracetui.parsers.runs.cache"):  # a module that was never imported has written nothing
         kept.abandon()
     if app.runs.usage:
         raise UsageError(app.runs.usage)

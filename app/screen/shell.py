@@ -1,6 +1,6 @@
-"""The shell of the screen: header, tabs, the view in sight, filter line, footer.
+"""The shell of the screen: header, tabs, current view, filter line, footer.
 
-It is there at once, and filled with the tabs once the recording is read: nothing here imports Polars before the first
+It shows at once, and gets its tabs once the recording is read: nothing here imports Polars before the first
 paint; views do, and are imported when needed.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Shell:
-    """The main screen of an application: its lines, and a view for each tab that was looked at."""
+    """The main screen of an application: its lines, and a view for each visited tab."""
 
     def __init__(
         self,
@@ -45,40 +45,40 @@ class Shell:
         """Sets up.
 
         Args:
-            app: whose main screen it is.
-            session: what is open; two runs are there to be compared.
-            loader: what is being read.
-            tab: the one to begin with; null leaves it to the settings and to what is opened.
-            preferred_tab: the one that the settings ask for.
-            on_tab: called when a tab has come into view.
+            app: the application.
+            session: holds the open runs; with two, they are compared.
+            loader: reads runs.
+            tab: the tab to start on; null leaves it to the settings and the run.
+            preferred_tab: the tab of the settings.
+            on_tab: called when a tab comes into view.
         """
         self._app, self._session, self._loader, self._on_tab = app, session, loader, on_tab
         compares = len(session.open) > 1
         self._preferred_tab = preferred_tab
         self.usual_tab = preferred_tab or "overview"
-        """The tab that a run begins with, where nobody asks for another."""
+        """The tab that a run opens on, if no other is requested."""
         self.default_tab = not tab and not compares
-        """Whether nobody has asked for a tab yet."""
+        """Whether no tab was requested yet."""
         self.tab = tab or ("diff" if compares else self.usual_tab)
         self.errors: list[str] = []
-        """Tracebacks of what failed so far."""
+        """Tracebacks of failures so far."""
         self._stale: set[str] = set()
-        """Tabs whose numbers are of another range than the one in force."""
+        """Tabs whose numbers are for an earlier range."""
 
     @property
     def main(self) -> Screen[object] | None:
-        """The main screen; null before there is one, and from the moment on that the application closes."""
+        """Returns the main screen; null before it exists and once the application closes."""
         if self._app._exit or not self._app.is_running:
             return None
         return next(iter(self._app.screen_stack), None)
 
     @property
     def closing(self) -> bool:
-        """Whether there is nothing to show anything on: timers, jobs and messages may still come, and do nothing."""
+        """Returns whether the screen is gone; timers, jobs and messages that still arrive then do nothing."""
         return self.main is None
 
     def widgets(self) -> ComposeResult:
-        """What the main screen is made of; no tab has been looked at."""
+        """Returns the widgets of the main screen, before any tab was visited."""
         yield Line(id="header")
         yield TabBar(id="tabs")
         yield Container(Static(id="loading", markup=False), id="body")
@@ -86,7 +86,7 @@ class Shell:
         yield Footer(id="footer")
 
     def begin(self) -> None:
-        """The widgets are there: shows what is known before anything is read."""
+        """Shows what is known before anything is read, once the widgets exist."""
         if (main := self.main) is not None:
             main.query_one("#header", Line).ascii = self._session.ascii
             main.query_one(TabBar).show(self.tab)
@@ -95,22 +95,22 @@ class Shell:
     # --- words
 
     def own(self, text: str) -> str:
-        """A text of ours, in ASCII where that was asked for."""
+        """Returns one of our own texts, in ASCII if that was requested."""
         return to_ascii(text.replace("·", "-").replace("›", ">")) if self._session.ascii else text
 
     def say(self, message: str) -> None:
-        """Says something in the footer until the next key."""
+        """Shows a message in the footer until the next key."""
         if (main := self.main) is not None:
             main.query_one(Footer).say(printable(message, ascii=self._session.ascii))
 
     def unsay(self, message: str) -> None:
-        """Takes a message away, unless another one has taken its place."""
+        """Removes a message, unless another one has replaced it."""
         main = self.main
         if main is not None and main.query_one(Footer).message == printable(message, ascii=self._session.ascii):
             self.say("")
 
     def log_error(self, error: Exception) -> None:
-        """Keeps an error that was shown in one line, for `--debug`."""
+        """Keeps the traceback of an error that was shown in one line, for `--debug`."""
         import traceback
 
         self.errors.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
@@ -118,42 +118,42 @@ class Shell:
     # --- tabs
 
     def views(self) -> Iterator[View]:
-        """The views of the tabs that were looked at."""
+        """Returns the views of the visited tabs."""
         from tracetui.app.views.common.base import View
 
         if (main := self.main) is not None:
             yield from main.query(View).results(View)
 
     def made(self, tab: str) -> View | None:
-        """The view of a tab, where it has been looked at."""
+        """Returns the view of a tab, if it was visited."""
         return next((view for view in self.views() if tab == view.TAB), None)
 
     @property
     def view(self) -> View | None:
-        """The view in sight; null until it has its widgets."""
+        """Returns the current view; null until it has its widgets."""
         view = self.made(self.tab) if "a" in self._session.runs else None
         return view if view is not None and view.is_mounted else None
 
     @property
     def is_blank(self) -> bool:
-        """Whether the view says why it has nothing to show."""
+        """Returns whether the view shows a message in place of its content."""
         return self.main is not None and bool(self.main.query(f"#view-{self.tab}.-blank"))
 
     def begin_with(self, tab: str) -> None:
-        """The first run is read: this is its usual tab, unless the settings or somebody ask for another."""
+        """Shows the usual tab of the first run, unless the settings or the user ask for another."""
         if self._preferred_tab is None:
             self.usual_tab = tab
         if self.default_tab:
             self.tab = self.usual_tab
 
     def import_view(self) -> None:
-        """Imports what the tab in view is shown with: in a thread, beside the reading of the first run."""
+        """Imports the view of the current tab in a thread, while the first run is read."""
         from tracetui.app.views import view_class
 
         view_class(self.tab)
 
     def show_tab(self, tab: str) -> None:
-        """Brings a tab into view; it is made on the first visit."""
+        """Shows a tab; its view is made on the first visit."""
         main = self.main
         if main is None:
             return
@@ -169,7 +169,7 @@ class Shell:
                 main.query_one("#body").mount(view_class(tab)())
                 self._app.call_after_refresh(self._focus_view)
                 if not self._app.is_headless:
-                    # else the collector looks through a recording and all widgets every few pages, for 50 ms
+                    # otherwise the garbage collector scans the recording and all widgets every few pages, for 50 ms
                     self._app.call_after_refresh(gc.freeze)
             elif self.view is not None:
                 if tab in self._stale:
@@ -186,7 +186,7 @@ class Shell:
         self.refresh_lines()
 
     def refresh_lines(self) -> None:
-        """Brings header, filter line and footer up to date."""
+        """Updates header, filter line and footer."""
         main = self.main
         if main is None or not main.query("#header"):
             return
@@ -213,7 +213,7 @@ class Shell:
         line.show(Text(f" {self.own(words)}"))
 
     def _hints(self, width: int) -> list[tuple[str, str]]:
-        """The keys that the footer shows."""
+        """Returns the keys that the footer shows."""
         if "a" not in self._session.runs:
             return [("Esc", "keep what was read"), ("q", "quit")] if self._loader.lines else [("q", "quit")]
         view = self.view
@@ -225,7 +225,7 @@ class Shell:
         hints = commands.footer(self.tab, width, labels=labels)
         return (view.footer_hints() if view is not None else None) or hints
 
-    # --- what the numbers are of
+    # --- what the numbers cover
 
     def forget_range(self) -> None:
         """Ends the restriction to the marked range, if there is one."""
@@ -239,7 +239,7 @@ class Shell:
             view.forget_marks()
 
     def reload_views(self, side: Side = "a") -> None:
-        """Computes anew what depends on a run: what is in sight at once, other tabs when they are looked at."""
+        """Recomputes what depends on a run: the current view at once, other tabs on their next visit."""
         self._stale |= {view.TAB for view in self.views() if view.is_mounted and (side == "a" or view.COMPARES)}
         view = self.view
         if view is not None and view.TAB in self._stale:
@@ -247,11 +247,11 @@ class Shell:
             view.reload()
 
     def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
-        """Restricts every tab to a stretch of time, or none; those out of sight compute when they are looked at.
+        """Restricts every tab to a time range, or ends that; hidden tabs compute on their next visit.
 
         Args:
             window: start and end, ns on the trace's clock.
-            words: what the header says of it.
+            words: the text for the header.
         """
         if window == self._session.scope.window:
             return

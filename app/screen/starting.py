@@ -1,4 +1,4 @@
-"""How the program begins: with the runs that were asked for, else with a list of what there is to read."""
+"""Starts the program: with the requested runs, or with a list of what can be opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Starter:
-    """Begins, and begins anew where the first choice could not be read."""
+    """Starts, and asks again if the first choice could not be read."""
 
     def __init__(
         self,
@@ -28,15 +28,15 @@ class Starter:
         *,
         samples: Sequence[Path] = (),
     ) -> None:
-        """Sets up; what the command line asks for is in the session by now.
+        """Sets up; the session already holds what the command line asks for.
 
         Args:
-            runs: reads what is chosen.
+            runs: reads the chosen runs.
             shell: shows it.
-            restorer: knows where it was left.
+            restorer: knows the last position.
             push_screen: puts the list over the main screen.
-            leave: ends the program, where nothing was chosen.
-            samples: recordings to offer where no path was given.
+            leave: ends the program if nothing was chosen.
+            samples: recordings to offer if no path was given.
         """
         self._runs, self._shell, self._restorer = runs, shell, restorer
         self._session = runs.session
@@ -45,10 +45,10 @@ class Starter:
         self._asked = not self._session.open
         """Whether the program was started without a path."""
         self._beginning = shell.tab, shell.default_tab, self._session.filter, runs.run_left
-        """What the command line says, without what is remembered of a run."""
+        """The command line's request, without what is remembered about a run."""
 
     def start(self) -> None:
-        """Reads what was asked for; where nothing was, shows what there is to read."""
+        """Reads the requested runs; if there are none, shows what can be opened."""
         if self._session.open:
             self._runs.start()
         else:
@@ -61,7 +61,7 @@ class Starter:
         self._push_screen(screen, self._begin_with)
 
     def _begin_with(self, path: Path | None) -> None:
-        """Something was chosen of the list, or nothing."""
+        """Reads what was chosen from the list, or ends the program if nothing was chosen."""
         if path is None:
             self._leave()
             return
@@ -71,7 +71,7 @@ class Starter:
         self._runs.start()
 
     def could_not_open(self, letter: str) -> None:
-        """Asks again, where the run that could not be read was chosen of the list."""
+        """Asks again, if the run that could not be read was chosen from the list."""
         if not self._asked or "a" in self._session.runs:
             return
         origin = self._session.open[letter].origin

@@ -1,4 +1,4 @@
-"""What the header and the notes page say about what is open."""
+"""The texts of the header and the notes page about the open runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
     Own = Callable[[str], str]
-    """Writes a text of ours as the terminal can show it."""
+    """Converts one of our own texts to what the terminal can show."""
 
 EXAMPLE_WIDTH = 200
 
 
 def header_left(session: Session, own: Own, width: int) -> Text:
-    """The program, the runs with their letters where there are several, the GPU; names are cut to `width` columns."""
+    """Returns program, runs (with letters if there are several) and GPU; names are cut to `width` columns."""
     text = Text().append(" tracetui", "bold")
     runs = session.runs
     letters = session.sides
@@ -43,12 +43,12 @@ def header_left(session: Session, own: Own, width: int) -> Text:
 
 
 def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text:
-    """What is being read, the rank, whether something is missing.
+    """Returns what is being read, the rank, and how many notes there are.
 
     Args:
-        session: what is open.
-        loading: how far the reading of runs has come, by their letters.
-        own: writes a text of ours as the terminal can show it.
+        session: holds the open runs.
+        loading: the reading progress by run letter.
+        own: converts one of our own texts to what the terminal can show.
     """
     parts: list[str] = []
     if "a" in session.runs:
@@ -70,7 +70,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
 
 
 def notes_text(session: Session, own: Own) -> Text:
-    """Every file, how much of it was read, and what was skipped, repaired or missing."""
+    """Lists every file, how much of it was read, and what was skipped, repaired or missing."""
     text = Text()
     for side, run in sorted(session.runs.items()):
         for trace in run.traces:

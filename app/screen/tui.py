@@ -1,6 +1,6 @@
-"""The application: the parts that it has, what keys and commands ask of them, and what views ask for.
+"""The application: it builds the parts, and passes keys, commands and messages of views to them.
 
-Nothing here imports Polars before the first paint; views and readers do, and are imported when needed.
+Nothing here imports Polars before the first paint; views and readers do, so they are imported when needed.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 
 def _provider() -> type[Provider]:
-    # imported here: before the first paint nobody needs it
+    # imported here because nothing needs it before the first paint
     from tracetui.app.screen.dialogs.palette import EverythingProvider
 
     return EverythingProvider
 
 
 class TracetuiApp(App[None]):
-    """Header, tabs, the view, footer, and all that can be done there."""
+    """The application: header, tabs, view, footer, and all actions."""
 
     TITLE = "tracetui"
     CSS_PATH = "app.tcss"
@@ -84,7 +84,7 @@ class TracetuiApp(App[None]):
         driver_class: type[Driver] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        # NO_COLOR is answered by a filter that is chosen here: with ANSI colours it takes them all away
+        # Textual chooses its NO_COLOR filter here: with ANSI colours, that filter removes all colours
         super().__init__(driver_class=driver_class, ansi_color=True if color == "never" else None)
         self.ending = Leaving(self, self._before_the_end)
         self.session = session = Session(scope or Scope(), rank=rank, kind=source, filter=filter or "", ascii=ascii)
@@ -118,7 +118,7 @@ class TracetuiApp(App[None]):
         self.update_keymap(dict(self.preferences.keymap))
 
     def _begin_with_theme(self, name: str) -> None:
-        """The theme of the first paint: set before the style sheet is read, lest it be read twice."""
+        """Sets the theme of the first paint before the style sheet is read, so that it is read only once."""
         for known in themes.ALL:
             self.register_theme(known)
         self.set_reactive(App.theme, name)
@@ -129,90 +129,90 @@ class TracetuiApp(App[None]):
         self.stylesheet.set_variables(self.get_css_variables())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Variables of the style sheet that a theme may leave out."""
+        """Returns defaults for style sheet variables that a theme may leave out."""
         return themes.DEFAULTS
 
     # --- from the first paint to the first run
 
     def compose(self) -> ComposeResult:
-        """The shell, empty."""
+        """Lays out the empty shell."""
         yield from self.shell.widgets()
 
     def on_mount(self) -> None:
-        """Paints the shell, and only then gets ready for more."""
+        """Paints the shell before doing anything else."""
         self.shell.begin()
         self.call_after_refresh(self.painted)
 
     def painted(self) -> None:
-        """The shell is there: reads how all else looks, and begins with the work."""
+        """Reads the rest of the styles and starts the work, once the shell is painted."""
         self.stylesheet.read(Path(__file__).with_name("views.tcss"))
         self.start()
 
     def start(self) -> None:
-        """Begins with the work, once the shell is painted."""
+        """Starts the work, once the shell is painted."""
         self.starter.start()
 
     @property
     def tab(self) -> str:
-        """The tab in view."""
+        """Returns the tab in view."""
         return self.shell.tab
 
     @property
     def view(self) -> View | None:
-        """The view in sight; null until it has its widgets."""
+        """Returns the current view; null until it has its widgets."""
         return self.shell.view
 
     def on_key(self, event: Key) -> None:
-        """Any key takes the message away; one that does nothing here says where it does."""
+        """Removes the message on any key; for a key that does nothing here, says where it works."""
         there = len(self.screen_stack) == 1 and "a" in self.session.runs
         self.shell.say(commands.elsewhere(event.key, self.tab, blank=self.shell.is_blank) if there else "")
 
     def on_resize(self, event: Resize) -> None:
-        """The footer's keys depend on the width."""
+        """Updates the footer, since its keys depend on the width."""
         self.shell.refresh_lines()
 
     def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
-        """A tab was clicked."""
+        """Shows the tab that was clicked."""
         self.navigation.to_tab(event.tab)
 
     def on_load_progress(self, event: LoadProgress) -> None:
-        """Shows stage, size and what is left, in a line."""
+        """Shows stage, size and remaining time in one line."""
         self.loader.note(event)
         self.shell.refresh_lines()
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
-        """A run is read, or a range is written; too late where the program is closing."""
+        """Handles a run that was read or a range that was written; does nothing if the program is closing."""
         if not self.shell.closing:
             self.ranges.finish(event)
             self.runs.finish(event)
 
-    # --- what becomes of runs
+    # --- events of runs
 
     def leaving(self) -> None:
-        """Another run was asked for: where one is now is a place to go back to, and to begin with the next time."""
+        """Saves the current place, to go back to and to start from next time, before another run is shown."""
         self.navigation.leave()
         self.restorer.save_place()
 
     def was_opened(self, entry: OpenRun) -> None:
-        """A run was read."""
+        """Restores the last position of a run that was read."""
         self.restorer.was_opened(entry)
 
     def was_closed(self) -> None:
-        """Runs may have gone out of memory."""
+        """Drops places of runs that may have been released from memory."""
         self.navigation.was_closed()
 
     def could_not_open(self, letter: str) -> None:
-        """A run could not be read."""
+        """Asks again if a run could not be read."""
         self.starter.could_not_open(letter)
 
     def has_others(self, title: str) -> None:
-        """One of several runs of a folder is in view: asks which one is meant."""
+        """Asks which run is meant, if the first is one of several in its folder."""
         self.lists.show_runs(title)
 
-    # --- what views ask for
+    # --- messages of views
 
     def on_open_runs(self, event: messages.OpenRuns) -> None:
-        """Opens a point of a sweep; of a variant, it and its baseline side by side."""
+        """Opens a point of a sweep; for a variant, opens it and its baseline side by side."""
         self.runs.open_run("a", (event.a,))
         if event.b is not None:
             self.runs.open_run("b", (event.b,))
@@ -235,31 +235,31 @@ class TracetuiApp(App[None]):
         self.shell.restrict(event.window, event.words)
 
     def on_back_to_finding(self, event: messages.BackToFinding) -> None:
-        """Leaves the rows for the finding."""
+        """Goes back from the rows to their finding."""
         self.navigation.come_back(only_here=True)
 
     def on_went_back(self, event: messages.WentBack) -> None:
-        """The way back may be shorter."""
+        """Updates the navigation history."""
         self.navigation.went_back()
 
     def on_nothing_to_close(self, event: messages.NothingToClose) -> None:
-        """Esc means the application."""
+        """Handles Esc that the view did not use."""
         self.action_stop_loading()
 
     def on_names_chosen(self, event: messages.NamesChosen) -> None:
-        """Keeps how names are written."""
+        """Saves the choice of name form."""
         self.preferences.keep("names", self.session.names)
 
     def on_columns_chosen(self, event: messages.ColumnsChosen) -> None:
-        """Keeps which columns a page has."""
+        """Saves the choice of columns of a page."""
         self.preferences.keep_columns(event.page, event.columns)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """None of Textual's own: the registry has them all."""
+        """Returns none of Textual's own commands: the registry has them all."""
         return ()
 
     def action_command_palette(self) -> None:
-        """Opens the palette, with a cursor that stands still: a blinking one sends bytes while nobody types."""
+        """Opens the palette with a steady cursor: a blinking one sends bytes while nobody types."""
         from tracetui.app.screen.dialogs.palette import still_cursor
 
         super().action_command_palette()
@@ -272,7 +272,7 @@ class TracetuiApp(App[None]):
         self.navigation.to_tab(tab)
 
     def action_next_tab(self, step: int) -> None:
-        """Goes to the tab after or before; over a list, to its other part."""
+        """Goes to the next or previous tab; in a dialog, moves the focus."""
         if len(self.screen_stack) > 1:
             if step > 0:
                 self.screen.focus_next()
@@ -283,11 +283,11 @@ class TracetuiApp(App[None]):
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_come_back(self) -> None:
-        """Goes back to the place visited before this one."""
+        """Goes back to the previous place."""
         self.navigation.back()
 
     def action_stop_loading(self) -> None:
-        """Stops reading; else goes back to the finding that led here, else ends the restriction to a range."""
+        """Stops reading, or else goes back to the finding that led here, or else ends the restriction to a range."""
         if self.loader.lines:
             self.loader.stop()
         elif not self.navigation.come_back(only_here=True):
@@ -300,11 +300,11 @@ class TracetuiApp(App[None]):
         self.lists.show_runs()
 
     def action_open_other(self) -> None:
-        """Asks for the run to compare with."""
+        """Asks which run to compare with."""
         self.lists.ask_what_to_compare()
 
     def action_captures(self) -> None:
-        """Compares the files of the folder that was opened."""
+        """Compares the files of the opened folder."""
         self.lists.show_captures()
 
     def action_swap_runs(self) -> None:
@@ -312,25 +312,25 @@ class TracetuiApp(App[None]):
         self.runs.swap()
 
     def action_afresh(self) -> None:
-        """Goes back to how a run looks when it is opened for the first time."""
+        """Resets the run to how it looks when it is first opened."""
         self.restorer.begin_afresh()
 
     def action_next_rank(self) -> None:
-        """Goes on to the next rank."""
+        """Switches to the next rank."""
         self.navigation.next_rank()
 
     def action_next_kind(self) -> None:
-        """Goes on to the recording of the run's next tool."""
+        """Switches to the recording of the run's next tool."""
         self.navigation.next_kind()
 
-    # --- keys: what is written
+    # --- keys: files
 
     def action_save_range(self) -> None:
-        """Writes what lies in the marked range as a trace of its own."""
+        """Writes the marked range as a separate trace."""
         self.ranges.start()
 
     def action_picture(self) -> None:
-        """Writes what the screen shows as an SVG, where there is no table to save in another form."""
+        """Saves the screen as an SVG, if there is no table to save in another form."""
         if "a" in self.session.runs and self.tab not in tabs.TABLES:
             from tracetui.app.screen.picture import save_picture
 
@@ -358,11 +358,11 @@ class TracetuiApp(App[None]):
         self.shell.say(words)
 
     def action_next_theme(self) -> None:
-        """Goes on to the next theme that this terminal has the colours for."""
+        """Switches to the next theme that this terminal has the colours for."""
         self.action_theme(self.preferences.theme_after(self.theme))
 
     def action_low_bandwidth(self) -> None:
-        """Sends less, or no longer."""
+        """Switches low bandwidth on or off."""
         theme, words = self.preferences.switch_bandwidth()
         if theme is not None:
             self.theme = theme
@@ -371,7 +371,7 @@ class TracetuiApp(App[None]):
         self.shell.say(words)
 
     def action_redraw(self) -> None:
-        """Draws everything anew."""
+        """Redraws everything."""
         if redraw := getattr(self._driver, "redraw", None):
             redraw()
         self.refresh(repaint=True, layout=True)
@@ -379,7 +379,7 @@ class TracetuiApp(App[None]):
     # --- the end
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Ends the program once nothing is half there; keeps the place, and waits for no thread that still reads."""
+        """Saves the position and ends the program once all parts are finished; does not wait for reading threads."""
         end = super().exit
         self.ending.ask(lambda: end(result, return_code, message))
 
@@ -388,12 +388,12 @@ class TracetuiApp(App[None]):
         self.restorer.save_for_good()
 
     def on_exit_app(self, event: ExitApp) -> None:
-        """Ends the same way where a driver asks Textual itself for the end, as when a browser's page is closed."""
+        """Ends the same way if a driver asks Textual itself to end, as when a browser page is closed."""
         if not self.ending.done:
             event.prevent_default()
             self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Takes no more keys once the end was asked for."""
+        """Ignores keys once the end was requested."""
         if not self.ending.swallows(event):
             await super().on_event(event)

@@ -1,4 +1,4 @@
-"""What the application is to its views."""
+"""Gives views access to the application."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ViewHost:
-    """`views.common.host.Host`, made of the application's parts."""
+    """Implements `views.common.host.Host` with the application's parts."""
 
     def __init__(
         self, session: Session, loader: Loader, shell: Shell, navigation: Navigation, preferences: Preferences
@@ -27,61 +27,61 @@ class ViewHost:
 
     @property
     def session(self) -> Session:
-        """What is open, and what the numbers are about."""
+        """Returns the session: the open runs and what the numbers cover."""
         return self._session
 
     @property
     def tab(self) -> str:
-        """The tab in view."""
+        """Returns the tab in view."""
         return self._shell.tab
 
     @property
     def low_bandwidth(self) -> bool:
-        """Whether each byte to the terminal counts."""
+        """Returns whether the connection to the terminal is slow."""
         return self._preferences.low_bandwidth
 
     def own(self, text: str) -> str:
-        """A text of ours, in ASCII where that was asked for."""
+        """Returns one of our own texts, in ASCII if that was requested."""
         return self._shell.own(text)
 
     def say(self, message: str) -> None:
-        """Says something in the footer until the next key."""
+        """Shows a message in the footer until the next key."""
         self._shell.say(message)
 
     def unsay(self, message: str) -> None:
-        """Takes a message away, unless another one has taken its place."""
+        """Removes a message, unless another one has replaced it."""
         self._shell.unsay(message)
 
     def refresh_lines(self) -> None:
-        """Brings header, filter line and footer up to date."""
+        """Updates header, filter line and footer."""
         self._shell.refresh_lines()
 
     def log_error(self, error: Exception) -> None:
-        """Keeps an error that was shown in one line, for `--debug`; safe in threads."""
+        """Keeps the traceback of an error that was shown in one line, for `--debug`; thread-safe."""
         self._shell.log_error(error)
 
     def failure(self, side: Side) -> str:
-        """Why the run that was asked for could not be opened; empty where nothing failed."""
+        """Returns why the requested run could not be opened; empty if nothing failed."""
         return self._loader.failure(side)
 
     def is_loading(self, side: Side) -> bool:
-        """Whether a run is being read to become A or B."""
+        """Returns whether a run is being read to become A or B."""
         return self._loader.is_loading(side)
 
     def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
-        """Takes over which columns of a page the settings show and hide."""
+        """Applies which columns of a page the settings show and hide."""
         if problem := self._preferences.configure_columns(page, columns):
             self._shell.say(problem)
 
     @property
     def came_from_finding(self) -> bool:
-        """Whether the tab in view shows rows that a finding led to."""
+        """Returns whether the tab in view shows rows that a finding led to."""
         return self._navigation.came_from_finding
 
     def here(self) -> Visit | None:
-        """The place in sight; null until there is one."""
+        """Returns the current place; null until there is one."""
         return self._navigation.here()
 
     def leave(self, place: Visit | None = None) -> None:
-        """Notes a place, by default the one in sight, before the view goes on to another."""
+        """Adds a place to the history, by default the current one, before the view goes to another."""
         self._navigation.leave(place)

@@ -1,1 +1,1 @@
-"""What is open: runs, selection, filter, and the cache of analyses."""
+"""Holds the open runs, the selection, the filter, and the cache of analyses."""

@@ -1,4 +1,4 @@
-"""A stretch of a Chrome trace as a smaller one: what can be cut, what the part is called, and the range in force."""
+"""Cuts part of a Chrome trace into a smaller one: which kinds can be cut, the file's name, the marked range."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SUFFIXES = (".pt.trace.json", ".trace.json", ".json")
 
 
 def refused(kind: str) -> str:
-    """Why a recording of this kind can't be cut and what to do instead, in a line; empty where it can."""
+    """Says in a line why this kind of recording can't be cut and what to do instead; empty if it can be cut."""
     if kind in CHROME:
         return ""
     return f"only Chrome traces can be cut, and this is from {WORDS[kind].label}; {WORDS[kind].shorter}"
 
 
 def cut_name(source: Path, words: str) -> Path:
-    """What the part of a trace is called, in the working directory."""
+    """Returns the file name for the part of a trace, in the working directory."""
     name = source.name.removesuffix(".gz")
     stem = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
     return Path(f"{stem}.cut-{words}.trace.json.gz")
 
 
 def free_name(path: Path) -> Path:
-    """The path, or the first numbered one beside it that is not there."""
+    """Returns the path, or the first numbered one beside it that does not exist."""
     stem, _, rest = path.name.partition(".trace.json")
     number, free = 1, path
     while is_there(free):
@@ -45,7 +45,7 @@ def free_name(path: Path) -> Path:
 
 
 def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
-    """Writes the range that is in force on the screen, beside no file that is there."""
+    """Writes the range in force on the screen, without replacing a file."""
     from tracetui.parsers.chrome.cut.cutting import cut
 
     zero = zero_of(trace)
@@ -55,6 +55,6 @@ def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
 
 
 def said(found: Cut) -> str:
-    """What was written, in one line."""
+    """Says in one line what was written."""
     size = format_bytes(found.target_bytes)
     return f"wrote {found.target}: {size}, {found.kept:,} of {found.events:,} events"

@@ -1,4 +1,4 @@
-"""What the rules say of the run on the screen, from the same analyses that its tabs show."""
+"""Runs the rules on the run on the screen, with the same analyses that its tabs show."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 def compared_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:
-    """What the rules say of runs A and B together."""
+    """Returns the findings about runs A and B together."""
 
     def look() -> Findings:
         a, b = session.selection("a"), session.selection("b")
         pair = Pair(SessionFacts(session), facts_of(session.runs["b"], b))
-        vars(pair)["diff"] = session.cached("diff", lambda: diff(a, b))  # the Diff tab's
+        vars(pair)["diff"] = session.cached("diff", lambda: diff(a, b))  # as the Diff tab caches it
         return find(pair, session.config, on_error=on_error)
 
     return session.cached("compared findings", look)
 
 
 class SessionFacts(Facts):
-    """Facts that share with the tabs what both need."""
+    """Facts for the rules that share cached analyses with the tabs."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.runs["a"], session.trace(), session.scope)
@@ -49,38 +49,38 @@ class SessionFacts(Facts):
 
     @cached_property
     def sel(self) -> Selection:
-        """The selection of all tabs."""
+        """Returns the selection of all tabs."""
         return self._selection
 
     @cached_property
     def overview(self) -> Overview:
-        """The Overview tab's."""
+        """Returns the analysis of the Overview tab."""
         session = self._session
         return session.cached("overview", lambda: overview(self._selection, conventions(session)))
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
-        """The Kernels tab's, where the steps launched all that it shows."""
+        """Returns the Kernels tab's kernels, if the steps launched all of them."""
         if self.of_steps is not self.sel:
             return kernels(self.of_steps)
         return self._session.cached("kernels", lambda: kernels(self._selection))
 
     @cached_property
     def memops(self) -> pl.DataFrame:
-        """The Kernels tab's copies and fills."""
+        """Returns the Kernels tab's copies and fills."""
         return self._session.cached("memops", lambda: memops(self._selection))
 
     @cached_property
     def api(self) -> pl.DataFrame:
-        """The Host tab's API calls."""
+        """Returns the Host tab's API calls."""
         return self._session.cached("api", lambda: api_calls(self._selection))
 
     @cached_property
     def ranges(self) -> pl.DataFrame:
-        """The Host tab's ranges."""
+        """Returns the Host tab's ranges."""
         return self._session.cached("ranges", lambda: ranges(self._selection))
 
 
 def session_findings(session: Session, on_error: Callable[[Exception], None]) -> Findings:
-    """What the rules say of the recording in view, looked for once; for a thread, since it may take seconds."""
+    """Returns the findings about the recording in view, computed once; call it in a thread, it may take seconds."""
     return session.cached("findings", lambda: findings_of(SessionFacts(session), session.config, on_error))

@@ -1,4 +1,4 @@
-"""Work in the background that never holds up quitting."""
+"""Background jobs that never delay quitting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JobDone(Message, Generic[T], bubble=False):
 
     def __init__(self, key: str, result: T | None, error: Exception | None) -> None:
         self.key = key
-        """What the job was started as."""
+        """The key that the job was started with."""
         self.result = result
         self.error = error
         super().__init__()
@@ -33,7 +33,7 @@ _running: set[threading.Thread] = set()
 def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
     """Runs `work` in a daemon thread and posts a `JobDone` to `target`.
 
-    A thread of Textual's own would be waited for at exit; a parser in the midst of a gigabyte is not.
+    Textual would wait at exit for a thread of its own; a daemon thread that parses a gigabyte is not waited for.
     """
 
     def run() -> None:
@@ -43,7 +43,7 @@ def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
             result = work()
         except Exception as error:
             failure = error
-        # the app may have ended meanwhile, and its loop with it
+        # the app and its event loop may have ended in the meantime
         with suppress(RuntimeError):
             target.post_message(JobDone(key, result, failure))
         _running.discard(threading.current_thread())
@@ -54,12 +54,12 @@ def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
 
 
 def busy(key: str = "") -> bool:
-    """Whether any job is under way, or any of this key."""
+    """Returns whether any job is running, or any job with this key."""
     return bool(_of(key))
 
 
 def wait(key: str, seconds: float) -> None:
-    """Waits until the jobs of a key have ended, each at most so long."""
+    """Waits until the jobs of a key have ended, each for at most this long."""
     for thread in _of(key):
         thread.join(seconds)
 

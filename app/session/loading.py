@@ -1,4 +1,4 @@
-"""Reading runs in the background: progress, giving up, and what went wrong, in a line each."""
+"""Reads runs in the background, with progress, cancelling, and errors in one line each."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tracetui.parsers import Progress, Run
 
 PROGRESS_SECONDS = 0.1
-"""How often the progress line changes at most; each change is sent over the link."""
+"""How often the progress line may change; each change is sent over the connection."""
 
 
 class LoadProgress(Message):
-    """How far reading has come."""
+    """Reports how far reading has come."""
 
     def __init__(self, letter: str, progress: Progress) -> None:
         self.letter = letter
@@ -36,20 +36,20 @@ class LoadProgress(Message):
         super().__init__()
 
     def can_replace(self, message: Message) -> bool:
-        """Only the last one of a run matters."""
+        """Returns whether it replaces an older message of the same run: only the last one matters."""
         return isinstance(message, LoadProgress) and message.letter == self.letter
 
 
 class Loader:
-    """Reads runs, each in its own thread, for an app that gets the messages. Runs go by their letters."""
+    """Reads runs by their letters, each in its own thread, and sends messages to an app."""
 
     def __init__(self, target: MessagePump, *, cache: bool, meanwhile: Callable[[], object] | None = None) -> None:
         """Sets up.
 
         Args:
-            target: gets the messages.
+            target: receives the messages.
             cache: use the cache of parsed traces.
-            meanwhile: what can be got ready beside the first reading: imports of what will show the run.
+            meanwhile: work to do during the first reading, such as imports of the views that will show the run.
         """
         self._target = target
         self._meanwhile = meanwhile
@@ -59,31 +59,31 @@ class Loader:
         self._keys: dict[str, str] = {}
         self._count = 0
         self.lines: dict[str, str] = {}
-        """What is known about a run being read."""
+        """The progress of each run that is being read."""
         self.shares: dict[str, str] = {}
-        """The same in two words, for where there is little room: ``reading 25 %``."""
+        """The same in two words, for narrow places: ``reading 25 %``."""
         self.failures: dict[str, str] = {}
-        """Why a run could not be read."""
+        """Why each failed run could not be read."""
         self.wanted: dict[Side, str] = {}
-        """The letters of the runs that were last asked for as A and B."""
+        """The letters of the runs that were last requested as A and B."""
 
     def failure(self, side: Side) -> str:
-        """Why the run that was asked for could not be opened; empty where nothing failed."""
+        """Returns why the requested run could not be opened; empty if nothing failed."""
         return self.failures.get(self.wanted.get(side, ""), "")
 
     def is_loading(self, side: Side) -> bool:
-        """Whether a run is being read to become A or B."""
+        """Returns whether a run is being read to become A or B."""
         return self.wanted.get(side, "") in self.lines
 
     def start(self, letter: str, paths: tuple[Path, ...], choose: Callable[[Sequence[str]], int] | None = None) -> None:
-        """Begins to read; a `JobDone` will come, whose key `finish` understands.
+        """Starts reading; posts a `JobDone` at the end, to be passed to `finish`.
 
-        A reading of the same run that is under way is given up and forgotten.
+        If the same run is already being read, that reading is cancelled.
 
         Args:
             letter: the run's.
-            paths: what it takes to read.
-            choose: which run of a folder it is, by the names of those that are there; the first by default.
+            paths: the paths to read.
+            choose: picks the run of a folder from the names of its runs; the first by default.
         """
         self.give_up(letter)
         cancel = threading.Event()
@@ -105,7 +105,7 @@ class Loader:
                 target.post_message(LoadProgress(letter, progress))
 
         def read() -> Run:
-            # imported here: Polars and NumPy take longer than the first paint
+            # imported here because Polars and NumPy take longer than the first paint
             from tracetui.parsers import open_path
 
             if meanwhile is not None:
@@ -119,7 +119,7 @@ class Loader:
         jobs.start(target, key, read)
 
     def note(self, event: LoadProgress) -> None:
-        """Takes progress down."""
+        """Records progress."""
         if event.letter in self.lines:
             progress = event.progress
             self.lines[event.letter] = self._line(event.letter, progress)
@@ -127,7 +127,7 @@ class Loader:
             self.shares[event.letter] = f"{progress.stage}{share}"
 
     def finish(self, key: str) -> tuple[str, bool] | None:
-        """Which run has been read, and whether it had been given up; null for one that was forgotten."""
+        """Returns which run was read and whether reading was stopped early; null if the reading was cancelled."""
         letter = self._keys.pop(key, None)
         if letter is None:
             return None
@@ -136,7 +136,7 @@ class Loader:
         return letter, self._cancel.pop(letter).is_set()
 
     def give_up(self, letter: str) -> None:
-        """Stops the reading of a run, and forgets it."""
+        """Cancels the reading of a run."""
         if letter in self._cancel:
             self._cancel.pop(letter).set()
             self._keys = {key: other for key, other in self._keys.items() if other != letter}
@@ -144,12 +144,12 @@ class Loader:
             self.shares.pop(letter, None)
 
     def close(self) -> None:
-        """Gives up all reading, and forgets it: nobody will look at it."""
+        """Cancels all reading, because nobody will look at the result."""
         for letter in list(self._cancel):
             self.give_up(letter)
 
     def stop(self) -> None:
-        """Gives up; readers hand over what they have at their next look."""
+        """Stops all reading; readers return what they have when they next check."""
         for cancel in self._cancel.values():
             cancel.set()
 
@@ -168,7 +168,7 @@ class Loader:
 
 
 def explain(error: Exception | None, paths: tuple[Path, ...], *, cancelled: bool) -> tuple[str, bool]:
-    """Why a run could not be opened: the line for the person, and whether it is a bug of ours."""
+    """Says why a run could not be opened: a line for the user, and whether it is a bug in tracetui."""
     from tracetui.parsers import Cancelled, TraceError
 
     path = paths[0] if paths else ""

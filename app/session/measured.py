@@ -1,4 +1,4 @@
-"""What the other tools of the run in view measured of its kernels, matched once and kept with the session."""
+"""Matches what other tools measured of the kernels in view, once per session."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def conventions(session: Session) -> Conventions:
-    """Whose definitions numbers follow: of kernels that ncu measured, its counters tell who used tensor cores."""
+    """Returns the conventions for numbers: if ncu measured a kernel, its counters tell whether it used tensor cores."""
     return session.cached("conventions", lambda: conventions_of(measured_of(session)))
 
 
 def joined_with(session: Session, kind: str) -> list[Joined]:
-    """The recording in view beside each of another tool's, kernel by kernel."""
+    """Matches the recording in view with each recording of another tool, kernel by kernel."""
     return session.cached(("joined", kind), lambda: joined(session.runs["a"], session.trace(), kind))
 
 
 def measured_of(session: Session) -> Measured | None:
-    """What ncu measured of the kernels in view; null where it measured none."""
+    """Returns what ncu measured of the kernels in view; null if it measured none."""
     run, trace = session.runs["a"], session.trace()
     if trace.info.kind != "ncu" and not run.of_kind("ncu"):
         return None

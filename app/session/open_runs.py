@@ -1,4 +1,4 @@
-"""The runs that are open: a letter each, what they were opened by, and what they look like in a list."""
+"""The open runs: their letters, the paths that opened them, and their names in a list."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _numbers = count(1)
 LEAST_PART = 3
-"""Characters of a part of a name that can mean a run; fewer are a letter."""
+"""The shortest part of a name that can select a run; anything shorter is a letter."""
 LISTED = 20
-"""Runs named in a line."""
+"""How many runs a message lists."""
 
 
 @dataclass(eq=False)
@@ -30,43 +30,43 @@ class OpenRun:
 
     letter: str
     paths: tuple[Path, ...]
-    """What reading it takes."""
+    """The paths to read."""
     origin: Path
-    """What the person opened: itself, or the folder that it was found in."""
+    """What the user opened: this path, or the folder that holds it."""
     label: str = ""
-    """What the folder's list calls it."""
+    """Its name in the folder's list."""
     run: Run | None = None
     config: Config | None = None
-    """The thresholds of rules that hold for it."""
+    """The rule thresholds for it."""
     number: int = field(default_factory=lambda: next(_numbers))
-    """Never that of another reading: analyses are kept by it."""
+    """A number that is unique to this reading: analyses are cached by it."""
     window: tuple[int, int] | None = None
-    """The range that was marked while it was in view, ns on its own clock."""
+    """The range marked while it was in view, ns on its own clock."""
     window_words: str = ""
     looked: int = 0
-    """When it was last in view or compared, as a number that grows."""
+    """When it was last in view or compared, as an increasing number."""
     remark: str = ""
-    """Why it is in the list, where nobody opened it: ``compared last time``."""
+    """Why it is in the list if the user did not open it: ``compared last time``."""
 
     def hold(self, run: Run, config: Config | None = None) -> None:
-        """Takes what was read."""
+        """Stores what was read."""
         self.run, self.config, self.number = run, config, next(_numbers)
         self.window, self.window_words, self.remark = None, "", ""
 
     def drop(self) -> None:
-        """Lets what was read go; the entry stays, to be read again."""
+        """Releases what was read; the entry stays and can be read again."""
         self.label = self.label or self.name
         self.run, self.number = None, next(_numbers)
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Returns its name for the user."""
         if self.run is not None:
             return self.run.name
         return self.label or (self.paths[0].name or str(self.paths[0]) if self.paths else "")
 
     def is_of(self, paths: tuple[Path, ...]) -> bool:
-        """Whether opening these paths would open this run."""
+        """Returns whether opening these paths would open this run."""
         asked, own = ({os.path.abspath(path) for path in of} for of in (paths, self.paths))  # noqa: PTH100
         if asked == own:
             return True
@@ -80,14 +80,14 @@ class OpenRun:
 
 
 def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
-    """Which of some runs a person means: by letter, by name, or by the one name that begins with or contains it.
+    """Finds the run that the user means: by letter, by name, or by the only name that starts with or contains the text.
 
     Args:
         runs: (letter, name) of each.
-        wanted: what was asked for.
+        wanted: the requested letter or name.
 
     Returns:
-        Its position; null where there is none, or more than one.
+        Its position; null if no run matches, or more than one does.
     """
     listed = [(letter, name.casefold().rstrip("/")) for letter, name in runs]
     asked = wanted.casefold().rstrip("/")
@@ -106,11 +106,11 @@ def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
 
 
 def chooser(wanted: str, place: str) -> Callable[[Sequence[str]], int]:
-    """What picks a run of a folder, as the reader asks for it.
+    """Returns a function that picks a run of a folder, for the reader.
 
     Args:
         wanted: its letter or name.
-        place: the folder, for the line that says what there is where none matches (`UsageError`).
+        place: the folder, for the error (`UsageError`) that lists the runs if none matches.
     """
 
     def choose(names: Sequence[str]) -> int:
@@ -124,12 +124,12 @@ def chooser(wanted: str, place: str) -> Callable[[Sequence[str]], int]:
 
 
 def numbered(names: Iterable[str]) -> list[tuple[str, str]]:
-    """(letter, name) of runs in order."""
+    """Returns (letter, name) of runs in order."""
     return [(letter_of(at), name) for at, name in enumerate(names)]
 
 
 def no_such_run(wanted: str, runs: Iterable[tuple[str, str]], place: str) -> str:
-    """The line that says which runs there are."""
+    """Returns the error line that lists the available runs."""
     folded = wanted.casefold()
     listed = list(runs)
     alike = [run for run in listed if folded in run[1].casefold()] if len(wanted) >= LEAST_PART else []

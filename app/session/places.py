@@ -1,4 +1,4 @@
-"""Names that the palette can go to."""
+"""Lists the names that the palette can go to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def places(session: Session) -> Iterator[tuple[str, str, str, str]]:
-    """(tab, noun, name, label) of the kernels and modules in scope."""
+    """Returns (tab, noun, name, label) of the kernels and modules in scope."""
     from tracetui.analysis.kernels import kernels
     from tracetui.analysis.modules import modules
 

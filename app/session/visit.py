@@ -1,4 +1,4 @@
-"""A place on the screen that one can go back to."""
+"""A place in the navigation history."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Visit:
-    """A place that one has been to: a run, a tab, how deep in it, and the filter in force there."""
+    """A place that the user has visited: a run, a tab, the position in it, and the filter in force there."""
 
     tab: str
     filter: str
     numbers: tuple[int, int]
-    """The readings of A and B (`OpenRun.number`); 0 where there was none."""
+    """The readings of A and B (`OpenRun.number`); 0 if there was none."""
     about: tuple[object, ...]
-    """Rank, tool, scope, and what the totals are of."""
+    """Rank, tool, scope, and what the totals cover."""
     inside: object
-    """Where in the tab (`View.place`)."""
+    """The position in the tab (`View.place`)."""

@@ -1,1 +1,1 @@
-"""A person's settings, and what the program remembers between two starts."""
+"""The user's settings, and what the program remembers between two starts."""

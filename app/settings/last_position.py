@@ -1,4 +1,4 @@
-"""Where a run was left, so that opening it again goes on there: by its path, as long as its files are the same.
+"""Stores the last position in a run by its path, and restores it as long as the run's files are the same.
 
 Kept are the tab, what was typed as filter, ids of columns and pages, the marked range, and paths; no name and no
 number of what the recording holds but the two ends of that range.
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 FILE = "left"
 KEPT = 100
-"""Runs whose place is remembered."""
+"""How many runs are remembered."""
 MOST_NAMES = 200
 LONGEST = 1000
-"""Characters of a filter, a path or a name; what is longer was not written here."""
+"""The maximum length of a filter, path or name; anything longer was not written by us."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """Where a run was left."""
+    """The last position in a run."""
 
     tab: str = "overview"
     filter: str = ""
     sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Column and whether the largest comes first, by page id."""
+    """Sort column and whether the largest comes first, by page id."""
     window: tuple[int, int] | None = None
     """The marked range, ns on the trace's clock."""
     words: str = ""
-    """What the range is called."""
+    """The text for the range."""
     run: str = ""
     """Which run of the folder was in view."""
     other: Path | None = None
-    """What it was compared with."""
+    """The run that it was compared with."""
 
 
 def load(origin: Path) -> Left | None:
-    """Where the run of a path was left; null where that is not known, or its files have changed since."""
+    """Loads the last position for a path; null if it is unknown, or the files have changed since."""
     runs = state.read(FILE).get("runs")
     entry = runs.get(_key(origin)) if isinstance(runs, dict) else None
     if not isinstance(entry, dict) or not _unchanged(entry.get("files")):
@@ -65,7 +65,7 @@ def load(origin: Path) -> Left | None:
 
 
 def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None = None) -> None:
-    """Keeps where a run was left; where that can't be written, nothing happens."""
+    """Stores the last position in a run; does nothing if that can't be written."""
     runs = state.read(FILE).get("runs")
     entries = {key: entry for key, entry in runs.items() if isinstance(entry, dict)} if isinstance(runs, dict) else {}
     entries[_key(origin)] = {
@@ -84,18 +84,18 @@ def store(origin: Path, left: Left, files: Iterable[Path], *, now: float | None 
 
 
 def forget(origin: Path) -> None:
-    """No longer knows where the run of a path was left."""
+    """Removes the last position for a path."""
     runs = state.read(FILE).get("runs")
     if isinstance(runs, dict) and runs.pop(_key(origin), None) is not None:
         state.write(FILE, {"version": 1, "runs": runs})
 
 
 def _key(origin: Path) -> str:
-    return os.path.abspath(origin)  # noqa: PTH100  a link stays what the person calls it
+    return os.path.abspath(origin)  # noqa: PTH100  a link keeps the name that the user gave
 
 
 def _seal(file: Path) -> list[Any]:
-    """What tells whether a file has changed."""
+    """Returns values that change when a file changes."""
     try:
         stat = file.stat()
     except OSError:

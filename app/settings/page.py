@@ -20,20 +20,20 @@ from, and what could not be used; `tracetui config --init` writes the file below
 |---|---|
 | command line | `--theme light`, `--ascii`, `--no-ascii`, … |
 | environment | `TRACETUI_THEME`, `TRACETUI_ASCII`, …: `1`, `0`, or a value; `NO_COLOR` |
-| chosen on the screen | theme, names, columns and low bandwidth, as they were left; kept in the user's data folder |
-| project | `.tracetui.toml` beside the recording, in the working directory, or above either |
+| chosen on the screen | theme, names, columns and low bandwidth, as last chosen; kept in the user's data folder |
+| project | `.tracetui.toml` beside the recording, in the working directory, or in a parent of either |
 | yours | `config.toml` in the user's configuration folder: `tracetui config --path` says where |
 | default | |
 
-The first place that says something wins, setting by setting: for columns page by page, for keys action by action.
-What was chosen on the screen holds for as long as the files say what they said then: edit them, and they hold again.
-`tracetui config --reset` forgets it. A project's file can say everything that yours can, thresholds and silenced
-findings ([rules.md](rules.md)) in both: of two thresholds of one name, the project's holds.
+The first place that sets a value wins, setting by setting: for columns page by page, for keys action by action.
+A choice made on the screen holds until the files that it overrides are edited; then the files hold again.
+`tracetui config --reset` forgets it. A project's file can set everything that yours can; thresholds and silenced
+findings ([rules.md](rules.md)) can stand in both: if both set a threshold, the project's holds.
 
 `TRACETUI_CONFIG_DIR` and `TRACETUI_DATA_DIR` name other folders than the usual ones; with `TRACETUI_NO_STATE=1`, or
 `--no-cache`, nothing is remembered.
 
-A wrong key or value is said in a line, on standard error or in the footer and under `N`, and the rest of the file is
+A wrong key or value is reported in one line, on standard error or in the footer and under `N`; the rest of the file is
 used.
 
 ## Keys of the file
@@ -41,7 +41,7 @@ used.
 
 
 def settings_page() -> str:
-    """`docs/settings.md`."""
+    """Returns the text of `docs/settings.md`."""
     lines = [_HEAD, "| key | allowed | default | |", "|---|---|---|---|"]
     for option in schema.SCHEMA:
         allowed = (
@@ -69,14 +69,14 @@ def settings_page() -> str:
         "",
         "`tracetui config --keys` lists the actions ([all of them](keys.md)). A key is a character (`f`, `/`, `G`), a",
         "name (`Esc`, `Enter`, `Tab`, `Space`, `PgDn`, `Home`, `F5`, `Up`), or with `ctrl+`, `shift+`, `alt+` before",
-        "it, as far as a terminal tells it apart. A key that you give to an action is taken from the others in the",
-        "same tabs, and that is said; two of yours for one key, and the first has it. Footer, `?` and palette show",
+        "it, as far as a terminal tells it apart. A key that you give to an action is removed from the others in the",
+        "same tabs, with a warning; if two actions ask for one key, the first gets it. Footer, `?` and palette show",
         "the keys in force.",
         "",
         "## Columns",
         "",
-        "`show` brings a column in and gives it the first claim on the room there is; `hide` takes it out. `c` does",
-        "the same on the screen. A column is called by its name or its title; which there are depends on the",
+        "`show` adds a column and gives it priority if space is short; `hide` removes it. `c` does",
+        "the same on the screen. Name a column by its name or its title; which columns exist depends on the",
         "recording.",
         "",
         "| page | columns; hidden ones in brackets |",
@@ -89,15 +89,15 @@ def settings_page() -> str:
 
 
 def example() -> str:
-    """The file with every setting in it, as a comment with its default."""
+    """Returns a file with every setting in it, as a comment with its default."""
     lines = [
-        "# Settings of tracetui. What is commented out has this value anyway; `tracetui config` shows what holds.",
+        "# Settings of tracetui. Commented lines show the defaults; `tracetui config` shows what is in force.",
         "",
     ]
     for option in schema.SCHEMA:
         lines += [f"# {option.about}.", f"# {option.allowed}", f"# {option.key} = {_default(option)}", ""]
     lines += [
-        "# Columns to show and to hide, by page: `tracetui config --columns` lists them.",
+        "# Columns to show and to hide, by page; `tracetui config --columns` lists them.",
         "# [columns.kernels]",
         '# show = ["max_ns"]',
         '# hide = ["calls"]',
@@ -107,7 +107,7 @@ def example() -> str:
         '# "table.filter" = ["/", "f"]',
         '# "app.suspend" = []',
         "",
-        "# Thresholds of findings, and findings that are not wanted, with the reason: `tracetui rules` lists them.",
+        "# Thresholds of findings, and findings to silence, with the reason; `tracetui rules` lists them.",
         "# [thresholds]",
         '# "S2.late_percent" = 20',
         "# [silence]",

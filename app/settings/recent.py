@@ -1,4 +1,4 @@
-"""Which recordings were opened lately: path, kind, size and when, and nothing from inside them."""
+"""Remembers the recently opened recordings: path, kind, size and time, and nothing from inside them."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ if TYPE_CHECKING:
 
 FILE = "recent"
 KEPT = 50
-"""Paths remembered."""
+"""How many paths are remembered."""
 _SPANS = ((60, "s"), (60, "min"), (24, "h"), (7, "d"))
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """One path that was opened."""
+    """One opened path."""
 
     path: Path
     kinds: tuple[str, ...]
-    """Which tools wrote what is there (`TraceInfo.kind`)."""
+    """The tools that wrote the recordings (`TraceInfo.kind`)."""
     bytes: int | None
     opened: float
-    """When it was opened last, seconds since 1970."""
+    """When it was last opened, seconds since 1970."""
 
     @property
     def tools(self) -> str:
-        """The tools in words."""
+        """Returns the tools in words."""
         return ", ".join(WORDS[kind].label for kind in self.kinds)
 
     @property
     def is_there(self) -> bool:
-        """Whether the path still leads to something."""
+        """Returns whether the path still exists."""
         return is_there(self.path)
 
 
 def recents() -> list[Recent]:
-    """What was opened lately, the newest first; damaged entries are left out."""
+    """Returns recently opened paths, newest first; damaged entries are left out."""
     entries = state.read(FILE).get("opened")
     found = [_read(entry) for entry in entries] if isinstance(entries, list) else []
     return sorted((entry for entry in found if entry is not None), key=lambda entry: -entry.opened)[:KEPT]
 
 
 def remember(path: Path, kinds: Iterable[str], size: int | None, *, now: float | None = None) -> None:
-    """Notes that a path was opened; where that can't be written, nothing happens."""
-    path = Path(os.path.abspath(path))  # noqa: PTH100  a link stays what the person calls it
+    """Remembers that a path was opened; does nothing if that can't be written."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100  a link keeps the name that the user gave
     known = tuple(dict.fromkeys(kind for kind in kinds if kind in WORDS))
     new = Recent(path, known, size, time.time() if now is None else now)
     entries = [new, *(entry for entry in recents() if entry.path != path)][:KEPT]
@@ -60,7 +60,7 @@ def remember(path: Path, kinds: Iterable[str], size: int | None, *, now: float |
 
 
 def age(opened: float, now: float) -> str:
-    """How long ago: ``5 min ago``; ``just now`` below a minute, a date above four weeks."""
+    """Returns how long ago that was: ``5 min ago``; ``just now`` below a minute, a date above four weeks."""
     span: float = max(now - opened, 0)
     if span < 60:
         return "just now"

@@ -1,4 +1,4 @@
-"""What a person prefers: the schema of settings, where they come from, and which of them holds.
+"""The schema of settings, where they come from, and which value is in force.
 
 From the strongest: the command line, the environment, what was chosen on the screen, the project's ``.tracetui.toml``,
 the user's ``config.toml``, the default. What is wrong in one of them is said in a line, and the rest of it holds.
@@ -26,12 +26,12 @@ STATE = "settings"
 """Name of the file with what was chosen on the screen."""
 CHOSEN = "chosen on the screen"
 RULES = ("thresholds", "silence")
-"""Tables of the same files that are about findings."""
+"""Tables about findings in the same files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting: a line of the schema."""
+    """One setting of the schema."""
 
     key: str
     form: Form
@@ -41,7 +41,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """What it may be, in words."""
+        """Returns the allowed values in words."""
         if self.form == "choice":
             return ", ".join(f'"{choice}"' for choice in self.choices)
         return {
@@ -53,7 +53,7 @@ class Option:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """Returns the environment variable that sets it."""
         return f"TRACETUI_{self.key.upper()}"
 
 
@@ -62,27 +62,27 @@ SCHEMA = (
            "slow", THEMES),
     Option("color", "choice", "auto", "How many colours there are; NO_COLOR in the environment means never", COLORS),
     Option("ascii", "flag", False, "No characters outside ASCII"),
-    Option("low_bandwidth", "auto", "auto", "Few colours and half pages where a table scrolls; auto is over SSH"),
+    Option("low_bandwidth", "auto", "auto", "Few colours, and tables scroll by half pages; auto is on over SSH"),
     Option("mouse", "auto", "auto", "The mouse; auto is on, but off over SSH"),
     Option("driver", "choice", "auto", "What sends the screen: only what differs, or Textual's own",
            ("auto", "cells", "stock")),
-    Option("names", "choice", "short", "How kernels are called; raw is as the file has them", NAMES),
-    Option("tab", "name", "", "The tab to begin with, by its name or how it begins; empty is by the recording"),
+    Option("names", "choice", "short", "How kernel names are shown; raw is as the file has them", NAMES),
+    Option("tab", "name", "", "The tab to start on, by its name or the start of it; if empty, the recording decides"),
     Option("limit", "count", None, "Rows per list in reports as text and Markdown; without it 10 in text and all in "
            "Markdown"),
     Option("cache", "flag", True, "Keep parsed recordings, so that they open faster the next time"),
 )  # fmt: skip
 OPTIONS = {option.key: option for option in SCHEMA}
 TABLES = {
-    "columns": "By page: the columns to show, and to hide, by name or title: `kernels = { show = [\"max\"] }`",
-    "keys": "Keys by action: a key, several in a list, or none in an empty list: `\"table.filter\" = \"f\"`",
+    "columns": "Columns to show and to hide, by page, given by name or title: `kernels = { show = [\"max\"] }`",
+    "keys": "Keys by action: one key, a list of several, or an empty list for none: `\"table.filter\" = \"f\"`",
 }  # fmt: skip
-"""Settings that are tables of their own, and what stands in them."""
+"""Settings that are tables, and what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """Columns of a page, as they were written: names or titles."""
+    """The columns of a page as the user wrote them: names or titles."""
 
     show: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
@@ -90,13 +90,13 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds, and where each part of it comes from."""
+    """The settings in force, and where each comes from."""
 
     theme: str = "auto"
     color: str = "auto"
     ascii: bool = False
     low_bandwidth: bool | None = None
-    """Null leaves it to the connection."""
+    """If null, the connection decides."""
     mouse: bool | None = None
     driver: str = "auto"
     names: str = "short"
@@ -106,27 +106,27 @@ class Settings:
     columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
     """By page."""
     chosen_columns: Mapping[str, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
-    """Columns hidden and pinned on the screen, by page; they go before `columns`."""
+    """Columns hidden and pinned on the screen, by page; they take precedence over `columns`."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By action, as they were written."""
+    """By action, as the user wrote them."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """By key, as ``theme``, ``columns.kernels``, ``keys.table.filter``: where it was set; else it is the default."""
+    """Where each setting was set, by key (``theme``, ``columns.kernels``, ``keys.table.filter``); without defaults."""
     problems: tuple[str, ...] = ()
-    """What could not be used, a line each."""
+    """Settings that could not be used, one line each."""
     unread: tuple[str, ...] = ()
-    """Those of the problems that are about whole files: who reads thresholds says them too."""
+    """The problems that concern whole files; code that reads thresholds reports these too."""
     configured: Mapping[str, object] = field(default_factory=dict)
-    """What holds without what was chosen on the screen: a choice is kept for as long as this stays as it was."""
+    """The settings without choices made on the screen; a choice is kept as long as these stay the same."""
 
     def value(self, key: str) -> object:
-        """A setting as it would be written."""
+        """Returns a setting as it would be written."""
         value = getattr(self, key)
         return "auto" if value is None and OPTIONS[key].form == "auto" else value
 
 
 @dataclass
 class _Layer:
-    """What one place says."""
+    """The settings from one place."""
 
     origin: str
     values: dict[str, object] = field(default_factory=dict)
@@ -144,11 +144,11 @@ class _Layer:
 def resolve(
     given: Mapping[str, object], folders: Sequence[Path], environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """What holds for a command.
+    """Returns the settings in force for a command.
 
     Args:
-        given: what was asked for on the command line, by key; null for what was not.
-        folders: where a project's file is looked for, there and above.
+        given: the command line's values by key; null if not given.
+        folders: folders in which, and above which, a project's file is searched.
         environment: the variables; by default those of this process.
     """
     layers: list[_Layer] = []
@@ -181,7 +181,7 @@ def resolve(
 
 
 def _merged(layers: Sequence[_Layer]) -> _Layer:
-    """All of them in one, the last the strongest."""
+    """Merges all of them into one; the last is the strongest."""
     whole = _Layer("")
     for layer in layers:
         whole.values |= layer.values
@@ -206,7 +206,7 @@ def _plain(choice: ColumnChoice) -> object:
 
 
 def _of_file(file: Path) -> _Layer:
-    """What a file says; its tables about findings are read elsewhere."""
+    """Reads the settings of a file; its tables about findings are read elsewhere."""
     layer = _Layer(str(file))
     content, problem = read_toml(file)
     if problem:
@@ -273,7 +273,7 @@ def _read_keys(layer: _Layer, table: Mapping[str, Any]) -> None:
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Actions with their keys; ``table.filter = "f"`` without quotes is a table in a table."""
+    """Flattens actions with their keys; ``table.filter = "f"`` without quotes is a table in a table."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{name}.")
@@ -312,7 +312,7 @@ def _of_environment(environment: Mapping[str, str]) -> _Layer:
 
 
 def _chosen(configured: _Layer) -> _Layer:
-    """What was chosen, as far as the files say the same as they did then."""
+    """Returns the choices made on the screen, as long as the files say the same as they did then."""
     layer = _Layer(CHOSEN)
     below = _defaults() | configured.values
     for key, kept in state.read(STATE).items():
@@ -337,7 +337,7 @@ def _chosen_columns(configured: _Layer) -> dict[str, tuple[frozenset[str], froze
 
 
 def keep(settings: Settings, key: str, value: object) -> bool:
-    """Keeps a choice made on the screen for the next start, unless the files say so anyway; whether it worked."""
+    """Keeps a choice made on the screen for the next start, unless the files say the same; returns success."""
     below = settings.configured.get(key)
 
     def put(kept: dict[str, Any]) -> None:
@@ -349,12 +349,12 @@ def keep(settings: Settings, key: str, value: object) -> bool:
 
 
 def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], frozenset[str]] | None) -> bool:
-    """Keeps the columns chosen for a page; whether that worked.
+    """Keeps the columns chosen for a page; returns whether that worked.
 
     Args:
         settings: what holds.
         page: id of the page.
-        choice: columns hidden, and those asked for; null where it is as it would be anyway.
+        choice: columns hidden, and those asked for; null if it equals the settings.
     """
     below = settings.configured.get(f"columns.{page}")
 
@@ -376,7 +376,7 @@ def _rewrite(change: Callable[[dict[str, Any]], None]) -> bool:
 
 
 def fill(arguments: Any, folders: Sequence[Path]) -> Settings:
-    """Gives a command's options what holds where they were not on the command line; returns the whole."""
+    """Fills a command's options that are not on the command line from the settings; returns the settings."""
     given = {key: getattr(arguments, key, None) for key in OPTIONS}
     settings = resolve(given, folders)
     for key in (each.name for each in fields(Settings) if each.name in OPTIONS):

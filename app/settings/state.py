@@ -1,6 +1,6 @@
-"""Files in the user's data folder that hold what the program remembers between two starts: one JSON object each.
+"""Reads and writes what the program remembers between two starts: JSON files in the user's data folder.
 
-Nothing here is worth an error: what can't be read is as if it were not there, what can't be written is forgotten.
+Nothing here raises an error: an unreadable file counts as missing, and what can't be written is dropped.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 FOLDER_VARIABLE = "TRACETUI_DATA_DIR"
 OFF_VARIABLE = "TRACETUI_NO_STATE"
-"""Where this is set, to anything but 0, nothing is remembered."""
+"""If this is set to anything but 0, nothing is remembered."""
 LARGEST = 4 << 20
-"""Bytes of a file of ours; a larger one is not ours."""
+"""The maximum size of our files in bytes; a larger file is not ours."""
 
 
 def off() -> bool:
-    """Whether nothing is to be remembered, nor anything that was to be known."""
+    """Returns whether remembering is off, for reading and writing."""
     return os.environ.get(OFF_VARIABLE, "") not in ("", "0")
 
 
 def folder() -> Path:
-    """Where they are: TRACETUI_DATA_DIR, or the user's data folder for tracetui."""
+    """Returns the folder of the files: TRACETUI_DATA_DIR, or the user's data folder for tracetui."""
     if own := os.environ.get(FOLDER_VARIABLE):
         return Path(own)
     from platformdirs import user_data_path
@@ -34,10 +34,10 @@ def folder() -> Path:
 
 
 def read(name: str) -> dict[str, Any]:
-    """What a file holds; empty where it is not there or damaged.
+    """Returns what a file holds; empty if it is missing or damaged.
 
     Args:
-        name: of the file, without its suffix, as ``settings`` or ``recent``.
+        name: name of the file without its suffix, such as ``settings`` or ``recent``.
     """
     if off():
         return {}
@@ -52,7 +52,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def write(name: str, content: dict[str, Any]) -> bool:
-    """Replaces a file as a whole, readable by the user alone; whether that worked."""
+    """Replaces a file as a whole, readable only by the user; returns whether that worked."""
     if off():
         return False
     file = folder() / f"{name}.json"
@@ -72,7 +72,7 @@ def write(name: str, content: dict[str, Any]) -> bool:
 
 
 def forget(name: str) -> bool:
-    """Removes a file; whether there was one."""
+    """Removes a file; returns whether it existed."""
     if off():
         return False
     try:

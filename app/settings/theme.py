@@ -1,4 +1,4 @@
-"""Colours: the themes, which of them suits the terminal, and how `--color` is answered."""
+"""The colour themes, which of them suits the terminal, and the effect of `--color`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ THEMES = {
     "ansi": "the terminal's own sixteen colours on its dark background",
     "ansi-light": "the terminal's own sixteen colours on its light background",
 }
-"""By name, what each is."""
+"""What each theme is, by name."""
 
 _LANES = ("gpu", "copy", "op", "api", "module", "python", "range", "wait", "idle")
 
 
 def _lanes(*colors: str) -> dict[str, str]:
-    """The timeline's kinds of events: for each its colour, and text and background of a slice with room for a name."""
+    """Returns style variables for the timeline's kinds of events: colour, and text and background of named slices."""
     lanes: dict[str, str] = {}
     for lane, three in zip(_LANES, colors, strict=True):
         lanes[f"lane-{lane}"], lanes[f"lane-{lane}-text"], lanes[f"lane-{lane}-slice"] = three.split()
@@ -28,7 +28,7 @@ def _lanes(*colors: str) -> dict[str, str]:
 
 
 def _plain_lanes(*colors: str) -> dict[str, str]:
-    """The same in the terminal's colours: slices are told by their names and not by what is behind them."""
+    """Returns the same in the terminal's colours: slices differ by their names, not by their background."""
     return _lanes(*(f"ansi_{color} ansi_{color} ansi_default" for color in colors))
 
 
@@ -50,7 +50,7 @@ DEFAULTS = {
         "#ff6b6b #ffd0d0 #6a1010",
     ),
 }
-"""Variables of the style sheet beyond Textual's own, as the dark theme has them."""
+"""Our own variables of the style sheet, with the values of the dark theme."""
 
 DARK = Theme(
     name="dark",
@@ -131,7 +131,7 @@ HIGH_CONTRAST = Theme(
         ),
     },
 )
-# only those of the sixteen that can be read on black: on most terminals neither plain red nor any blue can
+# only those of the sixteen that are readable on black: on most terminals plain red and all blues are not
 ANSI = Theme(
     name="ansi",
     ansi=True,
@@ -163,7 +163,7 @@ ANSI = Theme(
     boost="ansi_default",
     foreground="ansi_default",
 )
-# and on white: neither green nor cyan nor yellow
+# and on white: green, cyan and yellow are not readable
 ANSI_LIGHT = Theme(
     name="ansi-light",
     ansi=True,
@@ -198,12 +198,12 @@ ALL = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_LIGHT)
 
 
 def theme_name(wanted: str, color: str, *, low_bandwidth: bool) -> str:
-    """The theme to begin with.
+    """Returns the initial theme.
 
     Args:
-        wanted: one of `THEMES`, or auto: our own colours, or the terminal's sixteen where each byte counts.
-        color: with never and 16, themes of more colours give way to those of the terminal.
-        low_bandwidth: whether each byte counts.
+        wanted: one of `THEMES`, or auto: our own colours, or the terminal's sixteen on a slow connection.
+        color: with never and 16, themes with more colours are replaced by the terminal's.
+        low_bandwidth: whether the connection is slow.
     """
     few = color in ("never", "16")
     if wanted != "auto" and not (few and not wanted.startswith("ansi")):
@@ -214,18 +214,18 @@ def theme_name(wanted: str, color: str, *, low_bandwidth: bool) -> str:
 
 
 def _is_light() -> bool:
-    """Whether the terminal says that its background is light; most say nothing, and are dark."""
+    """Returns whether the terminal says that its background is light; most say nothing, and count as dark."""
     return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def settle_color(color: str) -> str:
-    """Tells the libraries what was asked for by ``--color`` or NO_COLOR, before an app is made.
+    """Passes ``--color`` or NO_COLOR on to the libraries, before an app is made.
 
     Returns:
-        never, 16, 256, truecolor, or auto: what the terminal says it can, where that is more than 16.
+        never, 16, 256, truecolor, or auto (what the terminal says it supports, if more than 16).
     """
     if os.environ.get("NO_COLOR") == "":
-        del os.environ["NO_COLOR"]  # as no-color.org has it, an empty one asks for nothing
+        del os.environ["NO_COLOR"]  # by no-color.org, an empty NO_COLOR has no effect
     if "NO_COLOR" in os.environ and color == "auto":
         color = "never"
     if color == "never":
@@ -239,7 +239,7 @@ def settle_color(color: str) -> str:
 
 
 def _has_few_colors() -> bool:
-    """Whether the terminal says of itself no more than sixteen colours, by the signs that Rich goes by."""
+    """Returns whether the terminal reports at most sixteen colours, by the signs that Rich uses."""
     if os.environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
         return False
     return os.environ.get("TERM", "").strip().lower().rpartition("-")[2] not in ("256color", "kitty")

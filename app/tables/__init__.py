@@ -1,1 +1,1 @@
-"""Tables on the screen: columns, filters, export, and trees that are made short."""
+"""Tables on the screen: columns, filters, export, and shortened trees."""

@@ -1,4 +1,4 @@
-"""How the columns of a table share the width, and how a value becomes text."""
+"""Lays out the columns of a table, and formats their values."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MIN_COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A column with the room it got."""
+    """A column with the width that it got."""
 
     column: Field
     width: int
     bar: int = 0
-    """Cells of its bar, a space before it not counted."""
+    """Cells of its bar, without the space before it."""
 
     @property
     def total(self) -> int:
-        """Cells it takes with its bar."""
+        """Returns the cells that it takes with its bar."""
         return self.width + (self.bar + 1 if self.bar else 0)
 
 
@@ -92,7 +92,7 @@ def place(
 
 
 def _wanted(shown: Sequence[Field], least: Callable[..., int], available: int) -> int:
-    """Cells that these columns need to be read with ease."""
+    """Returns the cells that these columns need to be easy to read."""
     total = 0
     shares = iter((0.32, 0.16, 0.1))
     for column in shown:
@@ -103,7 +103,7 @@ def _wanted(shown: Sequence[Field], least: Callable[..., int], available: int) -
 
 
 def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
-    """One value as text, without padding: the same in a table on the screen, in text and in Markdown.
+    """Formats a value without padding, in the same way for the screen, text and Markdown.
 
     Args:
         value: a number in the frame's unit (times in ns), a text, or null.

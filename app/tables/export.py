@@ -1,4 +1,4 @@
-"""A table's view as a file or as text to paste."""
+"""Writes a table's view to a file or as text to paste."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
     """Writes the table in the form that the suffix names; times stay in ns, as the column names say.
 
     Raises:
-        ValueError: the suffix names no form.
+        ValueError: the suffix is not a known format.
         OSError: the file can't be written.
     """
     table, suffix = flat(frame, columns), path.suffix.lower()

@@ -30,16 +30,16 @@ FILTER_HELP = (
     (">=10", "the number of calls"),
     ("mean>20us", "a column by its title"),
 )
-"""Examples of what can be written, and what each keeps."""
+"""Examples of filters, and the rows that each keeps."""
 
 
 class FilterError(ValueError):
-    """A filter that can't be read, in a few words for its author."""
+    """An invalid filter; the message tells its author why in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``>100us``: a sign, a number and what it speaks of."""
+    """``>100us``: a sign, a number and the column or unit that it refers to."""
 
     column: str
     sign: str
@@ -58,7 +58,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """All of its parts must hold."""
+    """A filter, all of whose parts must hold."""
 
     matches: tuple[Match, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -70,7 +70,7 @@ class Filter:
         """The condition on the rows of a frame shown with these columns.
 
         Raises:
-            FilterError: the table has no column that a comparison could speak of.
+            FilterError: the table has no column that a comparison could refer to.
         """
         parts = [_text_condition(match, columns, frame) for match in self.matches]
         parts += [_number_condition(comparison, columns, frame) for comparison in self.comparisons]
@@ -78,7 +78,7 @@ class Filter:
 
 
 def parse(text: str) -> Filter:
-    """Reads what a person typed.
+    """Parses what the user typed.
 
     Words separated by spaces must all hold; a text in double quotes keeps its spaces.
 
@@ -93,7 +93,7 @@ def parse(text: str) -> Filter:
         if negated:
             rest = rest[1:].lstrip()
         if rest.startswith("/"):
-            # an expression without its last slash is one being typed
+            # an expression without its last slash is still being typed
             body, _, rest = rest[1:].partition("/")
             if body:
                 matches.append(_regex(body, negated=negated))
@@ -164,7 +164,7 @@ def _number_condition(comparison: Comparison, columns: Sequence[Field], frame: p
 
 
 def _subject(comparison: Comparison, columns: Sequence[Field]) -> Field:
-    """The column a comparison speaks of: the one it names, or the main one of its unit's kind."""
+    """Returns the column that a comparison refers to: the named one, or the main one of its unit's kind."""
     if comparison.column:
         for column in columns:
             if comparison.column in (column.name.lower(), column.title.lower(), column.label.lower()) and column.right:

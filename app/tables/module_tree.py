@@ -1,4 +1,4 @@
-"""The module tree made short: the instances of one class under one parent become one line, ``Block ×24``."""
+"""Shortens the module tree: instances of one class under one parent become one line, ``Block ×24``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 NOT_ATTRIBUTED = "(not attributed)"
-"""The row of the report that stands for what no module holds."""
+"""The row of the report for time that belongs to no module."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class MergedModule:
     instances: int = 0
     calls: int = 0
     host_total_us: float | None = None
-    """Null where the trace doesn't say it of any instance."""
+    """Null if the trace does not give it for any instance."""
     device_self_us: float = 0.0
     device_total_us: float = 0.0
     backward_us: float = 0.0

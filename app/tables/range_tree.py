@@ -1,4 +1,4 @@
-"""The tree of ranges made short: ranges that differ by a number only become one line, ``step ×1000``."""
+"""Shortens the tree of ranges: ranges that differ only by a number become one line, ``step ×1000``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MergedRange:
-    """Several paths of ranges whose names, and those of the ranges around them, differ by numbers only."""
+    """Several range paths whose names differ only by numbers."""
 
     name: str
     """The first one's own."""

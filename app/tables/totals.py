@@ -1,4 +1,4 @@
-"""What a table's totals are of: the whole range, one of its steps, or one call."""
+"""Converts a table's totals to the whole range, one step, or one call."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def divided(
 
 
 def next_unit(per: Per, *, has_steps: bool) -> Per:
-    """What comes after; a recording without steps has no numbers per step."""
+    """Returns the next unit; a recording without steps has no numbers per step."""
     order = [one for one in ORDER if has_steps or one != "step"]
     return order[(order.index(per) + 1) % len(order)] if per in order else order[0]

@@ -1,4 +1,4 @@
-"""Which siblings of a tree are too small to matter, and the row that stands for them."""
+"""Finds the siblings of a tree that are too small to matter, and makes one row for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LEAST_PERCENT = 0.5
-"""Of all time: what has less is small."""
+"""Percent of all time below which a row is small."""
 ALWAYS_SHOWN = 5
-"""The largest siblings are never hidden: of a thousand equal steps some must be seen."""
+"""How many of the largest siblings always show: of a thousand equal steps, some must be visible."""
 FEWEST = 3
-"""So many small siblings are worth a row of their own."""
+"""The least number of small siblings that get a common row."""
 _NAMES = ("name", "label")
 _SUMMED = (
     "percent", "device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "host_self_ns", "kernels",
@@ -25,16 +25,16 @@ _SUMMED = (
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Small siblings."""
+    """Small siblings that share one row."""
 
     parent: int
-    """The row that they are below; -1 for none."""
+    """Their parent row; -1 for none."""
     rows: tuple[int, ...]
     """In the frame's order."""
 
 
 def find(frame: pl.DataFrame, children: Mapping[int, Sequence[int]]) -> list[Rest]:
-    """The siblings that stand behind one row each, by parent.
+    """Returns the groups of small siblings, by parent.
 
     Args:
         frame: a tree with a ``percent`` of all time; where it has none, the share of ``host_total_ns`` counts.

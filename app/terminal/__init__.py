@@ -1,1 +1,1 @@
-"""What reaches the terminal: pictures as cells, and the few bytes that lead from one to the next."""
+"""Sends the screen to the terminal: keeps it as cells, and writes only the bytes for what differs."""

@@ -1,4 +1,4 @@
-"""What comes from the terminal, without the answers that are meant for the sender."""
+"""Separates the terminal's answers to the sender from what the user types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """Takes answers out of what was typed; one that arrives in pieces is put together first."""
+    """Removes answers from the input; an answer that arrives in pieces is put together first."""
 
     def __init__(self, answered: Callable[[], None], expected: Callable[[], bool], patience: float) -> None:
         """Sets up.
@@ -20,7 +20,7 @@ class Answers:
         Args:
             answered: called for each answer.
             expected: whether one may come.
-            patience: seconds that the beginning of an answer is held back for the rest of it.
+            patience: seconds to hold the start of an answer while waiting for the rest.
         """
         self._answered, self._expected, self._patience = answered, expected, patience
         self._held = b""
@@ -32,7 +32,7 @@ class Answers:
         return bool(self._held)
 
     def keys(self, data: bytes) -> bytes:
-        """What was typed; `data` is what has just been read, empty where nothing came in time."""
+        """Returns what was typed; `data` is the latest input, empty if nothing came in time."""
         if not data:
             if self._held and (not self._expected() or time.monotonic() - self._since >= self._patience):
                 return self._release()

@@ -1,4 +1,4 @@
-"""Which driver draws the screen."""
+"""Chooses the driver that draws the screen."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from textual.message import Message
 
 SYNC_FROM_BYTES = 512
-"""Larger pictures are shown at once, where the terminal can; a smaller one is there before it could be torn."""
+"""Larger pictures use synchronized output, if the terminal has it; smaller ones arrive too fast to tear."""
 LEAVING_SECONDS = 1.0
 """The longest wait for the line when the program ends."""
 RESTORE = (
@@ -49,7 +49,7 @@ DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
 
 class CellDriver(LinuxDriver):
-    """Textual's driver for Linux and macOS, with another way out and a more careful way in."""
+    """Textual's driver for Linux and macOS, with its own output and more careful input."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -69,7 +69,7 @@ class CellDriver(LinuxDriver):
     # --- out
 
     def write(self, data: str) -> None:
-        """Takes a frame into the picture that is wanted; sends anything else as it is."""
+        """Draws a frame into the wanted picture; sends anything else unchanged."""
         sender = self._sender
         if sender is None or not data:
             return
@@ -96,7 +96,7 @@ class CellDriver(LinuxDriver):
             self._stale = False
             self._forget()
         frame = frames.read(data, size.width, size.height, self._palette)
-        if frame is None:  # let the terminal make of it what it can; nothing is known of its cells until the next frame
+        if frame is None:  # send it unchanged; the terminal's cells are unknown until the next frame
             sender.text(data)
             self._wanted = Grid(size.width, size.height)
             self._forget()
@@ -107,7 +107,7 @@ class CellDriver(LinuxDriver):
         sender.picture()
 
     def _forget(self) -> None:
-        """Whatever the terminal shows, it is not what was sent."""
+        """Forgets what the terminal shows, because it may differ from what was sent."""
         self._shown = Grid(self._wanted.width, self._wanted.height)
 
     def _paint(self) -> str:
@@ -117,7 +117,7 @@ class CellDriver(LinuxDriver):
         return f"{SYNC_START}{data}{SYNC_END}" if self._syncs and len(data) >= SYNC_FROM_BYTES else data
 
     def redraw(self) -> None:
-        """Sends everything anew, whatever another program has left on the screen."""
+        """Sends everything again, over whatever another program has left on the screen."""
         sender = self._sender
         if sender is not None:
             with sender.lock:
@@ -207,12 +207,12 @@ class CellDriver(LinuxDriver):
 
         signal.signal(signal.SIGWINCH, note_resize)
         for number in DEADLY:
-            # one that is ignored (nohup) stays so
+            # an ignored signal (nohup) stays ignored
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._killed)
 
     def _killed(self, number: int, frame: FrameType | None) -> None:
-        """Gives the terminal back, and dies of the signal."""
+        """Restores the terminal, and lets the signal end the process."""
         if self._sender is not None:
             self._sender.abandon()
         signal.signal(number, signal.SIG_DFL)  # a second one need not wait for the line
@@ -231,7 +231,7 @@ class CellDriver(LinuxDriver):
         super().disable_input()
 
     def close(self) -> None:
-        """Sends what is left, and lets the terminal go."""
+        """Sends what is left, and releases the terminal."""
         super().close()
         if self._sender is not None:
             self._sender.stop(LEAVING_SECONDS)

@@ -1,4 +1,4 @@
-"""Textual's frames: cursor moves, looks and text, as the spans of cells that they write."""
+"""Parses Textual's frames (cursor moves, styles and text) into the spans of cells that they write."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def is_quiet(data: str) -> bool:
 
 
 def turns_page(data: str) -> bool:
-    """Whether this goes to the screen of full-screen programs, or back to the shell's."""
+    """Returns whether this switches to the alternate screen or back."""
     return _OTHER_SCREEN.search(data) is not None
 
 
 def read(data: str, width: int, height: int, palette: Palette) -> Frame | None:
-    """The cells that a frame writes on a screen of this size; null where there is anything in it not known."""
+    """Returns the cells that a frame writes on a screen of this size; null if it holds anything unknown."""
     spans: list[Span] = []
     at: tuple[int, int] | None = None
     cursor: tuple[int, int] | None = None

@@ -9,7 +9,7 @@ from rich.cells import cell_len, get_character_cell_size
 from tracetui.app.terminal.styles import Style, on_blank
 
 MOST_CELLS = 50_000
-"""Distinct cells that are remembered; far more than a session shows, unless names in many scripts pass by."""
+"""How many distinct cells are kept: far more than a session shows, unless names use many scripts."""
 
 
 class Cell:
@@ -19,14 +19,14 @@ class Cell:
 
     def __init__(self, text: str, style: Style, width: int) -> None:
         self.text = text
-        """The glyph with what combines with it; empty in the cells that a wide one covers besides its first."""
+        """The glyph with its combining characters; empty in the second cell of a wide glyph."""
         self.style = style
         self.width = width
         """Columns; 0 in the covered cells."""
 
 
 Row: TypeAlias = "list[Cell | None]"
-"""The cells of a row; null where it is not known what stands there."""
+"""The cells of a row; null if a cell's content is unknown."""
 
 
 class Cells(dict[str, Cell]):

@@ -1,4 +1,4 @@
-"""The bytes that lead from one picture on the terminal to another."""
+"""Writes the bytes that turn one picture on the terminal into another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ERASE = 10
 
 
 class Painter:
-    """Writes what differs, and remembers where the cursor is and how it writes."""
+    """Writes what differs, and tracks the cursor position and the current style."""
 
     def __init__(self, *, erases_in_color: bool) -> None:
         """Sets up.
@@ -83,7 +83,7 @@ class Painter:
         self._at = (x, y)
 
     def _fits(self, cell: Cell) -> bool:
-        """Whether a cell comes out right with the pen as it is."""
+        """Returns whether the current style draws a cell correctly."""
         return self._pen == (blank_pen(self._pen, cell.style) if cell.text == " " else cell.style)
 
     def _look(self, style: Style) -> None:
@@ -96,7 +96,7 @@ class Painter:
         self._out.append(cell.text)
 
     def _erase(self, x: int, row: Row, changed: list[bool]) -> int:
-        """Erases a run of blanks where that is shorter; the column after it, or the same one."""
+        """Erases a run of blanks if that is shorter; returns the column after it, or the same column."""
         blank = row[x]
         assert blank is not None
         if blank.style.attributes or (blank.style.background and not self._erases_in_color):

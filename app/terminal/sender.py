@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 QUESTION, ANSWER = "\x1b[5n", b"\x1b[0n"
 """Device status report (ECMA-48 8.3.35): a terminal answers once it has got so far."""
 IN_FLIGHT_BYTES = 1024
-"""With more than this on the way, a picture waits, and a newer one takes its place."""
+"""If more than this is in transit, a picture waits, and a newer one replaces it."""
 PATIENCE_SECONDS = 3.0
-"""After so long without an answer, a picture is sent all the same."""
+"""After this time without an answer, the next picture is sent anyway."""
 MOST_UNANSWERED = 2
-"""After so many pictures without an answer, no more questions are put."""
+"""After this many pictures without an answer, no more questions are sent."""
 
 
 class Sender:
-    """Texts in their order, and pictures only when there is room; nobody who hands something over ever waits.
+    """Sends texts in order, and pictures only when there is room; callers never wait.
 
     A question goes along with each picture. Bytes wait in places that this program can't look into (the SSH server,
     TCP, a modem), so its answer is the only sign that they have arrived. Where a terminal answers no questions, what
@@ -172,7 +172,7 @@ class Sender:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Writes all of it, also where whoever opened the terminal made it non-blocking.
+    """Writes all of it, even if another process made the terminal non-blocking.
 
     Raises:
         OSError: the terminal is gone.

@@ -78,7 +78,7 @@ def on_blank(style: Style) -> Style:
 
 @lru_cache(4096)
 def blank_pen(pen: Style, blank: Style) -> Style:
-    """The look nearest to the pen's with which a blank comes out as wanted."""
+    """Returns the style closest to the current one that draws a blank as wanted."""
     return blank if blank.attributes else Style(pen.attributes & UNSEEN_ON_BLANKS, pen.foreground, blank.background)
 
 

@@ -1,1 +1,1 @@
-"""How numbers, names and times are written for people."""
+"""Writes numbers, names and times for people."""

@@ -1,4 +1,4 @@
-"""What a command's exit code says to the script that ran it."""
+"""The exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """What was asked for does not fit the input: shown as one line, exit code 2."""
+    """The request does not fit the input: shown as one line, exit code 2."""

@@ -1,4 +1,4 @@
-"""How numbers and names are written for people: units, digits, and nothing that a terminal would obey."""
+"""Writes numbers and names for people: with units and digits, and without control sequences."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def printable(text: str, *, ascii: bool = False) -> str:
-    r"""The text with everything a terminal could obey, or a reader could be fooled by, as a visible escape.
+    r"""Returns the text with everything that could control a terminal or mislead a reader as a visible escape.
 
     Control characters (ANSI escapes begin with one), bidi overrides, zero-width characters, line separators and lone
     surrogates become ``\x1b``, ``\u202e``, …; a name with a literal backslash stays as it is.
 
     Args:
-        text: a name from a trace, which may hold anything.
+        text: a name from a trace, which may hold any characters.
         ascii: also write characters outside ASCII as their look-alike (µ as u) or as an escape.
     """
     if not text.isprintable():
@@ -38,14 +38,14 @@ def printable(text: str, *, ascii: bool = False) -> str:
 
 
 def to_ascii(text: str) -> str:
-    """Text of our own for a terminal without UTF-8: µ as u, × as x, an unknown character as its escape."""
+    """Converts our own text for a terminal without UTF-8: µ to u, × to x, an unknown character to its escape."""
     if text.isascii():
         return text
     return text.translate(_ASCII_TWINS).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def short_function(name: str) -> str:
-    """A Python function without its folders, a built-in without its address; other names stay.
+    """Shortens a Python function by its folders and a built-in by its address; other names stay.
 
     ``mamba_ssm/modules/mamba_simple.py(119): forward`` is ``mamba_simple.py(119): forward``;
     ``<built-in method reshape of Tensor object at 0x1e59b80>`` is ``reshape of Tensor``.
@@ -60,10 +60,10 @@ def short_function(name: str) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; a number stays with its unit, a word that is longer is broken.
+    """Wraps to lines of at most `width` columns; a number stays with its unit, a longer word is broken.
 
     Args:
-        text: has passed `printable`.
+        text: text that `printable` returned.
         width: columns.
     """
     lines = textwrap.wrap(_QUANTITY.sub("\u00a0", text), width, break_on_hyphens=False)
@@ -71,9 +71,9 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def bar(fraction: float, width: int, *, ascii: bool = False) -> str:
-    """A bar of `width` columns filled to `fraction` (0 to 1), in eighths of a column or in ``#``.
+    """Returns a bar of `width` columns filled to `fraction` (0 to 1), in eighths of a column or in ``#``.
 
-    Something above zero shows at least its smallest piece.
+    A fraction above zero shows at least the smallest piece.
     """
     fraction = min(max(fraction, 0.0), 1.0)
     if ascii:
@@ -86,14 +86,14 @@ def bar(fraction: float, width: int, *, ascii: bool = False) -> str:
 
 
 def cell_width(text: str) -> int:
-    """How many terminal columns a printable text takes: East Asian wide characters take two, combining ones none."""
+    """Returns how many terminal columns a text takes: East Asian wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(_char_width(c) for c in text)
 
 
 def fit(text: str, width: int, *, ascii: bool = False, keep_end: bool = False) -> str:
-    """The text in at most `width` columns; an ellipsis stands for what is cut, at the end or (`keep_end`) the start."""
+    """Cuts the text to `width` columns; an ellipsis replaces what is cut at the end or (`keep_end`) at the start."""
     if cell_width(text) <= width:
         return text
     mark = "..." if ascii else "…"
@@ -106,13 +106,13 @@ def fit(text: str, width: int, *, ascii: bool = False, keep_end: bool = False) -
 
 
 def fit_middle(text: str, width: int, *, ascii: bool = False, end: float = 0.5) -> str:
-    """The text in at most `width` columns, both ends kept; an ellipsis stands for what is cut between them.
+    """Cuts the text to `width` columns but keeps both ends; an ellipsis replaces what is cut between them.
 
     Args:
         text: what to cut.
-        width: columns there are.
-        ascii: three dots for the ellipsis.
-        end: share of the room that the end of the text gets.
+        width: columns available.
+        ascii: write the ellipsis as three dots.
+        end: share of the columns that the end of the text gets.
     """
     mark = "..." if ascii else "…"
     room = width - len(mark)
@@ -123,7 +123,7 @@ def fit_middle(text: str, width: int, *, ascii: bool = False, end: float = 0.5) 
 
 
 def fit_all(texts: Sequence[str], width: int) -> list[str]:
-    """Several texts in `width` columns together: the longest are cut in the middle, short ones leave them room."""
+    """Cuts several texts to `width` columns together: the longest are cut in the middle, short ones stay whole."""
     widths = [cell_width(text) for text in texts]
     limit = max(widths, default=0)
     while limit > 12 and sum(min(size, limit) for size in widths) > width:
@@ -132,7 +132,7 @@ def fit_all(texts: Sequence[str], width: int) -> list[str]:
 
 
 def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[str, str]:
-    """Each text cut at its end, or in the middle where two would look alike."""
+    """Cuts each text at its end, or in the middle if two would look alike."""
     cut = {text: fit(text, width, ascii=ascii) for text in texts}
     for end in (0.35, 0.5):
         seen = Counter(cut.values())
@@ -143,13 +143,13 @@ def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """The text filled with spaces to `width` columns; `right` moves it to the right edge."""
+    """Pads the text with spaces to `width` columns; `right` aligns it to the right."""
     space = " " * max(width - cell_width(text), 0)
     return space + text if right else text + space
 
 
 def _head(text: str, room: int) -> str:
-    """As many of the first characters as fit."""
+    """Returns as many of the first characters as fit."""
     used = 0
     for end, char in enumerate(text):
         used += _char_width(char)
@@ -165,7 +165,7 @@ def _char_width(char: str) -> int:
 
 
 def letter_of(position: int) -> str:
-    """The letters of a position from 0: a to z, then aa, ab and so on."""
+    """Returns the letters of a position counted from 0: a to z, then aa, ab and so on."""
     found = ""
     position += 1
     while position:

@@ -1,4 +1,4 @@
-"""Short names of kernels, with what tells two of the same name apart; names without their number."""
+"""Shortens kernel names and keeps them distinct; removes instance numbers from names."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
 Names: TypeAlias = Literal["short", "full", "raw"]
-"""How names are written; raw is as the file has them."""
+"""The forms of names; raw is as the file has them."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
 _TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}
 _MACHINERY = frozenset({"elementwise", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "array", "Array", "char", "void"})
 MOST_PARTS = 4
 _NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")
-"""``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` are different things."""
+"""``batch_0``, ``step 3``, ``ProfilerStep#1``; ``conv1`` and ``conv2`` do not match: they are different things."""
 
 
 def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame of kernels with `short_name` told apart: ``scan_kernel<fp16>`` and ``scan_kernel<fp32>``.
+    """Makes `short_name` in a frame of kernels distinct: ``scan_kernel<fp16>`` and ``scan_kernel<fp32>``.
 
-    Only names that share a short name get such an ending: the first template arguments in which they differ.
+    Only kernels that share a short name get such an ending: the first template arguments in which they differ.
     """
     if "short_name" not in frame.columns or frame["short_name"].n_unique() == frame.height:
         return frame
@@ -36,7 +36,7 @@ def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def told_apart(rows: Iterable[Json]) -> dict[str, str]:
-    """The same for rows of a report: what to write for each name; the name itself where there is no short one."""
+    """Does the same for rows of a report: maps each name to its short form, or to itself if it has none."""
     return _told((row["name"], row.get("short_name") or row["name"]) for row in rows)
 
 
@@ -53,7 +53,7 @@ def _told(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def with_full_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame of kernels with `full_name`, as the program's author wrote it, where the file has some name mangled."""
+    """Adds `full_name` to a frame of kernels, as the program's author wrote it, if the file has mangled names."""
     mangled = frame["name"].cast(pl.String).str.starts_with("_Z")
     if not mangled.any():
         return frame
@@ -75,7 +75,7 @@ def _ended(short: str, ending: str) -> str:
 
 
 def differences(names: Sequence[str]) -> list[str]:
-    """What differs between names of one kernel, as little as tells all of them apart; empty where nothing does."""
+    """Returns the shortest differences that tell the names of one kernel apart; empty if they are the same."""
     tokens = [_tokens(name) for name in names]
     if len({len(found) for found in tokens}) == 1:
         places = [at for at, column in enumerate(zip(*tokens, strict=True)) if len(set(column)) > 1]
@@ -90,13 +90,13 @@ def differences(names: Sequence[str]) -> list[str]:
 
 
 def _tokens(name: str) -> list[str]:
-    """The words and numbers of a name in order, types in short, without namespaces and dispatch machinery."""
+    """Splits a name into words and numbers, with short types, without namespaces and dispatch machinery."""
     words = (_TYPES.get(word, word.split("::")[-1]) for word in _TOKEN.findall(name))
     words = (re.sub(r"_?(elementwise)?_kernel(_impl)?$", "", word) for word in words)
     return [word for word in words if word and word not in _MACHINERY and (word.isdigit() or not word[0].isdigit())]
 
 
 def without_number(name: str) -> str:
-    """``Block`` of ``Block_3``, ``step`` of ``step 3``: what instances of one thing have in common."""
+    """Returns the name that instances share: ``Block`` for ``Block_3``, ``step`` for ``step 3``."""
     match = _NUMBERED.fullmatch(name)
     return match[1] if match else name

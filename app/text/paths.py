@@ -1,4 +1,4 @@
-"""Paths that a person typed, or that were remembered: none of them is worth an error."""
+"""Handles paths that the user typed or that were remembered, without raising errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def typed(text: str) -> Path:
-    """The path that was typed, ``~`` being home; as it is where there is no such user."""
+    """Returns the typed path with ``~`` expanded; unchanged if there is no such user."""
     path = Path(text.strip())
     try:
         return path.expanduser()
@@ -16,15 +16,15 @@ def typed(text: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path leads to something; not where that can't be told, as behind a folder that can't be entered."""
+    """Returns whether a path exists; false if that can't be told, as inside a folder that can't be entered."""
     return os.path.exists(path)  # noqa: PTH110  Path.exists raises for such a folder, and for a name that is too long
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path leads to a file, as far as that can be told."""
+    """Returns whether a path is a file; false if that can't be told."""
     return os.path.isfile(path)  # noqa: PTH113  as above
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path leads to a folder, as far as that can be told."""
+    """Returns whether a path is a folder; false if that can't be told."""
     return os.path.isdir(path)  # noqa: PTH112  as above

@@ -1,4 +1,4 @@
-"""Times as a person writes them: ``12.5ms`` from the recording's begin, ``+3ms`` from here."""
+"""Reads times as users write them: ``12.5ms`` from the start of the recording, ``+3ms`` from here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 _TIME = re.compile(r"([+-]?)\s*([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})\s*(ns|us|µs|ms|s|m)?", re.IGNORECASE)
 LATEST = 2**62 - 1
-"""ns; no clock of a recording goes further, and 64 bits hold how far two such times are apart."""
+"""ns; no recording's clock goes further, and the difference of two such times fits in 64 bits."""
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 
 
 def parse_time(text: str, here: int, zero: int) -> int | None:
-    """A time on the trace's clock: ``12.5ms`` since its zero, ``+3ms`` from here; without a unit, ms. Null: no time."""
+    """Reads a time on the trace's clock: ``12.5ms`` since zero, ``+3ms`` from here; ms by default. Null if invalid."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
@@ -28,7 +28,7 @@ def parse_time(text: str, here: int, zero: int) -> int | None:
 
 
 def zero_of(trace: Trace) -> int:
-    """The time that counts as 0: the recording's begin, else the first event's (as `Timeline.zero` has it)."""
+    """Returns the time that counts as 0: the recording's start, else the first event's (as in `Timeline.zero`)."""
     begins = [frame["start"].min() for frame in (trace.host, trace.device, trace.steps) if frame.height]
     window = trace.info.window
     known = [int(begin) for begin in (*begins, window[0] if window else None) if begin is not None]  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def zero_of(trace: Trace) -> int:
 
 
 def file_stretch(start: int, end: int) -> str:
-    """A stretch of time, ns, for the name of a file: ``3.1ms-9.0ms``, with as many digits as tell its ends apart."""
+    """Names a time range (ns) for a file name: ``3.1ms-9.0ms``, with enough digits to tell its ends apart."""
     for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if end - start >= factor:
             return f"{start / factor:.1f}{unit}-{end / factor:.1f}{unit}"

@@ -1,6 +1,6 @@
-"""What people read about each kind of recording, one record per kind; how to read one: `parsers/tool_registry.py`.
+"""The words for each kind of recording, one record per kind; `parsers/tool_registry.py` says how files are read.
 
-Pure data, so that the command line and the first paint need no Polars.
+Only data, so that the command line and the first paint need no Polars.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolWords:
-    """The words for one kind of recording, and where a person begins to look at one."""
+    """The words for one kind of recording, and the tab it opens on."""
 
     label: str
     """What it is."""
     short: str
-    """The same in a word."""
+    """The same in one word."""
     recording: str
-    """How one of several recordings of a run is called, before its name or what matches."""
+    """What to call one of several recordings of a run, before its name."""
     ranges: str = "Ranges"
     """What its ranges are called in a title."""
     absent: Mapping[str, str] = field(default_factory=dict)
-    """What it may lack and how to record that: by ``steps``, ``device``, ``modules``, ``ranges``, ``memory``."""
+    """What it may lack and how to record it, keyed by ``steps``, ``device``, ``modules``, ``ranges``, ``memory``."""
     advice: Mapping[str, str] = field(default_factory=dict)
-    """How to record what an empty table has not: by ``kernels``, ``operators``, ``host``, ``api``, ``ranges``,
+    """How to record what an empty table lacks: by ``kernels``, ``operators``, ``host``, ``api``, ``ranges``,
     ``modules``."""
     first_tab: str = "overview"
-    """The tab that is shown first of a run whose main recording this is."""
+    """The tab that opens first for a run whose main recording is of this kind."""
     own_sections: tuple[str, ...] = ()
-    """The sections of the report that only it can fill, where a run's main recording is another tool's."""
+    """The report sections that only this kind can fill if the run's main recording is from another tool."""
     no_overview: str = ""
-    """What the Overview says of a recording without a time line."""
-    no_timeline: str = "No event of this trace has a place in time: N says what was skipped."
-    """What the Timeline says where no event has a place in time."""
+    """What the Overview says about a recording without a time line."""
+    no_timeline: str = "No event of this trace has a time: N lists what was skipped."
+    """What the Timeline says if no event has a time."""
     shorter: str = "record a shorter stretch"
-    """How to have less of it, where it can't be cut."""
+    """How to record less, for kinds that can't be cut."""
 
 
 TABLES = ("kernels", "operators", "host", "api", "ranges", "modules")
-"""Tables that say what is missing where they are empty."""
+"""Tables that say what is missing if they are empty."""
 _BOTH_SIDES = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt python train.py"
 _BESIDE = "Put a Chrome trace or an nsys export of the same program into the folder."
@@ -87,12 +87,12 @@ WORDS: dict[str, ToolWords] = {
         advice={
             "kernels": "Either XLA ran on the host only, or jaxlib could not trace the GPU.\n"
             "Host time is in the Host tab (4).",
-            "operators": "XLA's operations stand on its kernels: none ran.",
+            "operators": "XLA's operations are read from its kernels, and no kernels ran.",
             "host": "jax.profiler.trace(folder) records them with host_tracer_level 2, its default.",
             "api": "jaxlib could not trace the GPU, or nothing ran on it.",
             "ranges": 'Mark parts of the program with\njax.profiler.TraceAnnotation("name").',
-            "modules": "Compiled programs carry the names of jax.named_scope and of Flax modules\n"
-            "with the kernels they run: there are none.",
+            "modules": "Compiled programs pass the names of jax.named_scope and of Flax modules on\n"
+            "to the kernels they run: there are none in this trace.",
         },
     ),
     "nsys": ToolWords(
@@ -109,14 +109,14 @@ WORDS: dict[str, ToolWords] = {
         advice={
             "kernels": f"Either nothing ran on a GPU, or CUDA was not traced: record with\n{_NSYS}.\n"
             "Host time is in the Host tab (4).",
-            "operators": "Nsight Systems does not know operators. PyTorch can write them as NVTX ranges:\n"
+            "operators": "Nsight Systems does not record operators. PyTorch can write them as NVTX ranges:\n"
             "with torch.autograd.profiler.emit_nvtx(): ...\nRanges are in the Modules tab (5), GPU kernels in the "
             "Kernels tab (2).",
             "host": f"Neither CUDA nor the operating system's calls were traced: record with\n{_NSYS}.",
             "api": f"CUDA was not traced: record with\n{_NSYS}.",
             "ranges": 'Mark parts of the program with\ntorch.cuda.nvtx.range_push("name") ... range_pop(),\n'
             f"and record with\n{_NSYS}.",
-            "modules": "Nsight Systems does not know them, and no NVTX ranges stand for them: use\n"
+            "modules": "Nsight Systems does not record modules, and there are no NVTX ranges in their place: use\n"
             'torch.cuda.nvtx.range_push("name") ... range_pop(),\n'
             f"and record with\n{_NSYS}.",
         },
@@ -130,8 +130,8 @@ WORDS: dict[str, ToolWords] = {
         first_tab="counters",
         own_sections=("counters",),
         no_overview="Nsight Compute measures kernels one at a time:\n"
-        "there is no time line, and no step to sum up.\n\n"
-        "Kernels (2) has their durations, Counters (6) what limits them.\n"
+        "there is no time line, and there are no steps to sum up.\n\n"
+        "Kernels (2) has their durations, Counters (6) shows what limits them.\n"
         f"{_AS_ONE_RUN}",
         no_timeline="Nsight Compute replays kernels one at a time: it records how long they take, not when they ran."
         f"\n\n{_BESIDE}",

@@ -1,4 +1,4 @@
-"""What things are called wherever a person reads them: on the screen and in every report."""
+"""The words for categories, severities and empty tables, on the screen and in every report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATEGORY_LABELS = {
 """The categories of step time, as torch-tb-profiler calls them."""
 
 SEVERITY_SIGNS = {"invalid": "x", "critical": "!", "warning": "~", "info": "i"}
-"""How findings are marked, worst first."""
+"""The signs of findings by severity, worst first."""
 
 _NOTHING = {
     "kernels": "No GPU kernels in this trace.",
@@ -30,7 +30,7 @@ _NOTHING = {
 
 
 def nothing(what: str, kind: str) -> str:
-    """What an empty table says: what is not there, and how the tool that wrote the recording records it.
+    """Returns the text of an empty table: what is missing, and how to record it with the tool that wrote the file.
 
     Args:
         what: ``kernels``, ``operators``, ``host``, ``api``, ``ranges`` or ``modules``.
@@ -44,5 +44,5 @@ GROUP_WORDS = {"class": "module class", "shape": "launch shape", "input_shapes":
 
 
 def group_words(by: str) -> str:
-    """What kernels are grouped by, as a title says it."""
+    """Returns what kernels are grouped by, as a title says it."""
     return GROUP_WORDS.get(by, by)

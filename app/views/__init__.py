@@ -1,4 +1,4 @@
-"""One module per tab: an analysis function and a table that shows its frame."""
+"""The views of the tabs, one module per tab: each runs an analysis and shows its frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def view_class(tab: str) -> type[View]:
-    """The view of a tab; imported only now, because views bring Polars with them.
+    """Imports and returns the view of a tab; imported late, because views import Polars.
 
     Raises:
         KeyError: there is no such tab.

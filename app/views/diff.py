@@ -47,7 +47,7 @@ class DiffView(CountedView):
 
     @property
     def per(self) -> Per:
-        """What the numbers are of; per step unless asked for otherwise, or neither run has steps."""
+        """Returns what the numbers cover: by default one step, unless neither run has steps."""
         per = self.session.per_in_diff
         return "total" if per == "step" and not self.has_steps else per
 
@@ -57,7 +57,7 @@ class DiffView(CountedView):
 
     @property
     def has_steps(self) -> bool:
-        """Whether a run has steps; all of one without counts as one."""
+        """Returns whether a run has steps; a run without steps counts as one step."""
         return "b" in self.session.runs and any(self.session.selection(side).steps.height for side in ("a", "b"))
 
     def content(self) -> ComposeResult:
@@ -187,7 +187,7 @@ def _counts(frame: pl.DataFrame) -> dict[str, int]:
 def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
     """Rows of a `Diff` in all, per step or per call, with ``delta_percent``; the largest difference first.
 
-    Calls stay those of a step where times are of a call. What a run never calls has no time per call, and no
+    Calls stay those of a step where times are of a call. What a run never calls has neither a time per call nor a
     difference.
 
     Args:
@@ -212,7 +212,7 @@ def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFr
 
 
 def _told(column: Field, per: Per) -> Field:
-    """The column with what its numbers are of."""
+    """Returns the column with a description that says what its numbers cover."""
     if not column.sums:
         return column
     if per == "call" and column.kind == "count":
@@ -225,7 +225,7 @@ def _told(column: Field, per: Per) -> Field:
 INSIDE = {
     "diff_modules": "modules", "diff_operators": "operators", "diff_ranges": "ranges", "diff_waterfall": "categories",
 }  # fmt: skip
-"""Pages whose rows hold kernels, and of what (`kernels_inside`)."""
+"""Pages whose rows contain kernels, and what those rows are (`kernels_inside`)."""
 LAYOUTS = {
     "kernels": tables.KERNELS, "operators": tables.OPERATORS, "modules": tables.MODULES, "ranges": tables.RANGES,
     "waterfall": tables.WATERFALL, "step": tables.STEP, "conditions": tables.CONDITIONS,
@@ -254,14 +254,14 @@ def _conditions(verdict: Json) -> pl.DataFrame:
 
 def _nothing_in_both(what: str, kind: str) -> str:
     if what == "conditions":
-        return "Nothing is known to differ between the two runs but what they did."
+        return "The two runs differ only in what they did, as far as is known."
     if what == "step":
         return "Without steps or GPU work in both runs, the step can't be split."
     if what == "waterfall":
         return f"Neither run has GPU work to compare: {commands.key('table.next')} shows other tables."
     if what == "modules":
         return f"Neither run has nn.Modules to compare: {commands.key('table.next')} shows the ranges."
-    return f"Neither run has something to compare here. Of A:\n\n{nothing(what, kind)}"
+    return f"Neither run has anything to compare here. About A:\n\n{nothing(what, kind)}"
 
 
 def _step_line(result: Diff, *, noise: bool) -> str:

@@ -1,4 +1,4 @@
-"""What is inside a row, wherever it is listed: of a kernel its launches, of a module, operator or range its kernels."""
+"""Opens what is inside a row in any tab: launches of a kernel; kernels of a module, operator or range."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """What Enter opens on a kernel, a module or an operator, wherever it is listed; null elsewhere."""
+    """Returns what Enter opens on a kernel, module or operator in any tab; null for other rows."""
     if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] in IN_RANGES):
         if page.within is None:
             return inside_range(session, row)

@@ -1,4 +1,4 @@
-"""Findings: what is wrong with the measurement, what is slow, what it would gain; inside, the evidence."""
+"""Findings: what is wrong with the measurement, what is slow, and the possible gain; Enter opens the evidence."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.core.finding import Finding, Findings
 
-NO_EVIDENCE = "This finding rests on no rows of a table.\n\nEsc goes back."
+NO_EVIDENCE = "No table rows support this finding.\n\nEsc goes back."
 
 
 @dataclass(frozen=True)
 class _Page(Page):
-    """A table whose rows stand for findings: their number in `findings` is the column ``row``."""
+    """A table whose rows are findings: the column ``row`` is their index in `findings`."""
 
     findings: tuple[Json, ...] = ()
-    """Of a page of evidence: the one finding."""
+    """For a page of evidence: its finding."""
     queries: tuple[Query | None, ...] = ()
-    """Of a page of evidence: where the rows of each are."""
+    """For a page of evidence: where the rows of each piece are."""
 
 
 class FindingsView(TableView):
@@ -68,12 +68,12 @@ class FindingsView(TableView):
 
     @property
     def _next_kind(self) -> str:
-        """Without a second run there is nothing to say of two."""
+        """Skips the table about both runs if there is no second run."""
         kind = super()._next_kind
         return self.TABLES[0] if kind == "A and B" and "b" not in self.session.runs else kind
 
     def reload(self) -> None:
-        """A second run changes only what is said of both."""
+        """Recomputes; a second run changes only the findings about both."""
         self.COMPARES = self.kind == "A and B"
         super().reload()
 
@@ -87,7 +87,7 @@ class FindingsView(TableView):
     # --- on the screen
 
     def _current(self) -> tuple[Json | None, Query | None]:
-        """The finding in view, and where the rows of the evidence under the cursor are."""
+        """Returns the finding in view, and where the rows of the evidence under the cursor are."""
         state, row = self.state, self.table.current
         if state is None or row is None or not isinstance(state.page, _Page):
             return None, None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 GROUP_TITLES = {"class": "Module class", "shape": "Grid × block", "input_shapes": "Input shapes"}
-"""Title of the column that names the group, where it is not that of the grouping."""
+"""Title of the column that names the group, if it differs from the grouping's."""
 GROUP_ABOUT = {
     "category": "kind of work, judged by the kernel's name",
     "class": "class of the innermost nn.Module around the launch",
@@ -40,7 +40,7 @@ GROUP_ABOUT = {
 
 
 IN_RANGES = ("range", "meanwhile")
-"""`Page.within` of kernels that a range's own thread launched, and of those that any thread launched meanwhile."""
+"""`Page.within` of kernels that a range's own thread launched, or any thread while the range was open."""
 
 
 def kernel_page(
@@ -64,7 +64,7 @@ def kernel_page(
 
 
 def group_page(session: Session, by: str) -> Page:
-    """Kernels by what they have in common; inside, the kernels of a group."""
+    """Returns the table of kernel groups; Enter opens the kernels of a group."""
     frame = session.of_counted(("kernel groups", by), lambda counted: kernel_groups(counted, by))
     table = KERNEL_GROUPS.having(
         "group", title=GROUP_TITLES.get(by, by.capitalize()), tail=by == "module", about=GROUP_ABOUT[by]
@@ -95,7 +95,7 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
 
 
 def known_columns(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
-    """Without those that no row fills; where no module is known, the range takes the module's place."""
+    """Removes columns that are empty in all rows; if no module is known, the range takes the module's place."""
     shown = filled(columns, frame)
     of_module = next((column.priority for column in columns if column.name == "module"), 0)
     lost = "module" in {column.name for column in columns} - {column.name for column in shown}

@@ -1,4 +1,4 @@
-"""Memory: how much the allocator held over time, who held it at the peak, what stays, and how fragmented it is."""
+"""Memory: how much the allocator held over time, who held the peak, what is never freed, and the fragmentation."""
 
 from __future__ import annotations
 

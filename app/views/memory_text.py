@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.memory.segments import EndState
 
 LEAST_ROWS = 14
-"""Lines of a tab below which the table needs all of them."""
+"""In a tab with fewer lines, the table gets all of them."""
 MOST_OTHERS = 8
 TOO_FAR = 4
-"""Times the allocated memory that the reserved one may be and still stand in the same chart."""
+"""Reserved memory is drawn in the same chart up to this multiple of the allocated memory."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
 
 
 def _others(picture: Picture) -> list[str]:
-    """The peaks of the memories that the curve is not of, GPUs first."""
+    """Returns the peaks of the other memories, which have no curve, GPUs first."""
     peak = picture.peak
     if picture.peaks is None or peak is None:
         return []
@@ -107,7 +107,7 @@ def _others(picture: Picture) -> list[str]:
 
 
 def _worth_a_line(curve: pl.DataFrame) -> bool:
-    """Whether what is reserved can share a scale with what is allocated: far above, it would flatten it."""
+    """Returns whether reserved and allocated memory can share a scale; far more reserved would flatten the curve."""
     reserved, allocated = curve["reserved"].max(), curve["allocated"].max()
     return isinstance(reserved, int) and isinstance(allocated, int) and reserved <= TOO_FAR * allocated
 

@@ -27,12 +27,12 @@ TRAINING_COLUMNS = tuple(
     replace(column, priority=0 if column.name == "backward_device_ns" else column.priority)
     for column in MODULES.columns
 )
-"""Where some of the GPU's work is of a backward pass, which happens outside the modules' calls."""
+"""The columns if GPU work belongs to a backward pass, which runs outside the modules' calls."""
 INFERENCE_COLUMNS = tuple(column for column in MODULES.columns if column.name != "backward_device_ns")
 HOST_COLUMNS = tuple(
     column for column in MODULES.columns if not column.name.startswith(("device", "backward", "percent", "kernels"))
 )
-"""Where nothing ran on a GPU."""
+"""The columns if nothing ran on a GPU."""
 
 
 class ModulesView(CountedView, IcicleView):

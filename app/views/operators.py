@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BY_SHAPE = "by shape"
 HOST_COLUMNS = ("host_self_ns", "host_total_ns", "calls")
-"""The numbers where nothing ran on a GPU."""
+"""The columns if nothing ran on a GPU."""
 
 
 INSIDE_COLUMNS = tuple(column for column in OPERATORS.columns if column.name in (
@@ -125,14 +125,14 @@ class OperatorsView(CountedView, PicturedView):
         return self.session.of_counted("operator groupings", known_groupings)
 
     def action_group(self, step: int) -> None:
-        """Goes on from the table by shape too, which is one of the groupings."""
+        """Switches to the next grouping; the table by shape counts as one."""
         if self.kind == BY_SHAPE and len(self._stack) == 1:
             self.kind = self.TABLES[0]
             self.session.grouped[self.TAB] = "input_shapes"
         super().action_group(step)
 
     def action_show_table(self, kind: str) -> None:
-        """Shows a table of this tab, not grouped otherwise."""
+        """Shows a table of this tab and ends any grouping."""
         self.session.grouped.pop(self.TAB, None)
         super().action_show_table(kind)
 

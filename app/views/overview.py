@@ -66,7 +66,7 @@ class OverviewView(View):
             yield Static(id="text", markup=False)
 
     def analyse(self) -> OverviewData:
-        """The page's upper half, which is there at once."""
+        """Computes the page's upper half, which shows at once."""
         selection = self.session.selection()
         trace = selection.trace
         return OverviewData(
@@ -97,10 +97,10 @@ class OverviewView(View):
         )
 
     def judge(self, page: OverviewData) -> OverviewData:
-        """The same page with what the rules found, which takes longest and is not waited for."""
+        """Adds the findings, which take longest; the page does not wait for them."""
         try:
             found = session_findings(self.session, self.host.log_error).found
-        except Exception as error:  # the page is worth showing without them
+        except Exception as error:  # the page is useful without them
             self.host.log_error(error)
             return replace(page, findings=(), unjudged=True)
         return replace(page, findings=found)
@@ -145,7 +145,7 @@ class OverviewView(View):
         self.query_one("#page").focus()
 
     def footer_labels(self) -> dict[str, str]:
-        """The tabs where the page's lines lead."""
+        """Returns labels for the tabs that the page's lines lead to."""
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.findings": "findings", "app.notes": "notes"}
         if self.host.came_from_finding:
             labels["load.stop"] = "the finding"

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
 WIDE = 100
-"""Columns from which a step is shown as lanes."""
+"""The least columns for a step to be shown as lanes."""
 SIDE_BY_SIDE = 76
-"""Columns from which the step and the GPU stand beside each other."""
+"""The least columns for step and GPU to be side by side."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class OverviewData:
     """`analysis.kernels`, the first rows."""
     kernel_count: int = 0
     kernel_ns: int = 0
-    """Kernel time in scope: what their shares are of."""
+    """Kernel time in scope: the base of their shares."""
     host: pl.DataFrame | None = None
-    """`analysis.host_functions`, the first rows; null where the host is not what the run waits for."""
+    """`analysis.host_functions`, the first rows; null if the host is not the bottleneck."""
     findings: tuple[Finding, ...] | None = None
     """What the rules found, worst first; null while they look."""
     unjudged: bool = False
-    """Whether the rules could not be asked."""
+    """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
     """`analysis.rank_table`; null for one rank."""
     lanes: StepPicture | None = None
@@ -132,13 +132,13 @@ def overview_text(
     findings = _findings(writer, data)
     over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
-        # what is in a tab of its own gives way
+        # content that has a tab of its own is dropped first
         for section, least in ((kernels, 4), (host, 3), (findings, 3), (kernels, 3)):
             less = min(over, max(len(section) - least, 0))
             del section[len(section) - less :]
             over -= less
     tops = [section for section in (findings, kernels, host) if section]
-    # one below the other, step and GPU would push out of sight what a person comes for
+    # one below the other, step and GPU would push the main content out of view
     sections[1:1] = tops if writer.width < SIDE_BY_SIDE else []
     sections += tops if writer.width >= SIDE_BY_SIDE else []
     used = sum(map(len, sections))
@@ -309,7 +309,7 @@ def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
 
 
 def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
-    """The worst, one a line; as many lines while the rules still look, so that nothing moves when they have."""
+    """Writes the worst findings, one per line; reserves the lines while the rules run, so that nothing moves."""
     findings = data.findings
     if findings is None:
         return [writer.head("Findings", "looking …"), *(Text() for _ in range(TOP_FINDINGS))]

@@ -39,7 +39,7 @@ def tree_page(session: Session, title: str) -> Page:
     frame = session.of_counted("range_tree", range_tree)
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
     columns = RANGE_TREE.columns if total else HOST_COLUMNS
-    # elsewhere it says the same as the column before
+    # otherwise it repeats the previous column
     elsewhere = (pl.col("device_meanwhile_ns") != pl.col("device_total_ns")).any()
     if not frame.select(elsewhere.fill_null(value=False)).item():
         columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
@@ -56,7 +56,7 @@ def tree_page(session: Session, title: str) -> Page:
 
 
 def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
-    """What Enter on a range opens: its kernels; where other threads launched some meanwhile, theirs too."""
+    """Returns what Enter on a range opens: its kernels, and those that other threads launched while it was open."""
     number, path = int(row["number"]), str(row["path"])
     name = str(row.get("label") or path.rpartition("/")[2])
     if (row.get("device_meanwhile_ns") or 0) > (row.get("device_total_ns") or 0):
@@ -93,7 +93,7 @@ def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -
 
 
 def inside_meanwhile_kernel(session: Session, row: Mapping[str, Any], number: int) -> Callable[[], Page]:
-    """What Enter on such a kernel opens: its launches while the range was open."""
+    """Returns what Enter on a kernel launched by any thread opens: its launches while the range was open."""
     name, short = str(row["name"]), str(row.get("short_name") or row["name"])
 
     def work() -> Page:

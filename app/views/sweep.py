@@ -1,4 +1,4 @@
-"""Sweep: many runs of a folder, by what they differ in; the chart above the table follows what is sorted by."""
+"""Sweep: the runs of a folder by their options; the chart above the table shows the sort column."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MEASURES: dict[str, tuple[str, str, Callable[[float], str]]] = {
 }
 """What the chart shows: its title, the key of a point, how a value is written."""
 LEAST_ROWS = 18
-"""Terminals with fewer rows have the table alone."""
+"""Terminals with fewer rows show only the table."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SweepView(TableView):
         self._measure = "step"
 
     def content(self) -> ComposeResult:
-        """The answer and the chart above what every table has."""
+        """Lays out the verdict and the chart above the usual table widgets."""
         yield Static(id="curve", markup=False)
         yield from super().content()
 
@@ -76,7 +76,7 @@ class SweepView(TableView):
         """The table in view, of the folder that the run stands in."""
         folder = sweep_folder(self.session.runs["a"])
         if folder is None:
-            return _Result(_empty("This run stands alone: there is no sweep around it."), None)
+            return _Result(_empty("This run is not part of a sweep."), None)
         try:
             found = self.session.cached(
                 ("sweep", folder), lambda: sweep_report(read_sweep(folder), self._config(folder))

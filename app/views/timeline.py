@@ -1,4 +1,4 @@
-"""Timeline: what ran when, on every thread and stream, and what led to what."""
+"""Timeline: what ran when, on every thread and stream, and which call launched it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TimelineView(View):
         self._wanted: tuple[str, int] | None = None
         self._trace: Trace | None = None
         self._left_at: tuple[int, int, Place | None] | None = None
-        """The place to go back to, once the trace that it is of is built."""
+        """The place to go back to, once its trace is built."""
 
     def content(self) -> ComposeResult:
         """Title, picture, what is selected, details, prompt."""
@@ -83,7 +83,7 @@ class TimelineView(View):
             super().reload()
 
     def analyse(self) -> tuple[Trace, Timeline | None]:
-        """The lanes of the trace in view, all of it whatever the scope."""
+        """Computes the lanes of the whole trace in view, regardless of the scope."""
         trace = self.session.trace()
         return trace, timeline(trace) if trace.has_timeline else None
 
@@ -94,7 +94,7 @@ class TimelineView(View):
             self.blank(WORDS[self._trace.info.kind].no_timeline)
             return
         self.picture.load(self._built)
-        if self.session.scope.window is not None:  # marked before this run was out of sight
+        if self.session.scope.window is not None:  # marked when this run was last in view
             self.picture.marks = self.session.scope.window
             self.picture.changed(moved=False)
         left_at, self._left_at = self._left_at, None
@@ -104,7 +104,7 @@ class TimelineView(View):
             self.restore(left_at)
 
     def focus_content(self) -> None:
-        """The picture takes the keys, unless a line is being typed."""
+        """Focuses the picture, unless the user is typing in a line."""
         if not self.prompt.purpose:
             self.picture.focus()
 
@@ -301,16 +301,16 @@ class TimelineView(View):
         self.host.refresh_lines()
 
     def action_bookmark(self) -> None:
-        """Sets a bookmark at the cursor, or takes it away."""
+        """Sets a bookmark at the cursor, or removes it."""
         if self._built is None:
             return
         is_set = self.picture.bookmark()
         count, key = len(self.picture.bookmarks), commands.key("timeline.to_bookmark")
         set_now = f"Bookmark set ({count} in all): {key} goes from one to the next" if is_set else ""
-        self.host.say(set_now or f"Bookmark taken away ({count} left)")
+        self.host.say(set_now or f"Bookmark removed ({count} left)")
 
     def action_to_bookmark(self) -> None:
-        """Goes to the next bookmark, behind the last one to the first."""
+        """Goes to the next bookmark, and from the last one to the first."""
         if self._built is None:
             return
         found = self.picture.next_bookmark()
@@ -327,7 +327,7 @@ class TimelineView(View):
     # --- the marked range
 
     def action_mark(self, end: str) -> None:
-        """Marks the begin or the end of a range, at the selected event's begin or end; both restrict all tabs."""
+        """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
         built, picture = self._built, self.picture
         if built is None:
             return
@@ -350,7 +350,7 @@ class TimelineView(View):
             self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
 
     def forget_marks(self) -> None:
-        """The range is no longer in force."""
+        """Removes the marks, because the range is no longer in force."""
         self.picture.marks = None, None
         self.picture.changed(moved=False)
 
@@ -371,7 +371,7 @@ class TimelineView(View):
         return [("Enter", "go"), ("Esc", "cancel")] if self.prompt.purpose else None
 
     def footer_labels(self) -> dict[str, str]:
-        """None of the keys does anything where there is no timeline."""
+        """Returns the labels; without a timeline, no key does anything."""
         if self.has_class("-blank"):
             return {c.id: "" for c in commands.COMMANDS if c.where in ("timeline", "lanes")}
         if self.detail.display:
@@ -382,11 +382,11 @@ class TimelineView(View):
 
     @property
     def _is_current(self) -> bool:
-        """Whether the picture is of the trace in view, and not of one that was."""
+        """Returns whether the picture is of the trace in view, and not of an earlier one."""
         return self._built is not None and self._trace is self.session.trace()
 
     def place(self) -> tuple[int, int, Place | None] | None:
-        """The stretch in sight, and the selected event."""
+        """Returns the visible time range and the selected event."""
         picture = self.picture
         return (picture.start, picture.end, picture.selected) if self._is_current else None
 
@@ -405,7 +405,7 @@ class TimelineView(View):
             self.picture.changed()
 
     def go_to(self, name: str) -> None:
-        """Nothing here goes by a name alone."""
+        """Does nothing: events can't be found by name alone."""
 
     def on_resize(self) -> None:
         """Cuts the lines anew."""

@@ -1,4 +1,4 @@
-"""What is known of an event, as lines of text: two that are always there, and everything on demand."""
+"""Writes what is known of an event as text: two lines that always show, and everything on demand."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
 
 
 def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii: bool) -> tuple[str, str]:
-    """What an event is, and what is known around it: of GPU work its launch, of a call its work, of a gap the host."""
+    """Describes an event and its context: the launch of GPU work, the work of a call, the host during a gap."""
     if place is None:
         return "Nothing is selected.", ""
     lane = timeline.lanes[place.lane]

@@ -1,1 +1,1 @@
-"""Widgets that know nothing of traces: tables over frames, filter bar, detail pane."""
+"""Widgets: tables over frames, trees, timeline, filter line, detail pane."""

@@ -72,7 +72,7 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
         return text
 
     def _show(self) -> None:
-        """Marks every column anew: one that comes may push another out."""
+        """Updates the mark of every column: showing one may push another out."""
         self._shown = self._room_for(self._hidden, self._pinned)
         options = self.query_one(OptionList)
         for index, column in enumerate(self._columns):
@@ -112,5 +112,5 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
             options.action_cursor_up()
 
     def action_done(self) -> None:
-        """Hands the choice back."""
+        """Closes with the choice as result."""
         self.dismiss((frozenset(self._hidden), frozenset(self._pinned)))

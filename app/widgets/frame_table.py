@@ -1,4 +1,4 @@
-"""The one table: a Polars frame of any height, of which only the rows in sight ever become text."""
+"""The table widget: shows a Polars frame of any height and formats only the visible rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Cells = tuple[tuple[str, str], ...]
 
 WHEEL_LINES = 3
 NAMES_LIMIT = 10_000
-"""Rows up to which names that don't fit are cut so that no two look alike."""
+"""With at most this many rows, names that don't fit are cut so that no two look alike."""
 STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", **SEVERITY_SIGNS}
 STATUS_STYLES = {
     "added": "added", "removed": "removed", "changed": "changed",
@@ -62,7 +62,7 @@ class FrameTable(Widget, can_focus=True):
     }
 
     class Moved(Message):
-        """The cursor is on another row, or the rows have changed."""
+        """The cursor moved to another row, or the rows have changed."""
 
         def can_replace(self, message: Message) -> bool:
             """Only the last position matters."""
@@ -78,11 +78,11 @@ class FrameTable(Widget, can_focus=True):
         self.hidden: frozenset[str] = frozenset()
         self.pinned: frozenset[str] = frozenset()
         self.empty_text = ""
-        """What stands in place of rows where the filter keeps none."""
+        """The text shown if the filter keeps no rows."""
         self.names: Names = "short"
         self.ascii = False
         self.jump = False
-        """Scroll by half a page at the edges: fewer bytes over a slow link."""
+        """Whether to scroll by half a page at the edges, which sends fewer bytes over a slow link."""
         self.cursor = 0
         self.top = 0
         self.sort: tuple[str, bool] | None = None
@@ -94,7 +94,7 @@ class FrameTable(Widget, can_focus=True):
         self._gap = 2
         self._laid_out = 0
         self._cut: dict[str, dict[str, str]] = {}
-        """Names cut to the room there is so that no two look alike, by column."""
+        """Names cut to the available width so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
         self._own_style: Style | None = None
 
@@ -119,7 +119,7 @@ class FrameTable(Widget, can_focus=True):
             sort: column and whether the largest comes first.
             filter: rows to keep.
             hidden: columns switched off; by default those that say so.
-            pinned: columns that go before others where room is short.
+            pinned: columns that have priority if space is short.
             cursor: row in view to stand on.
         """
         self.frame = frame
@@ -145,7 +145,7 @@ class FrameTable(Widget, can_focus=True):
 
     @property
     def height_of_view(self) -> int:
-        """Rows of the frame that the filter keeps."""
+        """Returns how many rows of the frame the filter keeps."""
         return self.frame.height if self._order is None else self._order.len()
 
     @property
@@ -177,7 +177,7 @@ class FrameTable(Widget, can_focus=True):
         """Keeps only the rows that match; the cursor stays on its row if that is still there.
 
         Raises:
-            FilterError: the filter speaks of a column that this table has not.
+            FilterError: the filter refers to a column that this table lacks.
         """
         wanted.expression(self.columns, self.frame)
         row = self.row_number(self.cursor)
@@ -193,13 +193,13 @@ class FrameTable(Widget, can_focus=True):
         self.changed()
 
     def choose_columns(self, *, hidden: Iterable[str], pinned: Iterable[str] = ()) -> None:
-        """Switches columns off, and gives some the first claim on the room there is."""
+        """Hides columns, and gives others priority if space is short."""
         self.hidden, self.pinned = frozenset(hidden), frozenset(pinned)
         self.changed()
 
     @property
     def knows_raw_names(self) -> bool:
-        """Whether the file writes some names otherwise than the program's author did."""
+        """Returns whether the file writes some names differently from the program's author."""
         return any(column.full and column.full in self.frame.columns for column in self.columns)
 
     def set_names(self, names: Names) -> None:
@@ -218,7 +218,7 @@ class FrameTable(Widget, can_focus=True):
         self.post_message(self.Moved())
 
     def stand_on(self, row: int | None) -> bool:
-        """Puts the cursor on a row of the frame; whether that row is in view. If not, it goes to the first."""
+        """Puts the cursor on a row, or on the first if the row is filtered out; returns whether it was found."""
         found = None if row is None else row if self._order is None else self._order.index_of(row)
         self.cursor = found or 0
         self.changed()
@@ -257,7 +257,7 @@ class FrameTable(Widget, can_focus=True):
     # --- layout
 
     def _measure(self) -> dict[str, int]:
-        """The widest text of each column; of long columns only what their extremes need."""
+        """Measures the widest text of each column; for long columns, only the texts of the extremes."""
         return {column.name: self._widest(column) for column in self.columns}
 
     def _widest(self, column: Field) -> int:
@@ -322,7 +322,7 @@ class FrameTable(Widget, can_focus=True):
 
     @property
     def _plain(self) -> Style:
-        """The table's own style, worked out once: it is asked for in every row."""
+        """Returns the table's own style, computed once because every row needs it."""
         if self._own_style is None:
             self._own_style = self.rich_style
         return self._own_style
@@ -465,7 +465,7 @@ class FrameTable(Widget, can_focus=True):
         self.set_sort(column.name, descending=column.right)
 
     def action_reverse(self) -> None:
-        """Turns the order round."""
+        """Reverses the order."""
         if self.sort is None:
             self.action_sort_by(1)
         else:

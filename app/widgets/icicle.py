@@ -1,4 +1,4 @@
-"""A tree as boxes, with a cursor: down to what is inside, right to what is smaller, Enter to zoom in."""
+"""A tree as boxes with a cursor: down moves inside, right moves to smaller boxes, Enter zooms in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO_LINES = 2
 
 
 class Icicle(Widget, can_focus=True):
-    """Boxes as wide as their share; it obeys the keys of tables and trees in its own way."""
+    """Boxes as wide as their share; the keys of tables and trees work on the boxes."""
 
     BINDINGS: ClassVar = [*commands.bindings("table"), *commands.bindings("tree")]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -38,7 +38,7 @@ class Icicle(Widget, can_focus=True):
         """A box was double-clicked."""
 
     class Refused(Message):
-        """Another order was asked for, or to unfold something."""
+        """The user asked for a sort order or an expansion, which an icicle does not have."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -74,7 +74,7 @@ class Icicle(Widget, can_focus=True):
 
     @property
     def base(self) -> float:
-        """What shares are of: the box zoomed into, or all."""
+        """Returns the base of the shares: the box zoomed into, or all."""
         return self.way[-1].node.value if self.way else self.source.whole
 
     def stand_on(self, row: int | None) -> None:
@@ -216,14 +216,14 @@ class Icicle(Widget, can_focus=True):
         return True
 
     def _around(self, box: Box) -> list[Box]:
-        """The boxes that a box is inside of, those zoomed into first."""
+        """Returns the boxes around a box, starting with those zoomed into."""
         found = list(self.way)
         for boxes in self.levels[len(self.way) : self.level]:
             found += [one for one in boxes if one.start <= box.start < one.start + one.width]
         return found
 
     def out(self) -> bool:
-        """Undoes the last zoom; whether there was one."""
+        """Undoes the last zoom; returns whether there was one."""
         if not self._ways:
             return False
         left = self.way[-1].node.rows

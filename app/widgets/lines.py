@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Line(Widget):
-    """One line of text: something at the left, something at the right; what does not fit is cut visibly."""
+    """One line of text with a left and a right side; text that does not fit is cut visibly."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -112,7 +112,7 @@ class TabBar(Widget):
 
 
 def tab_labels(active: str, width: int) -> list[tuple[str, str]]:
-    """(tab, label) of each tab, to stand a space apart: titles as long as the width allows, the active one whole."""
+    """Returns (tab, label) of each tab: titles as long as the width allows, the active one in full."""
     labels: list[tuple[str, str]] = []
     for room, gap, pad in TAB_FORMS:
         labels.clear()

@@ -1,4 +1,4 @@
-"""Lanes of a trace on one time axis: a window that pans and zooms, a cursor on an event, only visible lines drawn."""
+"""The lanes of a trace on one time axis, with a window that pans and zooms and a cursor; draws only visible lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDE_MARGIN, MARGIN = 26, 15
 PAN = 0.25
 ZOOM = 2.0
 SHORTEST_NS = 100
-"""No window is shorter: a screen of this is a handful of ns a cell."""
+"""The shortest window: on a wide screen, a few ns per cell."""
 AROUND = 0.2
 """How much of the window is left around an event that is brought into it."""
 
@@ -70,7 +70,7 @@ class TimelineWidget(Widget, can_focus=True):
         """Line of the lane list."""
         self.selected: Place | None = None
         self.time = 0
-        """Where on the axis one is: the selected event's begin, or what was gone to."""
+        """The current time on the axis: the start of the selected event, or the time that the user went to."""
         self.top = 0
         self.marks: tuple[int | None, int | None] = (None, None)
         self.bookmarks: list[Bookmark] = []
@@ -87,7 +87,7 @@ class TimelineWidget(Widget, can_focus=True):
     # --- what is shown
 
     def load(self, timeline: Timeline) -> None:
-        """Shows a trace from its begin to its end, the cursor on its longest row of GPU work."""
+        """Shows a trace from start to end, with the cursor on its longest row of GPU work."""
         self.timeline = timeline
         self.lanes = LaneList.of(timeline)
         self.cursor = self.top = 0
@@ -207,7 +207,7 @@ class TimelineWidget(Widget, can_focus=True):
         return Strip([Segment(left + text, axis)]).adjust_cell_length(self.size.width, axis)
 
     def _signs(self) -> dict[int, str]:
-        """Where the cursor is, or in which direction what is selected lies out of sight; over it the marks."""
+        """Returns the signs on the ruler: the cursor, or the direction of an event out of view, and the marks."""
         kept = {self.column_of(time): "B" for time, _ in self.bookmarks if self.start <= time < self.end}
         at = self.column_of(self.time)
         sign = "v" if self.ascii else "▼"
@@ -250,7 +250,7 @@ class TimelineWidget(Widget, can_focus=True):
         span = self.end - self.start
         at = self.time if self.start <= self.time < self.end else self.start + span // 2
         wanted = int(span / ZOOM**times)
-        # what stands at the cursor stays there
+        # the time at the cursor stays in place
         start = at - (at - self.start) * wanted // span
         self.show_window(start, start + wanted)
 
@@ -267,7 +267,7 @@ class TimelineWidget(Widget, can_focus=True):
             self.show_window(start - room, end + room)
 
     def bring_in(self, start: int, end: int) -> None:
-        """Moves the window, as far as is needed to see the begin of a stretch of time, and all of it if it fits."""
+        """Moves the window just enough to show the start of a time range, and all of it if it fits."""
         span = self.end - self.start
         if self.start <= start and (end <= self.end or start < self.start + span // 2):
             self.changed()
@@ -287,7 +287,7 @@ class TimelineWidget(Widget, can_focus=True):
     # --- the cursor
 
     def select(self, place: Place) -> None:
-        """Puts the cursor on an event; opens its lane, and brings it into sight."""
+        """Puts the cursor on an event, expands its lane, and scrolls to it."""
         assert self.timeline is not None
         self.selected = place
         self.lanes.reveal(place.lane, place.row)
@@ -309,7 +309,7 @@ class TimelineWidget(Widget, can_focus=True):
         if place is not None:
             start, end = self.timeline.span(place)
             if not (start < self.end and end > self.start):
-                # what is not in sight is not taken while something in sight could be
+                # visible events are preferred to events out of view
                 inside = row.nearest((self.start + self.end) // 2)
                 other = Place(lane, depth, inside)
                 begin, finish = self.timeline.span(other)
@@ -349,12 +349,12 @@ class TimelineWidget(Widget, can_focus=True):
 
     @property
     def _here(self) -> int:
-        """When the selected event begins, else where one is on the axis."""
+        """Returns the start of the selected event, else the current time on the axis."""
         chosen = self.selected is not None and self.timeline is not None
         return self.timeline.span(self.selected)[0] if chosen else self.time  # type: ignore[union-attr,arg-type]
 
     def bookmark(self) -> bool:
-        """Sets a bookmark where the cursor is, or takes it away where one is; whether there is one now."""
+        """Sets a bookmark at the cursor, or removes the one there; returns whether there is one now."""
         others = [mark for mark in self.bookmarks if mark.time != self._here]
         is_new = len(others) == len(self.bookmarks)
         added = [Bookmark(self._here, self.selected)] if is_new else []
@@ -363,7 +363,7 @@ class TimelineWidget(Widget, can_focus=True):
         return is_new
 
     def next_bookmark(self) -> tuple[int, Bookmark] | None:
-        """The first bookmark behind the cursor and its number from 0, else the first of all; null where none is set."""
+        """Returns the first bookmark after the cursor, else the first of all, with its index; null if none is set."""
         if not self.bookmarks:
             return None
         later = [number for number, mark in enumerate(self.bookmarks) if mark.time > self._here]
@@ -371,7 +371,7 @@ class TimelineWidget(Widget, can_focus=True):
         return number, self.bookmarks[number]
 
     def action_fold(self) -> None:
-        """Opens or closes the lane under the cursor."""
+        """Expands or collapses the lane under the cursor."""
         if self.timeline is not None and self.lanes.lines:
             lane, _ = self.lanes.lines[self.cursor]
             self.lanes.fold(lane)
@@ -385,7 +385,7 @@ class TimelineWidget(Widget, can_focus=True):
             self._stand_on(lane, depth)
 
     def action_hide(self) -> None:
-        """Hides the lane; the last one stays."""
+        """Hides the lane, unless it is the last one."""
         if self.timeline is not None and self.lanes.lines:
             lane, _ = self.lanes.lines[self.cursor]
             after = self.lanes.lines[self.lanes.lane_after(self.cursor, 1)]
@@ -393,7 +393,7 @@ class TimelineWidget(Widget, can_focus=True):
             self._select_near(self.lanes.line_of(*after) if after[0] != lane else self.cursor - 1)
 
     def action_show_all(self) -> None:
-        """Brings hidden lanes back."""
+        """Shows hidden lanes again."""
         if self.lanes.lines:
             lane, depth = self.lanes.lines[self.cursor]
             self.lanes.show_all()

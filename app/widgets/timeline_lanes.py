@@ -60,7 +60,7 @@ class LaneList:
         return max((first for first in firsts if first < lane_first), default=line)
 
     def fold(self, lane: int) -> None:
-        """Closes a lane to its first row, or opens it."""
+        """Collapses a lane to its first row, or expands it."""
         self.folded ^= {lane}
         self._arrange()
 
@@ -73,13 +73,13 @@ class LaneList:
         self._arrange()
 
     def hide(self, lane: int) -> None:
-        """Takes a lane away, unless it is the last."""
+        """Hides a lane, unless it is the last one."""
         if len({shown for shown, _ in self.lines}) > 1:
             self.hidden.add(lane)
             self._arrange()
 
     def show_all(self) -> None:
-        """Brings all hidden lanes back."""
+        """Shows all hidden lanes again."""
         self.hidden.clear()
         self._arrange()
 
@@ -92,7 +92,7 @@ class LaneList:
             self._arrange()
 
     def label(self, timeline: Timeline, line: int, width: int, *, first: bool, ascii: bool) -> str:
-        """What stands before a line: its lane's name at the lane's first line in sight."""
+        """Returns the label of a line: its lane's name at the lane's first visible line."""
         lane, depth = self.lines[line]
         if depth and not first:
             return " " * width

@@ -1,6 +1,6 @@
-"""The same table over a frame in tree order: rows open and close, and siblings sort among themselves.
+"""The table over a frame in tree order: rows expand and collapse, and siblings sort among themselves.
 
-Siblings too small to matter stand behind one row that says how many they are and what they sum up to.
+Siblings too small to matter are hidden behind one row that gives their count and sums.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracetui.app.tables.columns import Placed
 
 FIRST_ROWS = 40
-"""How many rows the tree opens to at first, if whole levels fit into that; the roots always open."""
+"""The tree initially expands whole levels up to this many rows; the roots always expand."""
 
 
 class TreeTable(FrameTable):
@@ -43,7 +43,7 @@ class TreeTable(FrameTable):
         self._children: dict[int, list[int]] = {}
         self._depth: list[int] = []
         self._rests: list[tree_rests.Rest] = []
-        """What stands behind one row each; these rows follow those of the frame that was loaded."""
+        """The groups of hidden siblings, one row each; these rows follow those of the loaded frame."""
         self._own = 0
         """Rows of the frame that was loaded."""
         self._lead: dict[int, int] = {}
@@ -56,7 +56,7 @@ class TreeTable(FrameTable):
 
         Args:
             frame: a tree if it has a `depth` column (0 for roots), rows depth first.
-            expanded: rows that are open; by default as many whole levels as fit on a small screen.
+            expanded: expanded rows; by default as many whole levels as fit on a small screen.
         """
         self.folds = "depth" in frame.columns
         self._above, self._children, self._depth = [], {}, []
@@ -76,7 +76,7 @@ class TreeTable(FrameTable):
         self.expanded = set(self._first_levels() if expanded is None else expanded)
 
     def _put_aside(self, frame: pl.DataFrame) -> None:
-        """Finds the siblings that stand behind one row, and indents what is below it."""
+        """Finds the siblings to hide behind one row, and indents what is below it."""
         self._rests = tree_rests.find(frame, self._children)
         self._shown = dict(self._children)
         for number, rest in enumerate(self._rests, self._own):
@@ -92,7 +92,7 @@ class TreeTable(FrameTable):
             waiting += [(child, depth + 1) for child in self._shown.get(row, ())]
 
     def _led_by(self, row: int) -> int:
-        """The row that a row is shown below; -1 for none."""
+        """Returns the row under which a row is shown; -1 for none."""
         return self._lead.get(row, self._above[row])
 
     @property
@@ -206,7 +206,7 @@ class TreeTable(FrameTable):
     # --- folding
 
     def stand_on(self, row: int | None) -> bool:
-        """Puts the cursor on a row; opens what leads to it."""
+        """Puts the cursor on a row, and expands its ancestors."""
         if self.folds and row is not None and not self.filter:
             above = self._led_by(row)
             while above >= 0:
@@ -220,7 +220,7 @@ class TreeTable(FrameTable):
         super().stand_on(row)
 
     def action_expand(self) -> None:
-        """Opens the row; an open one is entered."""
+        """Expands the row, or moves into it if it is already expanded."""
         row = self.row_number(self.cursor)
         if not self.folds or row not in self._shown:
             return
@@ -231,7 +231,7 @@ class TreeTable(FrameTable):
             self._refold(row)
 
     def action_collapse(self) -> None:
-        """Closes the row; from a closed one, goes to its parent."""
+        """Collapses the row, or goes to its parent if it is already collapsed."""
         row = self.row_number(self.cursor)
         if not self.folds or row is None:
             return
@@ -242,14 +242,14 @@ class TreeTable(FrameTable):
             self.stand_on(self._led_by(row))
 
     def action_fold(self) -> None:
-        """Opens or closes the row."""
+        """Expands or collapses the row."""
         row = self.row_number(self.cursor)
         if self.folds and row in self._shown:
             self.expanded.symmetric_difference_update({row})
             self._refold(row)
 
     def action_expand_chain(self) -> None:
-        """Opens the row and its only child, and so on, down to the first fork."""
+        """Expands the row and its only child, and so on, down to the first fork."""
         row = start = self.row_number(self.cursor)
         while self.folds and row is not None and row in self._shown:
             self.expanded.add(row)
@@ -258,7 +258,7 @@ class TreeTable(FrameTable):
         self._refold(start)
 
     def action_expand_all(self) -> None:
-        """Opens the row and everything below it."""
+        """Expands the row and everything below it."""
         row = self.row_number(self.cursor)
         if not self.folds or row is None:
             return
@@ -270,7 +270,7 @@ class TreeTable(FrameTable):
         self._refold(row)
 
     def action_collapse_all(self) -> None:
-        """Closes everything; the cursor goes to the root of its row."""
+        """Collapses everything; the cursor goes to the root of its row."""
         row = self.row_number(self.cursor)
         if not self.folds:
             return

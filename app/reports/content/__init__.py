@@ -1,1 +1,1 @@
-"""What reports say, section by section, as parts that text and Markdown lay out alike."""
+"""The content of reports, section by section, as parts that both text and Markdown lay out."""

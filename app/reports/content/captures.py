@@ -20,12 +20,12 @@ STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
 SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
 ACROSS, TOPS_ACROSS = 5, 4
-"""Columns of a grid that a line has room for; more make another table."""
+"""The most columns of a grid per table; more columns go into another table."""
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
 EACH = (("host_mean_us", "CPU"), ("launched_span_mean_us", "projected"), ("launched_mean_us", "GPU work"))
 """Means of one range: how long it was open, from first start to last end of what it launched, and that work's sum."""
-EACH_BASE = "mean of one range; GPU: of the work launched meanwhile, from first start to last end, and its sum"
+EACH_BASE = "mean of one range; GPU: work launched while it was open, from first start to last end, and its sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:
 
 
 def _is_timed(found: Iterable[Json], role: str) -> bool:
-    """Whether any capture has a time of such a range: Nsight Compute's know ranges, but not how long they were open."""
+    """Returns whether any capture has times of such a range; Nsight Compute records ranges without times."""
     return any(_phase(row, role, key) is not None for row in found for key, _ in EACH)
 
 
@@ -156,7 +156,7 @@ def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], layout: Lay
 
 
 def _steps(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
-    """Per step, what of a phase lies inside steps: a forward pass outside of one is no part of it."""
+    """Returns, per step, the part of a phase inside steps; a forward pass outside of steps is not counted."""
     roles = [role for role in STEP_ROLES if any(role in row["phases"] for row in shown)]
     cells = []
     for row in shown:

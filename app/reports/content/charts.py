@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
 TOO_FAR = 4
-"""Times the allocated memory that the reserved one may be and still stand in the same chart."""
+"""Reserved memory is drawn in the same chart up to this multiple of the allocated memory."""
 
 
 def _chart(title: str, rows: Iterable[str]) -> Chart:
@@ -71,7 +71,7 @@ def _lane(row: Json) -> str:
 
 
 def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
-    """How long the launches of the kernel with most time take."""
+    """Shows how long the launches of the kernel with most time take."""
     row = rows[0] if rows else {}
     spread = row.get("distribution")
     if spread is None:
@@ -109,7 +109,7 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
 
 
 def _boxes(tree: IcicleTree, width: int) -> list[str]:
-    """An icicle; of one level the table says as much."""
+    """Draws an icicle; none for a single level, since the table shows the same."""
     rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
     return rows if len(rows) > 1 else []
 
@@ -137,7 +137,7 @@ def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
 
 
 def levels(times: Sequence[float | None], values: Iterable[float | None], columns: int) -> list[float | None]:
-    """The most in each of so many equal stretches of time; one without a point has the level before it."""
+    """Returns the maximum in each of so many equal time spans; a span without a point keeps the previous level."""
     known = [time for time in times if time is not None]
     if len(known) < len(times):
         known = [float(number) for number in range(len(times))]

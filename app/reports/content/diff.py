@@ -71,7 +71,7 @@ def verdict(found: Json, layout: Layout) -> str:
 
 
 def comparable_words(comparable: Json) -> str:
-    """May the two be compared: one sentence."""
+    """Says in one sentence whether the two runs can be compared."""
     rows = comparable["differences"]
     if comparable["verdict"] == "not_comparable":
         many = sum(row["matters"] for row in rows)
@@ -88,7 +88,7 @@ def comparable_words(comparable: Json) -> str:
 
 
 def _conditions(comparable: Json) -> Sentences:
-    """Every difference between the two runs: what matters is marked, and what somebody chose."""
+    """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
     said = []
     for row in comparable["differences"]:
         mark = "! " if row["matters"] else "* " if row["intended"] else ""
@@ -115,7 +115,7 @@ def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
 
 
 def change(row: Json) -> str:
-    """What became of a row, by sign and word."""
+    """Says by sign and word how a row changed."""
     word = "types" if row.get("paired_by") == "types" else row["status"]
     return f"{SIGNS[row['status']]} {word}"
 

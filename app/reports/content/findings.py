@@ -27,7 +27,7 @@ def finding_lines(found: Json, layout: Layout, *, whole: bool = False) -> list[s
     Args:
         found: what holds the key `findings` and those beside it.
         layout: its limit is that of a list.
-        whole: also what was set aside and what each rule that abstained would need.
+        whole: also list what was set aside and what each rule that abstained would need.
     """
     if found.get("findings") is None:
         return []
@@ -77,7 +77,7 @@ def _finding(row: Json, layout: Layout, of: str, *, evidence: bool = False) -> l
 
 
 def _command(command: str, layout: Layout) -> list[str]:
-    """A command that can be copied over its lines, as a shell reads them; broken between its words only."""
+    """Wraps a command so that its lines can be copied into a shell; breaks only between words."""
     gap = " " * (len(INDENT) + LABEL_WIDTH)
     room = WIDTH - len(gap) - len(CONTINUED)
     lines = [""]

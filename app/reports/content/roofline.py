@@ -1,4 +1,4 @@
-"""The roofline for people: the chart of a table's kernels, and what its roofs are from."""
+"""The roofline section: the chart of a table's kernels, and the sources of its roofs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHART_ROWS = 18
 """Of a chart in a report."""
 NOTES_SHOWN = 4
 LEAST_SHARE = 0.01
-"""Of the FLOPs: a roof that fewer go by is not drawn."""
+"""A roof is not drawn if a smaller share of the FLOPs uses it."""
 
 
 def chart_lines(rows: Sequence[Json], roofs: Json, width: int, height: int, *, ascii: bool = False) -> list[str]:
@@ -71,7 +71,7 @@ def notes_text(rows: Sequence[Json]) -> list[str]:
 
 
 def bound_text(row: Json) -> str:
-    """What keeps the kernel from running faster; in brackets the roof above it, where it stays far below both."""
+    """Returns the bottleneck of a kernel; in brackets if the kernel stays far below both roofs."""
     if row["bound"] == "neither":
         return f"({row['roof']})"
     return str(row["bound"] or row["roof"] or UNKNOWN)

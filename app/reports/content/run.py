@@ -67,7 +67,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
 def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
     """The sections that `run_parts` can print of each recording of a run; None for all.
 
-    It takes for granted that nobody asked for the table of captures by name: beside that table, a recording is printed
+    It assumes that the table of captures was not requested by name: beside that table, a recording is printed
     if it has any section at all.
 
     Args:
@@ -86,7 +86,7 @@ def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None
 
 
 def _by_tool(traces: list[Json], main: int | None) -> tuple[list[Json], list[Json]]:
-    """What is printed: the recordings of the main tool whole, those without a time line for what only they know.
+    """Returns what is printed: all of the main tool's recordings, and the own sections of those without a time line.
 
     The others, of the same program as seen by another tool, are only named.
     """
@@ -135,7 +135,7 @@ def _head(trace: Json) -> Iterator[tuple[str, str]]:
     yield "GPU", _devices(trace["device"])
     yield "Base", trace["base"]
     if trace["totals_base"] != trace["base"]:
-        yield "Totals", f"of {trace['totals_base']} them: work that no step launched"
+        yield "Totals", f"cover {trace['totals_base']}, including GPU work that no step launched"
     if source["partial"]:
         yield "Partial", "loading was stopped before the end of the file"
 

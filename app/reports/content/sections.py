@@ -86,7 +86,7 @@ def _average_step(found: Json, layout: Layout) -> Block:
 
 
 def _gpu(found: Json, layout: Layout) -> Block:
-    # pauses between steps included: these are no shares of the average step
+    # these include pauses between steps, so they are not shares of the average step
     whole = "first to last step" if found["steps"] else "the file"
     after = []
     idle = found["idle"]
@@ -121,7 +121,7 @@ def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
 
 
 def launched_by(kernels: list[Json]) -> str:
-    """What tells most about who launched these kernels: modules, else operators, else ranges."""
+    """Returns the best description of who launched these kernels: modules, else operators, else ranges."""
     known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
     return next(known, "operator")
 
@@ -137,7 +137,7 @@ def operators(trace: Json, layout: Layout) -> Iterator[Part]:
 
 
 def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
-    """The host's hot spots, where the host is what the run waits for or all there is."""
+    """Lists the host's hot spots, if the host is the bottleneck or all that was recorded."""
     rows = trace["host_functions"]
     waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
     if not rows or waits_for == "gpu":
@@ -158,7 +158,7 @@ def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
     rows = trace["ranges"]
     if rows:
-        # what is in no range is no instance of one
+        # time outside of ranges is not an instance of a range
         named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
         shown_rows = shown_ranges(named, layout.limit)
         block = listed(RANGES, shown_rows, replace(layout, limit=None))
@@ -201,7 +201,7 @@ def counters(trace: Json, layout: Layout) -> Iterator[Part]:
 
 
 def roofline(trace: Json, layout: Layout) -> Iterator[Part]:
-    """How near each kernel comes to the GPU's roofs: the chart, then the table."""
+    """Shows how near each kernel comes to the GPU's roofs: the chart, then the table."""
     if trace["roofline"]:
         yield roofline_block(trace, layout, CHART_WIDTH)
 
@@ -229,7 +229,7 @@ def notes(trace: Json, layout: Layout) -> Sentences:
 
 
 def unknowns(trace: Json) -> Sentences:
-    """What can't be known from this recording, and how to record it."""
+    """Lists what this recording lacks, and how to record it."""
     absent: dict[str, bool] = {
         "steps": _is(trace, "overview", lambda found: not found["steps"]),
         "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),

@@ -60,12 +60,12 @@ def sweep_csv(found: Json) -> str:
 
 
 def verdict(found: Json) -> str:
-    """The one sentence that answers what the sweep was made for."""
+    """Returns one sentence that answers the question of the sweep."""
     if (wrong := next((row for row in found["findings"] if row["severity"] == "invalid"), None)) is not None:
         return f"Invalid: {wrong['title']}."
     if not found["comparisons"]:
         if "capture" in found["axes"]:
-            return "No variants to compare: the names of these captures tell nothing but that they differ."
+            return "No variants to compare: the names of these captures do not say how they differ."
         return "No two variants to compare: the points below differ in size only."
     best = next((one for one in found["comparisons"] if one["crossover"]["value"] is not None), found["comparisons"][0])
     more = f" ({len(found['comparisons'])} comparisons below)" if len(found["comparisons"]) > 1 else ""
@@ -73,7 +73,7 @@ def verdict(found: Json) -> str:
 
 
 def accounts(found: Json) -> list[str]:
-    """What of the step changed from a baseline to its variant, at the smallest and the largest size."""
+    """Says what changed in the step from a baseline to its variant, at the smallest and the largest size."""
     rows = [item for row in found["findings"] if row["id"] == "D6" for item in row["evidence"]]
     return [f"{item['label']}: {item['value']}" for item in rows]
 
@@ -88,7 +88,7 @@ def abstained(found: Json) -> str:
 
 
 def is_invalid(found: Json) -> bool:
-    """Whether its points say nothing, so that variants are not compared."""
+    """Returns whether its points are invalid, so that variants are not compared."""
     return any(row["severity"] == "invalid" for row in found["findings"])
 
 

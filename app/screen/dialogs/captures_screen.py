@@ -1,4 +1,4 @@
-"""The captures of a folder beside each other, over the main screen: a row a file, Enter opens it."""
+"""A screen that compares the captures of a folder: one row per file, Enter opens it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCHEMA = {
 
 
 class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
-    """Reads the other files in the background; the result is the path of the one chosen."""
+    """Reads the other files in the background; its result is the path of the chosen file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "cancel", show=False),
@@ -53,14 +53,14 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         self._left_alone = threading.Event()
 
     def compose(self) -> ComposeResult:
-        """A title, the table, how to leave."""
+        """Lays out a title, the table, and a line of keys."""
         with Vertical(id="reader"):
             yield Static(markup=False, id="dialog-title")
             yield FrameTable(id="captures")
             yield Static(" Enter opens, s sorts, r reverses, Esc closes", markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
-        """Begins to read."""
+        """Starts reading."""
         table = self.query_one(FrameTable)
         table.ascii = self._ascii
         table.empty_text = "Reading …"
@@ -82,16 +82,16 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         return captures(self._run, self._scope, read, done)
 
     def on_unmount(self) -> None:
-        """Nobody waits for the rest."""
+        """Stops reading: nobody waits for the other files."""
         self._left_alone.set()
 
     def on_job_done(self, event: jobs.JobDone[list[Capture]]) -> None:
-        """Shows the table, or why there is none."""
+        """Shows the table, or says why there is none."""
         event.stop()
         self._timer.stop()
         table = self.query_one(FrameTable)
         if event.error is not None or not event.result:
-            why = f": {event.error}" if event.error is not None else ": there is but one of this kind"
+            why = f": {event.error}" if event.error is not None else ": there is only one of this kind"
             table.empty_text = ""
             self.query_one("#dialog-title", Static).update(self._own(f" No captures to compare{why}"))
             return
@@ -110,7 +110,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         return to_ascii(text) if self._ascii else text
 
     def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
-        """A double click is Enter."""
+        """Treats a double click as Enter."""
         event.stop()
         self.action_choose()
 
@@ -120,17 +120,17 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
             self.dismiss((path,))
 
     def _current(self) -> Path | None:
-        """The file under the cursor, if it could be read."""
+        """Returns the file under the cursor, if it could be read."""
         row = self.query_one(FrameTable).current
         return None if row is None or row["problem"] is not None else self._found[int(str(row["number"]))].path
 
     def action_cancel(self) -> None:
-        """None was chosen."""
+        """Closes the screen without a choice."""
         self.dismiss(None)
 
 
 def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
-    """The rows of the screen's table; times in ns, null where a capture lacks it."""
+    """Returns the rows of the screen's table; times in ns, null if a capture lacks the value."""
     rows = []
     for number, row in enumerate(found):
         roles = {phase.name: phase for phase in row.phases.by_role}

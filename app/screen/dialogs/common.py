@@ -1,4 +1,4 @@
-"""Screens over the main one: text to read, and lists to choose a run from."""
+"""Screens over the main one: texts to read, and lists to choose a run from."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from tracetui.app.keys.command import Command
 
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
-"""A run to choose: what it is called, and what reading it takes."""
+"""A run to choose: its name, and the paths to read."""
 
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
 
 
 class TextScreen(ModalScreen[None]):
-    """A text to read; Esc, q or Enter closes it."""
+    """Shows a text to read; Esc, q or Enter closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,question_mark", "dismiss", show=False),
@@ -50,7 +50,7 @@ class TextScreen(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """A title, the text, how to leave."""
+        """Lays out a title, the text, and a line of keys."""
         with Vertical(id="reader"):
             yield Static(self._title, markup=False, id="dialog-title")
             with VerticalScroll(id="reader-text", can_focus=False):
@@ -59,7 +59,7 @@ class TextScreen(ModalScreen[None]):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Returns the text."""
         return self._text.plain
 
     def action_scroll(self, lines: int) -> None:
@@ -68,13 +68,13 @@ class TextScreen(ModalScreen[None]):
 
 
 def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int = 80) -> Text:
-    """The help page of a tab, made from the registry and its columns.
+    """Makes the help page of a tab from the registry and the tab's columns.
 
     Args:
         tab: the tab in view.
-        columns: (title, what it means) of its table.
+        columns: (title, meaning) of the columns of its table.
         ascii: no characters outside ASCII.
-        width: columns; what is longer goes on below its own first line.
+        width: columns of the page; longer lines wrap with a hanging indent.
     """
 
     def entry(key: str, words: str) -> None:
@@ -101,7 +101,7 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
             if not command.shown.isdigit():
                 entry(command.shown, command.title)
     if tab in tabs.TABLES:
-        from tracetui.app.tables.filters import FILTER_HELP  # brings Polars, which the list at the start does without
+        from tracetui.app.tables.filters import FILTER_HELP  # imports Polars, which the list at the start does without
 
         text.append("What / understands\n", "bold")
         for example, meaning in FILTER_HELP:
@@ -114,17 +114,17 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
 
 
 def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int) -> TextScreen:
-    """The help page of a tab (`help_text`), to read."""
+    """Returns a screen with the help page of a tab (`help_text`)."""
     return TextScreen(f" Help: {tabs.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
 
 
 def notes_screen(text: Text) -> TextScreen:
-    """The notes on what is open (`status.notes_text`), to read."""
+    """Returns a screen with the notes on the open runs (`status.notes_text`)."""
     return TextScreen(" Notes: what was skipped, repaired or missing", text)
 
 
 class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
-    """A list of runs, or of files; the result is the paths of the one chosen."""
+    """A list of runs or files; its result is the paths of the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -139,7 +139,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         self._ascii = ascii
 
     def compose(self) -> ComposeResult:
-        """A title, a line for a path, the list."""
+        """Lays out a title, a line for a path, and the list."""
         with Vertical(id="reader"):
             yield Static(self._title, markup=False, id="dialog-title")
             line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
@@ -150,7 +150,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
             yield Static(foot, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
-        """The list has the keys, unless it is empty."""
+        """Focuses the list, unless it is empty."""
         self.query_one(OptionList if self._runs else Input).focus()
 
     def _label(self, name: str, files: tuple[Path, ...]) -> Text:
@@ -162,12 +162,12 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         return Text(f"{shown} {format_bytes(size):>10}{many}")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """One was chosen."""
+        """Returns the chosen entry."""
         event.stop()
         self.dismiss(self._runs[event.option_index][1])
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """A path was typed."""
+        """Returns the typed path if it exists; otherwise says that it does not."""
         event.stop()
         if not event.value.strip():
             return
@@ -179,9 +179,9 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
             self.query_one("#reader-foot", Static).update(f" {foot}")
 
     def action_move(self, where: str) -> None:
-        """Moves in the list with the keys of the tables."""
+        """Moves in the list with the same keys as in tables."""
         getattr(self.query_one(OptionList), f"action_{where}")()
 
     def action_cancel(self) -> None:
-        """None was chosen."""
+        """Closes the screen without a choice."""
         self.dismiss(None)

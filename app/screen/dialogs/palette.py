@@ -1,4 +1,4 @@
-"""Ctrl+P: commands, tabs, themes, the kernels and modules of the run, runs that are or were open."""
+"""The palette (Ctrl+P): commands, tabs, themes, kernels and modules of the run, open and recent runs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tracetui.app.session.session import Session
 
 LIMIT = 50
-"""How many kernels and modules are offered at once."""
+"""The maximum number of kernels and modules offered at once."""
 
 
 def _highlighted(matcher: Matcher, name: str) -> Content:
-    """The name with the letters that match; `Matcher.highlight` would take brackets in it for markup."""
+    """Highlights the matching letters of a name; `Matcher.highlight` would read its brackets as markup."""
     shown = Content(name)
     for at in matcher.fuzzy_search.match(matcher.query, name)[1]:
         shown = shown.stylize(matcher.match_style, at, at + 1)
@@ -39,18 +39,18 @@ def _highlighted(matcher: Matcher, name: str) -> Content:
 
 
 def _home(command: Command) -> str:
-    """The first tab that a command works in."""
+    """Returns the first tab that a command works in."""
     return next(tab for tab in tabs.NAMES if tab in command.tabs)
 
 
 def still_cursor(palette: Screen[object]) -> None:
-    """Lets the cursor of a screen's lines stand still."""
+    """Stops the cursor of a screen's input lines from blinking."""
     for line in palette.query(Input):
         line.cursor_blink = False
 
 
 class Parts(Protocol):
-    """The application, as far as the palette leads anywhere."""
+    """The parts of the application that the palette uses."""
 
     @property
     def session(self) -> Session:
@@ -70,7 +70,7 @@ class Parts(Protocol):
 
 
 class EverythingProvider(Provider):
-    """What can be done, and where one can go."""
+    """Offers commands and destinations."""
 
     @property
     def _parts(self) -> Parts:
@@ -83,7 +83,7 @@ class EverythingProvider(Provider):
         return [command for command in commands.in_tab(self._parts.shell.tab) if command.palette]
 
     def _elsewhere(self) -> list[Command]:
-        """What can be done in other tabs alone."""
+        """Returns the commands that only work in other tabs."""
         tab = self._parts.shell.tab
         here = {command.title for command in commands.in_tab(tab)}
         return [
@@ -93,7 +93,7 @@ class EverythingProvider(Provider):
         ]
 
     def _recent(self) -> list[tuple[Path, str]]:
-        """Recordings opened lately that are there still and not open now: path, and what it is called."""
+        """Returns recent recordings that still exist and are not open: path and name."""
         from tracetui.app.settings.recent import recents
 
         now = {entry.origin.absolute() for entry in self._parts.session.open.values()}
@@ -104,7 +104,7 @@ class EverythingProvider(Provider):
         ]
 
     def _do(self, command: Command) -> None:
-        """Runs a command where it belongs, once the palette is closed."""
+        """Runs a command in its tab, after the palette has closed."""
         self.app.call_later(self._run, command)
 
     async def _run(self, command: Command) -> None:
@@ -117,13 +117,13 @@ class EverythingProvider(Provider):
             await self.app.run_action(command.action, default_namespace=target)
 
     async def discover(self) -> Hits:
-        """What is offered before anything is typed: all commands."""
+        """Offers all commands before anything is typed."""
         for command in self._commands():
             label = f"{command.title}  [{command.shown}]" if command.shown else command.title
             yield DiscoveryHit(self._own(label).replace("[", "\\["), partial(self._do, command), text=label)
 
     async def search(self, query: str) -> Hits:
-        """Commands by fuzzy match; kernels and modules whose name, short or full, contains all words."""
+        """Finds commands by fuzzy match, and kernels and modules whose short or full name contains all words."""
         matcher, parts = self.matcher(query), self._parts
         for command in self._commands():
             label = self._own(f"{command.title}  ({command.shown})" if command.shown else command.title)
@@ -132,7 +132,7 @@ class EverythingProvider(Provider):
                 yield Hit(score, matcher.highlight(label), partial(self._do, command), text=label)
         for command in self._elsewhere():
             title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
-            score = matcher.match(title) / 2  # what works here goes first
+            score = matcher.match(title) / 2  # commands that work in this tab go first
             if score > 0:
                 yield Hit(score, matcher.highlight(title), partial(parts.shell.show_tab, _home(command)), text=title)
         words = query.lower().split()

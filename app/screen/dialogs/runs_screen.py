@@ -1,4 +1,4 @@
-"""The list of runs over the main screen: a letter each, which is in view, which it is compared with."""
+"""The list of open runs: their letters, which one is in view, and which one it is compared with."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from tracetui.app.session.session import Session
 
 COLUMNS = (("Tool", 12), ("GPU", 9), ("Steps", 5), ("Size", 10))
-"""Behind letter and name."""
+"""The columns after letter and name."""
 LEAST_NAME = 16
 
 
 class RunList(Protocol):
-    """What is listed, and what can be done with it while the list is open."""
+    """The runs in the list, and the actions that keep the list open."""
 
     @property
     def session(self) -> Session:
@@ -39,20 +39,20 @@ class RunList(Protocol):
 
     @property
     def loader(self) -> Loader:
-        """How far those have come that are being read."""
+        """Tells how far the reading of runs has come."""
 
     def own(self, text: str) -> str:
-        """A text of ours, in ASCII where that was asked for."""
+        """Returns one of our own texts, in ASCII if that was requested."""
 
     def swap(self) -> None:
         """Exchanges A and B."""
 
     def close(self, letter: str) -> bool:
-        """Takes a run out of the list; not the one in view. Whether that was done."""
+        """Removes a run from the list, unless it is in view; returns whether it was removed."""
 
 
 class RunsScreen(ModalScreen["tuple[str, str] | None"]):
-    """The result is what to do (view, compare, open, captures), and the letter of the run to do it with."""
+    """Its result is an action (view, compare, open, captures) and the letter of the run to apply it to."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *commands.bindings("runs"),
@@ -66,7 +66,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """A title, the columns' names, the list, the keys."""
+        """Lays out a title, the column titles, the list, and the keys."""
         with Vertical(id="reader"):
             yield Static(id="dialog-title", markup=False)
             yield Static(id="runs-header", markup=False)
@@ -74,7 +74,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
             yield Static(id="reader-foot", markup=False)
 
     def on_mount(self) -> None:
-        """The list has the keys, on the run in view."""
+        """Focuses the list, with the cursor on the run in view."""
         self.query_one(OptionList).focus()
         self._fill()
         letters = list(self._list.session.open)
@@ -82,7 +82,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self._timer = self.set_interval(0.5, self._follow)
 
     def on_resize(self, event: Resize) -> None:
-        """Shares the new width."""
+        """Lays the columns out for the new width."""
         self._fill()
 
     def _follow(self) -> None:
@@ -100,7 +100,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         runs = list(session.open.values())
         title = self._title or f" {len(runs)} run{'s' if len(runs) > 1 else ''}: A is in view, B is compared with it"
         self.query_one("#dialog-title", Static).update(own(title))
-        width = (self.size.width or 80) - 2  # the list keeps a column free at both sides
+        width = (self.size.width or 80) - 2  # the list leaves a column free on both sides
         columns = list(COLUMNS)
         while len(columns) > 1 and width - 8 - sum(size + 2 for _, size in columns) < LEAST_NAME:
             columns.pop(1)
@@ -156,7 +156,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     # --- keys
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter, or a click."""
+        """Handles Enter or a click."""
         event.stop()
         self.dismiss(("view", self._current))
 
@@ -184,9 +184,9 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
             self._fill()
 
     def action_close(self) -> None:
-        """Takes the run out of the list."""
+        """Removes the run from the list."""
         if self._current == self._list.session.sides["a"]:
-            self._remark("This run is in view: look at another one before closing it")
+            self._remark("This run is in view: view another one before closing it")
         elif self._list.close(self._current):
             self._fill()
 
@@ -198,16 +198,16 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self.dismiss(("captures", ""))
 
     def action_move(self, where: str) -> None:
-        """Moves in the list with the keys of the tables."""
+        """Moves in the list with the same keys as in tables."""
         getattr(self.query_one(OptionList), f"action_{where}")()
 
     def action_cancel(self) -> None:
-        """Leaves everything as it is."""
+        """Closes the list without a change."""
         self.dismiss(None)
 
 
 def run_facts(entry: OpenRun) -> dict[str, str]:
-    """What the list says of a run that was read, by the titles of its columns."""
+    """Returns what the list says about a run that was read, by column title."""
     run = entry.run
     assert run is not None
     kinds = dict.fromkeys(trace.info.kind for trace in run.traces)
@@ -223,7 +223,7 @@ def run_facts(entry: OpenRun) -> dict[str, str]:
 
 
 def disk_bytes(entry: OpenRun) -> int | None:
-    """What the files of a run that was not read take; null where they are not there, or are a folder."""
+    """Returns the size of the files of an unread run; null if they do not exist or are a folder."""
     try:
         return sum(path.stat().st_size for path in entry.paths) if all(p.is_file() for p in entry.paths) else None
     except OSError:

@@ -1,4 +1,4 @@
-"""What there is to open: recordings of the current folder, and those opened lately; as a list, and as text."""
+"""Lists what can be opened, recordings of the current folder and recent ones, as entries and as text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 HERE_SHOWN = 200
 LOOKED_AT = 400
-"""Files and folders whose beginning is read, to find recordings."""
+"""The maximum number of files and folders that are examined for recordings."""
 LOOKED_AT_BELOW = 40
-"""The same in each folder one level below."""
+"""The same for each folder one level below."""
 TRACE_NAMES = (".json", ".json.gz", ".trace", ".sqlite", ".csv")
 OWN_NAMES = frozenset({"run.json", "sweep.json"})
-"""What `tracetui profile` writes beside a recording."""
+"""The files that `tracetui profile` writes beside a recording."""
 SHOWN_FILES = 500
 NOTHING = (
     "No recording in this folder, and none was opened before.",
@@ -50,12 +50,12 @@ class Entry:
 def entries(
     folder: Path, here: Sequence[Path], samples: Sequence[Path] = (), *, now: float | None = None
 ) -> list[Entry]:
-    """The recordings in a folder, those opened lately, and those that ship with the program.
+    """Returns the recordings in a folder, recent ones, and those that ship with the program.
 
     Args:
         folder: the current one.
-        here: what it holds (`recordings_in`).
-        samples: what ships with the program.
+        here: the recordings in it (`recordings_in`).
+        samples: recordings that ship with the program.
         now: seconds since 1970.
     """
     now = time.time() if now is None else now
@@ -81,7 +81,7 @@ def entries(
 
 
 def short_path(path: Path, folder: Path) -> str:
-    """A path as a person would type it: from here, from home, or whole."""
+    """Returns a path as a user would type it: relative to here, relative to home, or absolute."""
     for base, mark in ((folder, ""), (_home(), "~")):
         if base is not None and path != base and path.is_relative_to(base):
             below = path.relative_to(base).as_posix()
@@ -90,7 +90,7 @@ def short_path(path: Path, folder: Path) -> str:
 
 
 def plain(found: Sequence[Entry], *, ascii: bool = False) -> str:
-    """The list as lines of text, for where there is no screen; what to do where it is empty."""
+    """Returns the list as lines of text, for use without a screen; if it is empty, says what to do."""
     lines: list[str] = [] if found else list(NOTHING)
     for entry in found:
         if entry.path is None:
@@ -103,8 +103,8 @@ def plain(found: Sequence[Entry], *, ascii: bool = False) -> str:
 
 
 def recordings_in(folder: Path) -> list[Path]:
-    """The recordings in a folder, told by their content, and the folders in it that hold some; the newest first."""
-    from tracetui.parsers.runs.detect import files_below, looks_like_trace  # with it come Polars and NumPy
+    """Finds the recordings in a folder by their content, and the folders in it that hold some; newest first."""
+    from tracetui.parsers.runs.detect import files_below, looks_like_trace  # this imports Polars and NumPy
 
     try:
         there = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))[:LOOKED_AT]
@@ -112,7 +112,7 @@ def recordings_in(folder: Path) -> list[Path]:
         return []
     found = []
     for entry in there:
-        # a pipe would be waited for
+        # reading a pipe would block
         below = islice(files_below(entry), LOOKED_AT_BELOW) if is_folder(entry) else (entry,) if is_file(entry) else ()
         if any(map(looks_like_trace, below)):
             found.append(entry)
@@ -120,7 +120,7 @@ def recordings_in(folder: Path) -> list[Path]:
 
 
 def traces_beside(path: Path) -> list[tuple[str, tuple[Path, ...]]]:
-    """Files that are called like traces, and folders that hold some, beside a path."""
+    """Returns the files beside a path that are named like traces, and the folders that hold some."""
     folder = path.absolute().parent
     found: list[tuple[str, tuple[Path, ...]]] = []
     try:

@@ -1,4 +1,4 @@
-"""What `tracetui` alone shows: recordings of the current folder, and those opened lately."""
+"""The screen of `tracetui` without arguments: recordings of the current folder and recent ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
 
 
 class StartScreen(ModalScreen["Path | None"]):
-    """A list to choose from, and a line for another path; null is to leave."""
+    """A list to choose from, and a line for another path; its result is a path, or null to quit."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -46,7 +46,7 @@ class StartScreen(ModalScreen["Path | None"]):
             folder: the current one.
             samples: recordings that ship with the program.
             ascii: no characters outside ASCII.
-            problem: why what was chosen before could not be opened.
+            problem: why the previous choice could not be opened.
         """
         super().__init__()
         self._folder, self._samples = folder, samples
@@ -55,7 +55,7 @@ class StartScreen(ModalScreen["Path | None"]):
         self._ascii = ascii
 
     def compose(self) -> ComposeResult:
-        """A title, a line for a path, the list, the keys."""
+        """Lays out a title, a line for a path, the list, and the keys."""
         with Vertical(id="reader"):
             yield Static(" tracetui: which recording?", markup=False, id="dialog-title")
             line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
@@ -66,13 +66,13 @@ class StartScreen(ModalScreen["Path | None"]):
             yield Static(" Enter opens  o types a path  j k move  q quits", markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
-        """The list has the keys, unless it is empty."""
+        """Focuses the list, unless it is empty."""
         self._fill()
         self._begin()
         jobs.start(self, "here", lambda: recordings_in(self._folder))
 
     def on_job_done(self, event: jobs.JobDone[list[Path]]) -> None:
-        """What this folder holds is known."""
+        """Adds the recordings of this folder, once they are known."""
         event.stop()
         at = self.query_one(OptionList).highlighted
         chosen = self._entries[at].path if at is not None and self._moved else None
@@ -89,7 +89,7 @@ class StartScreen(ModalScreen["Path | None"]):
     _moved = False
 
     def _begin(self) -> None:
-        """On the first recording that is there."""
+        """Puts the cursor on the first recording that exists."""
         options = self.query_one(OptionList)
         options.display = bool(self._entries)
         there = (at for at, entry in enumerate(self._entries) if entry.path is not None and not entry.missing)
@@ -98,11 +98,11 @@ class StartScreen(ModalScreen["Path | None"]):
             (options if self._entries else self.query_one(Input)).focus()
 
     def on_key(self) -> None:
-        """From now on the cursor is the person's."""
+        """Notes that the user has taken over the cursor."""
         self._moved = True
 
     def on_resize(self, event: Resize) -> None:
-        """Shares the new width."""
+        """Lays the columns out for the new width."""
         self._fill()
 
     def _fill(self) -> None:
@@ -137,7 +137,7 @@ class StartScreen(ModalScreen["Path | None"]):
         )
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """One was chosen."""
+        """Returns the chosen recording, if it still exists."""
         event.stop()
         entry = self._entries[event.option_index]
         if entry.path is not None and not is_there(entry.path):
@@ -146,7 +146,7 @@ class StartScreen(ModalScreen["Path | None"]):
             self.dismiss(entry.path)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """A path was typed."""
+        """Returns the typed path if it exists; otherwise says that it does not."""
         event.stop()
         if not event.value.strip():
             return
@@ -162,15 +162,15 @@ class StartScreen(ModalScreen["Path | None"]):
         self.query_one("#reader-foot", Static).update(f" {words}{shown}")
 
     def action_type(self) -> None:
-        """Goes to the line for a path."""
+        """Moves the focus to the line for a path."""
         self.query_one(Input).focus()
 
     def action_move(self, where: str) -> None:
-        """Moves in the list with the keys of the tables."""
+        """Moves in the list with the same keys as in tables."""
         getattr(self.query_one(OptionList), f"action_{where}")()
 
     def action_cancel(self) -> None:
-        """From the line for a path back to the list; from there out."""
+        """Goes from the path line back to the list; from the list, quits."""
         if self._entries and isinstance(self.focused, Input):
             self.query_one(OptionList).focus()
         else:

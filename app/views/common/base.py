@@ -1,4 +1,4 @@
-"""What every tab is: a part of the screen that computes its numbers when first looked at."""
+"""The base of every view: it computes its numbers when its tab is first visited."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 _job = threading.local()
-"""In the thread of a view's job: the session as it was when the job began."""
+"""In the thread of a view's job: the session as it was when the job started."""
 
 
 class View(Vertical, can_focus=True):
-    """A tab's content."""
+    """The content of a tab."""
 
     TAB: ClassVar[str]
     COMPARES: bool = False
-    """Whether it shows run B too."""
+    """Whether the view also shows run B."""
 
     def __init__(self) -> None:
         super().__init__(id=f"view-{self.TAB}", classes="view")
@@ -36,21 +36,21 @@ class View(Vertical, can_focus=True):
 
     @property
     def host(self) -> Host:
-        """The application, as far as a view needs it."""
+        """Returns the parts of the application that a view needs."""
         return cast("Hosting", self.app).host
 
     @property
     def session(self) -> Session:
-        """What is open; in the thread of a job what was open when it began, whichever run is in view by now."""
+        """Returns the session; in the thread of a job, the session as it was when the job started."""
         return getattr(_job, "session", None) or self.host.session
 
     def compose(self) -> ComposeResult:
-        """A line for what can't be shown yet, then the content."""
+        """Lays out a line for messages, then the content."""
         yield Static(id="blank", markup=False)
         yield from self.content()
 
     def content(self) -> ComposeResult:
-        """The widgets of the view."""
+        """Returns the widgets of the view."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -58,7 +58,7 @@ class View(Vertical, can_focus=True):
         self.reload()
 
     def reload(self) -> None:
-        """Computes the numbers anew, as far as they are not cached."""
+        """Recomputes the numbers that are not cached."""
         if "a" in self.session.runs:
             self.blank("Computing …")
             self._compute("root", self.analyse)
@@ -75,7 +75,7 @@ class View(Vertical, can_focus=True):
         jobs.start(self, self._computing, job)
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
-        """Shows a result, or says in a line why there is none."""
+        """Shows a result, or says why there is none."""
         event.stop()
         if event.key != self._computing:
             return
@@ -99,11 +99,11 @@ class View(Vertical, can_focus=True):
 
     @property
     def is_in_view(self) -> bool:
-        """Whether this tab is the one in sight, and has its widgets."""
+        """Returns whether this tab is in view and has its widgets."""
         return self.is_mounted and self.host.tab == self.TAB
 
     def take_focus(self) -> None:
-        """Gives the keys to the content if this view is in sight; where there is none, takes them itself."""
+        """Focuses the content if this view is in view; focuses itself if there is no content."""
         if not self.is_in_view or not self.is_attached or self.screen is not self.app.screen:
             return
         if self.has_class("-blank"):
@@ -113,14 +113,14 @@ class View(Vertical, can_focus=True):
         self.host.refresh_lines()
 
     def blank(self, text: str) -> None:
-        """Puts a text in place of the content; an empty one brings the content back."""
+        """Shows a text in place of the content; an empty text shows the content again."""
         blank = self.query_one("#blank", Static)
         blank.update(self.host.own(text))
         blank.display = bool(text)
         self.set_class(bool(text), "-blank")
 
     def analyse(self) -> object:
-        """The result that `show` shows; runs in a thread and must not touch widgets."""
+        """Computes the result for `show`; runs in a thread and must not touch widgets."""
         raise NotImplementedError
 
     def show(self, result: Any) -> None:
@@ -132,57 +132,57 @@ class View(Vertical, can_focus=True):
         raise NotImplementedError
 
     def focus_content(self) -> None:
-        """Gives the keys to the content."""
+        """Focuses the content."""
         raise NotImplementedError
 
     def footer_labels(self) -> dict[str, str]:
-        """Other words for commands in the footer, by id."""
+        """Returns other labels for commands in the footer, by id."""
         return {}
 
     def footer_hints(self) -> list[tuple[str, str]] | None:
-        """Keys that take the whole footer for a while."""
+        """Returns keys that temporarily replace the whole footer."""
         return None
 
     @property
     def filter_line(self) -> str:
-        """The filter in force here with what it keeps, or nothing."""
+        """Returns the filter in force here and how many rows it keeps, or an empty text."""
         return ""
 
     @property
     def own_filter(self) -> bool:
-        """Whether the page in view has a filter of its own, so that the session's does not hold there."""
+        """Returns whether the page in view has a filter of its own, in place of the session's."""
         return False
 
     def revisit(self) -> None:
-        """Called when the tab comes into view again: takes over what changed meanwhile."""
+        """Applies changes made since the last visit; called when the tab comes into view again."""
 
     def forget_pages(self) -> None:
-        """Lets the pages go that were opened, with their order; `reload` brings the first one."""
+        """Closes all opened pages and drops their sort orders; `reload` shows the first page."""
 
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
-        """How pages are sorted (column, whether the largest comes first), by page id; null for their own order."""
+        """Returns the sorting of pages (column, whether the largest comes first) by page id; null is the default."""
         return {}
 
     def place(self) -> object:
-        """Where one is in this tab, for `restore`."""
+        """Returns the current position in this tab, for `restore`."""
         return None
 
     def weight(self, place: Any) -> int:
-        """How many rows of tables are kept in memory only for going back to a place."""
+        """Returns how many table rows are kept in memory only for going back to a place."""
         return 0
 
     def is_at(self, place: Any) -> bool:
-        """Whether this is the place in sight."""
+        """Returns whether this is the current place."""
         return place is None
 
     def restore(self, place: Any) -> None:
-        """Goes back to a `place` of this tab, of the same run and the same scope."""
+        """Goes back to a `place` in this tab, for the same run and scope."""
 
     def go_to(self, name: str) -> None:
         """Puts the cursor on the row of this name."""
 
     def open_at(self, table: str, name: str) -> None:
-        """Opens a table of this tab with the session's filter, and puts the cursor on the row of this name.
+        """Opens a table of this tab with the session's filter, and puts the cursor on the named row.
 
         Args:
             table: one of the tab's tables; empty for the first.
@@ -190,5 +190,5 @@ class View(Vertical, can_focus=True):
         """
 
     def columns_about(self) -> list[tuple[str, str]]:
-        """(title, meaning) of the columns, for the help page."""
+        """Returns (title, meaning) of the columns, for the help page."""
         return []

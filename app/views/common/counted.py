@@ -1,4 +1,4 @@
-"""A tab whose totals can be of the whole range, of one step or of one call, and whose rows can be grouped."""
+"""A tab whose totals can cover the whole range, one step or one call, and whose rows can be grouped."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tracetui.app.views.common.page import Page
 
 GROUPED = "by "
-"""How `Page.within` begins for the kernels of a group: ``("by category", "gemm")``."""
+"""The start of `Page.within` for the kernels of a group: ``("by category", "gemm")``."""
 OPERATOR_IN = "operator "
-"""The same for those that an operator launched in a group: ``("operator module\\tBlock_3", "aten::mm")``."""
+"""The same for kernels that an operator launched in a group: ``("operator module\\tBlock_3", "aten::mm")``."""
 
 
 def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
-    """The page with its totals of the whole range, of one step, or of one call, as was asked for; its title says so.
+    """Converts a page's totals to the whole range, one step or one call, as requested; its title says which.
 
     Args:
-        session: what was asked for; where it is numbers per step, the page is of `Session.counted`.
+        session: holds the request; for numbers per step, the page must be of `Session.counted`.
         page: one with totals of the whole range.
         calls: the column that counts calls.
     """
@@ -41,7 +41,7 @@ def in_units(session: Session, page: Page, *, calls: str = "calls") -> Page:
 
 
 def filled(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
-    """Without the columns that no row fills: what the tool does not record."""
+    """Removes columns that are empty in all rows, because the tool does not record them."""
     if not frame.height:
         return columns
     return tuple(c for c in columns if c.name not in frame.columns or not _is_empty(frame[c.name]))
@@ -54,7 +54,7 @@ def _is_empty(values: pl.Series) -> bool:
 
 
 def told(session: Session) -> Per:
-    """What the totals of a run's tables are of: without steps, nothing is per step."""
+    """Returns what the totals of a run's tables cover; without steps, never one step."""
     return "total" if session.per == "step" and not session.has_steps else session.per
 
 
@@ -65,7 +65,7 @@ class CountedView(TableView):
     GROUPS: ClassVar[bool] = False
     """Whether its first table can be grouped."""
     USUAL_PER: ClassVar[Per] = "total"
-    """What its totals are of unless asked for otherwise."""
+    """What its totals cover by default."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class CountedView(TableView):
 
     @property
     def per(self) -> Per:
-        """What its totals are of."""
+        """Returns what its totals cover."""
         return told(self.session)
 
     @per.setter
@@ -84,22 +84,22 @@ class CountedView(TableView):
 
     @property
     def has_steps(self) -> bool:
-        """Whether it can give numbers per step."""
+        """Returns whether numbers per step are possible."""
         return self.session.has_steps
 
     def groupings(self) -> tuple[str, ...]:
-        """What the rows can be grouped by, by name first; runs in a thread."""
+        """Returns what the rows can be grouped by, first of all by name; runs in a thread."""
         return ("name",)
 
     @property
     def grouped_by(self) -> str:
-        """What the rows are grouped by."""
+        """Returns what the rows are grouped by."""
         return self.session.grouped.get(self.TAB, "name")
 
     # --- totals, per step, per call
 
     def action_units(self) -> None:
-        """Goes on from totals to numbers per step and per call."""
+        """Switches from totals to numbers per step, then per call."""
         state = self.state
         if state is None:
             return
@@ -112,7 +112,7 @@ class CountedView(TableView):
         self.host.say(f"{words[0].upper()}{words[1:]}" + ("" if self.has_steps else " (no steps are known here)"))
 
     def rebuild(self) -> None:
-        """Computes the pages of the stack anew; the rows in view, their order and the cursor stay."""
+        """Recomputes all open pages; the rows in view, their order and the cursor stay."""
         self._shown_per = self.per
         makers = [self.root]
         for state in self._stack[1:]:
@@ -127,7 +127,7 @@ class CountedView(TableView):
         super().show(result)
 
     def show_inner(self, result: Page | list[Page]) -> None:
-        """Goes into a page, or takes over the pages of the stack computed anew."""
+        """Shows an opened page, or applies the recomputed pages."""
         if not isinstance(result, list):
             super().show_inner(result)
             return
@@ -143,7 +143,7 @@ class CountedView(TableView):
                 self.table.stand_on(same[0])
 
     def revisit(self) -> None:
-        """Takes over what changed meanwhile; Textual's handlers of the base go first."""
+        """Applies changes made since the last visit."""
         super().revisit()
         if self._stack and self._shown_per != self.per:
             self.rebuild()
@@ -151,7 +151,7 @@ class CountedView(TableView):
     # --- groups
 
     def action_group(self, step: int) -> None:
-        """Groups the rows of the first page by the next thing that is known of them."""
+        """Groups the rows of the first page by the next available grouping."""
         if not self.GROUPS or self.state is None:
             self.host.say("The rows of this tab are not grouped: b works in Kernels and Operators")
             return
@@ -172,7 +172,7 @@ class CountedView(TableView):
         self._compute("root", work)
 
     def go_to(self, name: str) -> None:
-        """Goes to the row of this name, which groups have not."""
+        """Goes to the named row, after ending the grouping, since groups have no such rows."""
         if self._was_grouped():
             self._wanted = name
             self.reload()
@@ -180,7 +180,7 @@ class CountedView(TableView):
             super().go_to(name)
 
     def open_at(self, table: str, name: str) -> None:
-        """One of the tables, its rows by name; for a finding in the numbers that its filter speaks of."""
+        """Opens a table with its rows by name; for a finding, with the totals that its filter refers to."""
         anew = self._was_grouped()
         if self.host.came_from_finding and self.per != self.USUAL_PER:
             self.per = self.USUAL_PER
@@ -194,11 +194,11 @@ class CountedView(TableView):
             super().open_at(table, name)
 
     def _was_grouped(self) -> bool:
-        """Groups no more; whether there is a grouped table that must be computed anew for it."""
+        """Ends the grouping; returns whether a grouped table must be recomputed."""
         return self.session.grouped.pop(self.TAB, None) is not None and bool(self._stack)
 
     def footer_labels(self) -> dict[str, str]:
-        """What the keys for groups and units lead to."""
+        """Returns labels that say what the keys for groups and units lead to."""
         labels = super().footer_labels() | {"table.units": "", "table.group": ""}
         state = self.state
         if state is None or self.has_class("-blank"):

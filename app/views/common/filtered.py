@@ -1,4 +1,4 @@
-"""Filtering the page in view as one types, and the line in which one does."""
+"""Filters the page in view as the user types, and shows the filter line."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class FilteredView(SavingView):
-    """A view of pages one inside the other, the last one in view, that a filter is typed for."""
+    """A view with nested pages, the innermost in view, whose rows the user can filter."""
 
     SHARES_FILTER: ClassVar[bool] = True
-    """Whether the filter of its first page is that of all tabs."""
+    """Whether its first page uses the filter that all tabs share."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stack: list[PageState] = []
         self._unfiltered: tuple[str, Visit | None] = ("", None)
-        """The filter before another one is typed, and the place that it makes."""
+        """The filter before the user types another one, and its place in the history."""
 
     @property
     def state(self) -> PageState | None:
@@ -32,7 +32,7 @@ class FilteredView(SavingView):
         return self._stack[-1] if self._stack else None
 
     def _show_title(self) -> None:
-        """Says above the table what it is of."""
+        """Updates the title above the table."""
         raise NotImplementedError
 
     def action_filter(self) -> None:
@@ -84,7 +84,7 @@ class FilteredView(SavingView):
 
     @property
     def filter_line(self) -> str:
-        """The filter of the page in view and what it keeps."""
+        """Returns the filter of the page in view and how many rows it keeps."""
         state = self.state
         if state is None or not state.filter or self.prompt.purpose:
             return ""
@@ -94,11 +94,11 @@ class FilteredView(SavingView):
 
     @property
     def own_filter(self) -> bool:
-        """A page inside has a filter of its own."""
+        """Returns whether this is an inner page, since inner pages have filters of their own."""
         return len(self._stack) > 1 or not self.SHARES_FILTER
 
     def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        """Filters as one types."""
+        """Filters as the user types."""
         event.stop()
         if self.prompt.purpose == "filter":
             self._set_filter(event.text)
@@ -108,7 +108,7 @@ class FilteredView(SavingView):
         event.stop()
         if self.prompt.purpose == "export":
             self._close_prompt()
-            # a picture must not show the line that asked for its name
+            # the picture must not show the line in which its name was typed
             self.call_after_refresh(self._export, event.text)
         elif self._set_filter(event.text):
             before, place = self._unfiltered

@@ -1,4 +1,4 @@
-"""What a view needs of the application around it, and nothing more; whatever can wait is a message (`messages`)."""
+"""The interface through which views use the application; whatever can wait is a message instead (`messages`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """The application as its views see it."""
+    """The parts of the application that its views use."""
 
     @property
     def session(self) -> Session:
-        """What is open, and what the numbers are about."""
+        """Returns the session: the open runs and what the numbers cover."""
 
     @property
     def tab(self) -> str:
@@ -25,52 +25,52 @@ class Host(Protocol):
 
     @property
     def low_bandwidth(self) -> bool:
-        """Whether each byte to the terminal counts."""
+        """Returns whether the connection to the terminal is slow."""
 
     # --- the lines around the view
 
     def own(self, text: str) -> str:
-        """A text of ours, in ASCII where that was asked for."""
+        """Returns one of our own texts, in ASCII if that was requested."""
 
     def say(self, message: str) -> None:
-        """Says something in the footer until the next key."""
+        """Shows a message in the footer until the next key."""
 
     def unsay(self, message: str) -> None:
-        """Takes a message away, unless another one has taken its place."""
+        """Removes a message, unless another one has replaced it."""
 
     def refresh_lines(self) -> None:
-        """Brings header, filter line and footer up to date."""
+        """Updates header, filter line and footer."""
 
     def log_error(self, error: Exception) -> None:
-        """Keeps an error that was shown in one line, for `--debug`; safe in threads."""
+        """Keeps the traceback of an error that was shown in one line, for `--debug`; thread-safe."""
 
     # --- what is known of a run that is being read
 
     def failure(self, side: Side) -> str:
-        """Why the run that was asked for could not be opened; empty where nothing failed."""
+        """Returns why the requested run could not be opened; empty if nothing failed."""
 
     def is_loading(self, side: Side) -> bool:
-        """Whether a run is being read to become A or B."""
+        """Returns whether a run is being read to become A or B."""
 
     # --- what must have happened before the view goes on
 
     def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
-        """Takes over which columns of a page the settings show and hide."""
+        """Applies which columns of a page the settings show and hide."""
 
     @property
     def came_from_finding(self) -> bool:
-        """Whether the tab in view shows rows that a finding led to."""
+        """Returns whether the tab in view shows rows that a finding led to."""
 
     def here(self) -> Visit | None:
-        """The place in sight; null until there is one."""
+        """Returns the current place; null until there is one."""
 
     def leave(self, place: Visit | None = None) -> None:
-        """Notes a place, by default the one in sight, before the view goes on to another."""
+        """Adds a place to the history, by default the current one, before the view goes to another."""
 
 
 class Hosting(Protocol):
-    """The application as far as it leads to the host."""
+    """The application, as the object that provides the host."""
 
     @property
     def host(self) -> Host:
-        """What it is to its views."""
+        """Returns the host for its views."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.frame_table import FrameTable
 
 TREES = ("modules", "range_tree")
-"""Pages that are trees."""
+"""The ids of pages that are trees."""
 
 
 class IcicleView(PicturedView):
@@ -31,11 +31,11 @@ class IcicleView(PicturedView):
         super().__init__()
         self._as_icicle = False
         self._grown: tuple[object, ...] = ()
-        """What the icicle in view was made from."""
+        """The input of the icicle in view."""
         self._expanded: set[int] = set()
-        """What was open in the table."""
+        """The rows that were expanded in the table."""
         self._led: int | None = None
-        """The row that the hidden table was last put on."""
+        """The row that the hidden table's cursor was last moved to."""
 
     def content(self) -> ComposeResult:
         """The icicle and its line, in the table's place."""
@@ -50,7 +50,7 @@ class IcicleView(PicturedView):
 
     @property
     def shows_icicle(self) -> bool:
-        """Whether it stands in the table's place."""
+        """Returns whether the icicle is shown in place of the table."""
         return self._as_icicle and self.state is not None and self.state.page.id in TREES and self.table.folds
 
     def action_picture(self) -> None:
@@ -59,7 +59,7 @@ class IcicleView(PicturedView):
             super().action_picture()
             return
         if not self._as_icicle and getattr(self, "per", "total") == "call":
-            self.host.say(f"Times per call don't add up to an icicle: {key('table.units')} goes back to totals")
+            self.host.say(f"Times per call can't be added up in an icicle: {key('table.units')} goes back to totals")
             return
         table = self.table
         if self._as_icicle:
@@ -82,7 +82,7 @@ class IcicleView(PicturedView):
         self._arrange_icicle()
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """A filter may have changed, or a row been asked for; Textual calls the handler of `PicturedView` too."""
+        """Updates the icicle for a new filter or row; Textual also calls the handler of `PicturedView`."""
         if self.shows_icicle:
             self._grow()
             row = self.table.row_number(self.table.cursor)
@@ -105,7 +105,7 @@ class IcicleView(PicturedView):
             self._grow()
 
     def _grow(self) -> None:
-        """Makes the icicle of the rows that the filter keeps, unless it is there."""
+        """Makes the icicle from the rows that the filter keeps, unless it is up to date."""
         state, table = self.state, self.table
         made_from = (state, state and state.filter)
         if state is None or self._grown == made_from:
@@ -123,7 +123,7 @@ class IcicleView(PicturedView):
         icicle.load(tree, stand_on=self._led)
 
     def on_icicle_moved(self, event: Icicle.Moved) -> None:
-        """Says everything about the box, and lets the hidden table follow: details and copies are of its row."""
+        """Describes the box, and moves the hidden table's cursor to its row, which details and copies use."""
         event.stop()
         box, state = self.icicle.current, self.state
         if box is None or state is None or not self.shows_icicle:
@@ -161,7 +161,7 @@ class IcicleView(PicturedView):
         self.action_drill()
 
     def on_icicle_refused(self, event: Icicle.Refused) -> None:
-        """Says what there is instead."""
+        """Says which keys to use instead."""
         event.stop()
         apart, back = key("tree.toggle"), key("table.picture")
         self.host.say(
@@ -169,7 +169,7 @@ class IcicleView(PicturedView):
         )
 
     def action_drill(self) -> None:
-        """Zooms into the box; in a table, opens what is inside the row, or those that it stands for."""
+        """Zooms into the box; in a table, opens what is inside the row, or the rows that it stands for."""
         if self.shows_icicle:
             box = self.icicle.current
             if not self.icicle.zoom():
@@ -182,7 +182,7 @@ class IcicleView(PicturedView):
             super().action_drill()
 
     def action_back(self) -> None:
-        """Zooms out, as far as there was zoomed in; then goes back to the table, and there as in a table."""
+        """Undoes the last zoom, else goes back to the table; in the table, goes back as usual."""
         if not self.shows_icicle or self.detail.display:
             super().action_back()
         elif self.icicle.out():
@@ -193,7 +193,7 @@ class IcicleView(PicturedView):
             self.action_picture()
 
     def focus_content(self) -> None:
-        """The icicle takes the keys where it is shown."""
+        """Focuses the icicle if it is shown."""
         if self.shows_icicle and not self.prompt.purpose:
             self.icicle.focus()
         else:
@@ -215,7 +215,7 @@ class IcicleView(PicturedView):
 
 
 def _values(frame: pl.DataFrame) -> list[float | None]:
-    """GPU time, that of the backward pass included; of programs without a GPU, host time."""
+    """Returns GPU time including the backward pass; host time for programs without a GPU."""
     if not frame["device_total_ns"].sum():
         return list(frame["host_total_ns"])
     values = frame["device_total_ns"]

@@ -1,4 +1,4 @@
-"""How a kernel's launches spread, above the table of them: what every tab shows that leads to launches."""
+"""Shows the distribution of a kernel's launches above their table, in every tab that opens launches."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.frame_table import FrameTable
 
 UNASKED_ROWS = 30
-"""Lines of a tab from which the picture is there without being asked for."""
+"""The least lines of a tab for the picture to be shown by default."""
 LEAST_ROWS, MOST_ROWS = 8, 14
 MARKS = ("longest", "p95", "median")
 """The launches that one key goes to, one after the other."""
 
 
 class PicturedView(TableView):
-    """A view whose pages of launches have a picture, on which the launch under the cursor is marked."""
+    """A view whose pages of launches have a picture that marks the launch under the cursor."""
 
     def __init__(self) -> None:
         super().__init__()
         self._wants_picture: bool | None = None
-        """What was asked for; null leaves it to the height."""
+        """Whether the user wants the picture; null lets the height decide."""
         self._drawn: tuple[tuple[object, ...], Distribution | None] | None = None
         self._next_mark = 0
 
@@ -58,7 +58,7 @@ class PicturedView(TableView):
         self._draw_launches()
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """The picture points at the launch under the cursor, and is of the launches that the filter keeps."""
+        """Updates the picture: it marks the launch under the cursor and covers the launches that the filter keeps."""
         self._draw_launches()
 
     def action_picture(self) -> None:
@@ -117,7 +117,7 @@ class PicturedView(TableView):
         self.host.say(f"The {mark} of {durations.size:,} launches: {lasting}; {leads}")
 
     def footer_labels(self) -> dict[str, str]:
-        """The picture's keys, where there are launches."""
+        """Returns labels of the picture's keys, if there are launches."""
         labels = super().footer_labels()
         if self._of_launches and not self.has_class("-blank"):
             shown = self.query_one("#picture", Static).display
@@ -126,7 +126,7 @@ class PicturedView(TableView):
 
 
 def _position(durations: NDArray[np.int64], mark: str) -> int:
-    """Where the first launch of this rank stands."""
+    """Returns the position of the first launch of this rank."""
     ordered = np.sort(durations)
     value = {"longest": ordered[-1], "p95": p95_of(ordered), "median": ordered[(ordered.size - 1) // 2]}[mark]
     return int(np.flatnonzero(durations == value)[0])

@@ -1,4 +1,4 @@
-"""What the other tools of a run know of the kernels in a table: ncu's counters, and how much of the time they cover."""
+"""Adds what other tools of a run measured to a table of kernels: ncu's counters, and how much time they cover."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BEFORE = "occupancy_percent"
 def beside(
     session: Session, table: pl.DataFrame, columns: tuple[Field, ...]
 ) -> tuple[pl.DataFrame, tuple[Field, ...], list[str]]:
-    """A table of kernels with what other tools measured, its columns, and how much of the GPU time they cover.
+    """Returns a table of kernels with what other tools measured, its columns, and how much GPU time that covers.
 
-    Where no other tool knows more, the table comes back as it is.
+    If no other tool measured anything, the table is returned unchanged.
     """
     run, trace = session.runs["a"], session.trace()
     if trace.info.kind != "ncu" and len({other.info.kind for other in run.traces}) < 2:
@@ -48,7 +48,7 @@ def beside(
 
 
 def _by_counters(column: Field) -> Field:
-    """A column that an estimate or the name fills, where counters tell more."""
+    """Replaces a column that holds an estimate or is judged by name, if counters tell more."""
     if column.name == BEFORE:
         return replace(column, title="Est occ", priority=8)
     if column.name == "tensor_cores":

@@ -1,4 +1,4 @@
-"""What a view wants done outside of it: messages that bubble to the application, which has a handler for each."""
+"""Messages from views to the application, which has a handler for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenRuns(Message):
-    """Brings a run into view, or two to compare, and goes to the tab for that."""
+    """Shows a run, or two to compare, and goes to the tab for that."""
 
     def __init__(self, a: Path, b: Path | None = None) -> None:
         self.a, self.b = a, b
@@ -47,7 +47,7 @@ class ShowInTimeline(Message):
 
 
 class RangeMarked(Message):
-    """A stretch of time was marked, which restricts every tab; or it is no longer."""
+    """A time range was marked, which restricts every tab, or its restriction ended."""
 
     def __init__(self, window: tuple[int, int] | None, words: str = "") -> None:
         """Sets up.
@@ -65,15 +65,15 @@ class BackToFinding(Message):
 
 
 class WentBack(Message):
-    """Esc has led to a page that was in view before: the way back may be shorter by it."""
+    """Esc has led to a page that was in view before, so the navigation history may shrink."""
 
 
 class NothingToClose(Message):
-    """Esc found nothing to close in the view: it means the application then."""
+    """Esc found nothing to close in the view, so the application handles it."""
 
 
 class NamesChosen(Message):
-    """Short, full or raw names were asked for in all tabs."""
+    """The user chose short, full or raw names for all tabs."""
 
 
 class ColumnsChosen(Message):
@@ -84,7 +84,7 @@ class ColumnsChosen(Message):
 
         Args:
             page: id of the page.
-            columns: those it has.
+            columns: all columns of the page.
         """
         self.page, self.columns = page, columns
         super().__init__()

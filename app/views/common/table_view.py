@@ -1,4 +1,4 @@
-"""A tab that is a table: drilling down and back, columns, names and details, once for all of them."""
+"""The base of tabs that are tables: drilling down and back, columns, names and details."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class TableView(FilteredView):
     TABLES: ClassVar[tuple[str, ...]] = ()
     """The tables of this tab, where it has several; `kind` is the one in view."""
     KEEPS_DETAIL: ClassVar[bool] = False
-    """Whether the details belong to the page, so that Esc leaves them open."""
+    """Whether the details are part of the page, so that Esc does not close them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._wanted: str | None = None
         self._making: Callable[[], Page] | None = None
-        """What computes the page that is being gone into."""
+        """The function that computes the page being opened."""
 
     def content(self) -> ComposeResult:
         """Title, table, details, prompt."""
@@ -63,7 +63,7 @@ class TableView(FilteredView):
         yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
-        """Takes over the choices made in other tabs; Textual calls the handler of `View` next."""
+        """Applies choices made in other tabs; Textual then calls the handler of `View`."""
         self.table.ascii = self.session.ascii
         self.query_one("#title", Line).ascii = self.session.ascii
         self.table.names = self.session.names
@@ -72,11 +72,11 @@ class TableView(FilteredView):
     # --- what a tab defines
 
     def root(self) -> Page:
-        """The tab's first page; runs in a thread."""
+        """Computes the tab's first page; runs in a thread."""
         raise NotImplementedError
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """What Enter on a row opens, computed in a thread; null where there is nothing inside."""
+        """Returns the function that computes, in a thread, what Enter on a row opens; null if nothing is inside."""
         return None
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
@@ -103,7 +103,7 @@ class TableView(FilteredView):
         self._find_wanted()
 
     def reload(self) -> None:
-        """Computes the numbers anew, for another run or range; pages keep the order that was chosen."""
+        """Recomputes the numbers, for another run or range; pages keep their chosen order."""
         self.session.sorts.update({page: sort for page, sort in self.sorts().items() if sort is not None})
         self._stack.clear()
         super().reload()
@@ -156,7 +156,7 @@ class TableView(FilteredView):
         unit = f", {state.page.unit}" if state.page.unit else ""
         crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
         own = self.host.own
-        # with two runs open, the tabs of one say whose numbers they are
+        # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
         if state.page.note:
@@ -173,7 +173,7 @@ class TableView(FilteredView):
             self._show_detail()
 
     def on_frame_table_activated(self, event: FrameTable.Activated) -> None:
-        """A double click is Enter."""
+        """Treats a double click as Enter."""
         event.stop()
         self.action_drill()
 
@@ -182,12 +182,12 @@ class TableView(FilteredView):
         self._show_title()
 
     def focus_content(self) -> None:
-        """The table takes the keys, unless a line is being typed."""
+        """Focuses the table, unless the user is typing in a line."""
         if not self.prompt.purpose:
             self.table.focus()
 
     def footer_labels(self) -> dict[str, str]:
-        """Enter and Esc say what they do here."""
+        """Returns labels that say what Enter and Esc do here."""
         state = self.state
         labels: dict[str, str] = {}
         self.table.empty_text = (
@@ -264,9 +264,9 @@ class TableView(FilteredView):
         self._compute("inner", work)
 
     def action_back(self) -> None:
-        """Closes the details, then the filter of the page, then the page; with none of them, stops reading.
+        """Closes the details, else the page's filter, else the page; if there are none, stops reading.
 
-        Where a finding led here, its rows are left for the finding.
+        If a finding led here, goes back to the finding.
         """
         state = self.state
         if self.detail.display and not self.KEEPS_DETAIL:
@@ -349,11 +349,11 @@ class TableView(FilteredView):
         return self.kind, tuple(map(copy, self._stack))
 
     def weight(self, place: tuple[str, tuple[PageState, ...]]) -> int:
-        """Rows of the pages below the first one, which is the tab's anyway."""
+        """Returns the number of rows of all pages but the first, which the tab keeps anyway."""
         return sum(state.page.frame.height for state in place[1][1:])
 
     def is_at(self, place: tuple[str, tuple[PageState, ...]]) -> bool:
-        """Whether these pages are in view, whatever their cursors."""
+        """Returns whether these pages are in view; their cursors don't matter."""
         kind, states = place
         here, there = ([(id(state.page), state.filter) for state in of] for of in (self._stack, states))
         return kind == self.kind and here == there
@@ -395,7 +395,7 @@ class TableView(FilteredView):
         self.app.push_screen(chooser, done)
 
     def action_names(self) -> None:
-        """Goes on from short to full names, and to raw ones where the file has others; in all tabs."""
+        """Switches from short to full names, and then to raw ones if the file has different ones, in all tabs."""
         raw = self.table.knows_raw_names
         following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
         self.session.names = following.get(self.session.names, "short")
@@ -405,7 +405,7 @@ class TableView(FilteredView):
         self.host.say(words[self.session.names])
 
     def revisit(self) -> None:
-        """Called when the tab comes into view again: takes over what changed meanwhile."""
+        """Applies changes made since the last visit; called when the tab comes into view again."""
         if self.table.names != self.session.names:
             self.table.set_names(self.session.names)
         self.apply_filter()
@@ -457,5 +457,5 @@ class TableView(FilteredView):
         self.call_after_refresh(self.take_focus)
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
-        """Takes the remark on waiting away; Textual calls the handler of `View` next."""
+        """Removes the message about waiting; Textual then calls the handler of `View`."""
         self.host.unsay(WAITING)

@@ -54,7 +54,7 @@ class CountersView(TableView):
     def __init__(self) -> None:
         super().__init__()
         self._gaps = ""
-        """What was not collected; shown under the table."""
+        """The metrics that were not collected; shown under the table."""
         self._roofline: Roofline | None = None
         """Of the table in view, where that is the roofline."""
 
@@ -88,7 +88,7 @@ class CountersView(TableView):
         above.display = bool(lines)
 
     def footer_labels(self) -> dict[str, str]:
-        """Without counters there is one table at most: the roofline of shapes."""
+        """Returns the labels; without counters there is at most one table, the roofline from shapes."""
         labels = super().footer_labels()
         if labels.get("table.next") == "launches" == labels.get("go.in"):
             labels["table.next"] = "all launches"
@@ -100,7 +100,7 @@ class CountersView(TableView):
 
     @property
     def _compared(self) -> tuple[Trace, ...]:
-        """The reports of run A, and of B where one is open; else those of the folder of reports that A is of."""
+        """Returns the reports of runs A and B if B is open, else those of the folder that A belongs to."""
         runs = self.session.runs
         if "b" in runs:
             return self._traces + runs["b"].of_kind("ncu")
@@ -227,7 +227,7 @@ class CountersView(TableView):
         return gaps_text(what, found[0].command)
 
     def _roofline_page(self) -> Page:
-        """How near the kernels come to the GPU's roofs: of counters, and of operators' shapes."""
+        """Returns the page that shows how near kernels come to the GPU's roofs, from counters and operators' shapes."""
         run, selection = self.session.runs["a"], self.session.selection()
         key = ("roofline", selection.trace.source.path)
         self._roofline = self.session.cached(key, lambda: roofline(run, selection))
@@ -247,7 +247,7 @@ class CountersView(TableView):
         )
 
     def _metrics_page(self, row: Mapping[str, Any]) -> Page:
-        """Everything that one launch's rows say: first ncu's advice, then each section's metrics."""
+        """Returns everything about one launch: first ncu's advice, then each section's metrics."""
         number = int(row["device_row"])
         trace = self._traces[int(row["file_number"])]
         metrics = _shown(launch_metrics(trace, number), "value", "shown", "text")
