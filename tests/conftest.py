@@ -32,6 +32,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Starts two workers per core: tests of the screen wait for it to come to rest about as long as they compute."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Under ``-n`` keeps the tests of a file together, because they share what they have read (`BothEnds`)."""
     if config.getoption("dist") != "load":

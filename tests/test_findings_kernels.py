@@ -252,7 +252,7 @@ def test_k3_names_block_slots_as_the_limiter(tmp_path: Path) -> None:
 def test_k3_names_the_other_limits(tmp_path: Path, kernel: Kernel, words: str) -> None:
     found = said(judged(run_of(chrome(tmp_path / "a.json", [kernel])), "K3"))["K3"]
     assert f"limited by {words}" in found.title
-    assert "only counters tell" in found.advice
+    assert "Only counters tell" in found.advice
     assert found.severity == "info"
 
 
