@@ -136,7 +136,7 @@ RANKS = Table(
         Field("communication_ns", "Communication", "time", about="time with a collective running, average per step"),
         Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
         Field(
-            "behind_percent", "vs. median", "change", null=True,
+            "behind_percent", "vs. median %", "change", null=True,
             about="compute time minus that of the median rank, % of the latter",
         ),
         Field("straggler", "Straggler", "flag", about="whether the other ranks wait for it"),

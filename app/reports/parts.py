@@ -42,6 +42,8 @@ class Sentences:
     """A line above them."""
     bullets: bool = False
     """Whether they are items of a list."""
+    marks: tuple[str, ...] = ()
+    """Of a list, a sign for each item that means something, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,10 @@ def _lines(part: Part, layout: Layout) -> list[str]:
 
 def _sentences(part: Sentences, layout: Layout) -> list[str]:
     lines = [layout.text(part.heading)] if part.heading else []
-    for said in part.texts:
+    marks = part.marks or ("-",) * len(part.texts)
+    for mark, said in zip(marks, part.texts, strict=True):
         if part.bullets:
-            lines += layout.field("-", said, width=2)
+            lines += layout.field(mark, said, width=2)
         else:
             lines += layout.paragraph(said, indent="  " if part.heading else "")
     return lines

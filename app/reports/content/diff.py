@@ -89,11 +89,10 @@ def comparable_words(comparable: Json) -> str:
 
 def _conditions(comparable: Json) -> Sentences:
     """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
-    said = []
-    for row in comparable["differences"]:
-        mark = "! " if row["matters"] else "* " if row["intended"] else ""
-        said.append(f"{mark}{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}")
-    return Sentences(tuple(said), bullets=True)
+    rows = comparable["differences"]
+    said = tuple(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}" for row in rows)
+    marks = tuple("!" if row["matters"] else "*" if row["intended"] else "" for row in rows)
+    return Sentences(said, bullets=True, marks=marks)
 
 
 def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
