@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "vim": "vim",
-    "topk_deit": "topk_deit",
-    "gpt": "gpt",
-    "mlp": "mlp",
-    "timm": "timm_models",
+    "vim": "networks.vim",
+    "topk_deit": "networks.topk_deit",
+    "gpt": "networks.gpt",
+    "mlp": "networks.mlp",
+    "timm": "networks.timm_models",
     "user": "user_model",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tracetui.models import registry
 from tracetui.models.options import WORDS
 from tracetui.models.registry import ModelError, UnknownModel, WrongOption, entries, find
 from tracetui.models.sizes.flops import Cost, compulsory_bytes, deit_cost, gpt_cost, mlp_cost, vim_cost
@@ -19,6 +21,12 @@ from tracetui.models.sizes.shapes import DeitShape, GptShape, MlpShape, VimShape
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ROOT / "models"
 SOURCES = sorted(MODELS.rglob("*.py"))
+
+
+@pytest.mark.parametrize("family", list(registry._MODULES))
+def test_every_family_has_its_module(family: str) -> None:
+    """Found, not imported: the networks need torch, and a name that leads nowhere shows only there."""
+    assert importlib.util.find_spec("tracetui.models." + registry._MODULES[family]) is not None
 
 
 def test_the_models_that_are_there() -> None:
