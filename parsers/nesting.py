@@ -136,8 +136,8 @@ def parents(lane: Ints, start: Ints, duration: Ints) -> tuple[Ints, Ints]:
     return parent, end
 
 
-def tightest(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
-    """The tree of events in `order` without cutting any: the parent is the tightest event that contains all of it.
+def enclosing(lane: Ints, start: Ints, end: Ints, clock: LaneClock) -> Nesting:
+    """The tree of events in `order` without cutting any: the parent contains all of it, and began last.
 
     Events that overlap without one containing the other are siblings. The end of an event belongs to it.
     """

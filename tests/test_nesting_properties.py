@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracetui.parsers.nesting import LaneClock, nearest, nest, order, tightest
+from tracetui.parsers.nesting import LaneClock, enclosing, nearest, nest, order
 
 if TYPE_CHECKING:
     from tracetui.parsers.nesting import Ints, Nesting
@@ -72,7 +72,7 @@ def plain_nesting(events: list[Event]) -> tuple[list[int], list[int]]:
     return parents, ends
 
 
-def plain_tightest(events: list[Event]) -> list[int]:
+def plain_enclosing(events: list[Event]) -> list[int]:
     """For each event the last one before it that holds all of it."""
     return [
         max((at for at in range(row) if events[at].lane == event.lane and events[at].end >= event.end), default=-1)
@@ -163,10 +163,10 @@ def test_parents_ends_and_depths(events: list[Event], looks: list[tuple[int, int
 
 
 @given(ORDERED, LOOKS)
-def test_the_tightest_that_holds_all_of_an_event(events: list[Event], looks: list[tuple[int, int]]) -> None:
+def test_the_last_begun_that_holds_all_of_an_event(events: list[Event], looks: list[tuple[int, int]]) -> None:
     lane, start, duration, clock = arrays(events)
-    tree = tightest(lane, start, start + duration, clock)
-    parents = plain_tightest(events)
+    tree = enclosing(lane, start, start + duration, clock)
+    parents = plain_enclosing(events)
     assert tree.parent.tolist() == parents
     assert tree.end.tolist() == [event.end for event in events]
     assert tree.depth.tolist() == [len(ancestors(parents, row)) - 1 for row in range(len(events))]

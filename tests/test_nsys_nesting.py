@@ -1,11 +1,11 @@
-"""The tightest event that holds all of another, beside a search through all of them."""
+"""The event that began last of those that hold all of another, beside a search through all of them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tracetui.parsers.nesting import LaneClock, order, tightest
+from tracetui.parsers.nesting import LaneClock, enclosing, order
 
 
 def brute(lane: list[int], start: list[int], end: list[int]) -> list[int]:
@@ -26,7 +26,7 @@ def test_events_that_overlap_anyhow(seed: int, span: int) -> None:
     clock = LaneClock(4, start, start + duration)
     rows = order(lane, start, duration, clock)
     lane, start, end = lane[rows], start[rows], (start + duration)[rows]
-    tree = tightest(lane, start, end, clock)
+    tree = enclosing(lane, start, end, clock)
     assert tree.parent.tolist() == brute(lane.tolist(), start.tolist(), end.tolist())
     depth = []
     for parent in tree.parent.tolist():
@@ -44,7 +44,7 @@ def test_events_that_overlap_anyhow(seed: int, span: int) -> None:
 
 def test_nothing() -> None:
     none = np.empty(0, np.int64)
-    tree = tightest(none, none, none, LaneClock(0, none))
+    tree = enclosing(none, none, none, LaneClock(0, none))
     assert tree.parent.size == tree.depth.size == 0
     assert tree.innermost_at(none, none).size == 0
 
@@ -54,7 +54,7 @@ def test_a_very_deep_tree() -> None:
     start = np.arange(size)
     end = 2 * size - start
     lane = np.zeros(size, np.int64)
-    tree = tightest(lane, start, end, LaneClock(1, start, end))
+    tree = enclosing(lane, start, end, LaneClock(1, start, end))
     assert tree.parent.tolist() == list(range(-1, size - 1))
     assert tree.depth[100] == 100
     assert tree.depth[-1] == np.iinfo(np.int16).max

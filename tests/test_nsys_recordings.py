@@ -148,7 +148,7 @@ def test_every_launch_and_its_range(opened: Opened) -> None:
     assert matched >= 0.9 * trace.device.height
 
 
-def test_parents_are_the_tightest_that_hold_all_of_an_event(opened: Opened) -> None:
+def test_parents_are_the_last_begun_that_hold_all_of_an_event(opened: Opened) -> None:
     trace, _ = opened
     rows = list(trace.host.iter_rows(named=True))
     for at, row in enumerate(rows):

@@ -15,7 +15,7 @@ import polars as pl
 
 from tracetui.parsers import allocator, categories, links, schema
 from tracetui.parsers.frame_columns import frame
-from tracetui.parsers.nesting import NONE, LaneClock, nearest, order, tightest
+from tracetui.parsers.nesting import NONE, LaneClock, enclosing, nearest, order
 from tracetui.parsers.nsys import compact, steps, tables
 from tracetui.parsers.nsys.compact import NULL, is_null
 from tracetui.parsers.trace import Trace
@@ -167,7 +167,7 @@ class _Lanes:
             compact.taken(columns, rows)
         del rows, start, duration
         end = columns["start"] + columns["duration"]
-        nesting = tightest(rank.astype(np.int64), columns["start"], end, clock)
+        nesting = enclosing(rank.astype(np.int64), columns["start"], end, clock)
         # calls are only ever counted by their number
         parent = nesting.parent if searched or rank.size >= 1 << 31 else nesting.parent.astype(np.int32)
         return cls(columns, rank, parent, nesting.depth, nesting if searched else None)
