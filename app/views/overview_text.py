@@ -126,7 +126,7 @@ def overview_text(
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
     kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
-    host = _host(writer, data.host) if data.host is not None and data.host.height else []
+    host = _host(writer, data, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
         kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
     findings = _findings(writer, data)
@@ -297,8 +297,9 @@ def _name_width(frame: pl.DataFrame, room: int) -> int:
     return max(min(longest + 1, room), 12)
 
 
-def _host(writer: _Writer, frame: pl.DataFrame) -> list[Text]:
-    lines = [writer.head("Top host functions", "self time per step, share of the step")]
+def _host(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
+    remark = "self time per step, share of the step" if data.overview.steps else "self time, share of the recorded time"
+    lines = [writer.head("Top host functions", remark)]
     name_width = _name_width(frame.head(TOP_HOST), writer.width - 2 - 10 - 9 - 10 - 2)
     for row in frame.head(TOP_HOST).iter_rows(named=True):
         line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
