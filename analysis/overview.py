@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,8 @@ import polars as pl
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
+from tracetui.analysis.dependencies.limit import Limit, limit
 from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.gpu.bottleneck import Bound, find_bound
 from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
 from tracetui.analysis.gpu.host_time import host_ranges
 from tracetui.analysis.gpu.idle import gaps_of, shares
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.selection import Selection
 
-__all__ = ["CATEGORIES", "Bound", "Overview", "overview"]
+__all__ = ["CATEGORIES", "Limit", "Overview", "overview"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,12 @@ class Overview:
     """A row per device (stream null) and stream (see `idle`)."""
     overlap_percent: float | None
     """Share of communication time in which compute kernels run; None without communication."""
-    verdict: Bound
+    sel: Selection
+
+    @cached_property
+    def verdict(self) -> Limit:
+        """What the run waits for."""
+        return limit(self.sel, self.base, "a step" if self.steps else "the recording")
 
 
 def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
@@ -79,9 +85,7 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         gpu=gpu,
         idle=idle_frame,
         overlap_percent=100 * int(per_step["overlap_ns"].sum()) / collective if collective else None,
-        verdict=find_bound(
-            average, idle_frame, gpu, base, span="the average step" if slots.marked else "the recorded time"
-        ),
+        sel=sel,
     )
 
 

@@ -98,6 +98,8 @@ class Trace:
     info: TraceInfo
     source: Source
     notes: tuple[Note, ...] = ()
+    clean_step_ns: tuple[int, ...] = ()
+    """The program's steps as timed without a profiler, ns; empty where the run has no run.json that says so."""
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:

@@ -84,6 +84,8 @@ def open_path(
     path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
+    if manifest is not None and (clean := manifest.measurement.clean_step_ns):
+        traces = [replace(trace, clean_step_ns=clean) if trace.has_timeline else trace for trace in traces]
     return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest, place)
 
 

@@ -1,0 +1,253 @@
+"""The dependency graph of a recording: API calls and GPU work, and what each had to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies import waits
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.selection import Selection
+
+    Bools = NDArray[np.bool_]
+
+NONE = -1
+LAUNCH_LATENCY_NS, QUEUE_GAP_NS, RETURN_NS = 4_000, 1_000, 4_000
+"""Used where a recording has no example: from a launch to its work, between two kernels of a stream, and from the end
+of the work that a call waited for to the call's return."""
+LATENCY_QUANTILE = 0.25
+"""The first launch of a kernel or graph also loads it; short recordings have little else."""
+LAUNCHED_BEFORE_NS = 10_000
+"""Work counts as launched long before if its call had returned this long before the work before it ended."""
+_API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
+_DEVICE = [schema.DEVICE_KINDS.index(kind) for kind in WORK]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """API calls of all threads in order of their start; a call inside another one is part of it."""
+
+    row: Ints
+    """Host row."""
+    start: Ints
+    end: Ints
+    thread: Ints
+    """Which thread made it, counted from 0."""
+    before: Ints
+    """The call whose end this one's host work follows, or -1: of its own thread, or of the one that handed over."""
+    stretch: Ints
+    """Host time from the end of that call to the start of this one, ns."""
+    own: Ints
+    """Where another thread handed over: the thread's own previous call, or -1."""
+    kind: NDArray[np.int8]
+    """`waits.FREE`, `waits.WAIT` or `waits.FULL`."""
+    wait_from: Ints
+    """Per call and one more: its slice of `waited`."""
+    waited: Ints
+    """Positions in `Work` of what the waiting calls waited for."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """GPU activities in order of their launch, those of one launch in order of their start."""
+
+    row: Ints
+    """Device row."""
+    start: Ints
+    end: Ints
+    call: Ints
+    """Position in `Calls` of the launch, or -1 where the recording doesn't say."""
+    queued: Ints
+    """The activity before it on its stream, or -1."""
+    after: Ints
+    """An activity of another stream that it waits for, or -1."""
+    step: Ints
+    """Row of the selection's steps whose host time holds the launch, or -1."""
+    stream: Ints
+    """Which stream of which GPU, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Calls, work, and the three latencies that hold for the whole recording."""
+
+    calls: Calls
+    work: Work
+    first: Ints
+    """Per call and one more: its slice of `work`."""
+    latency_ns: int
+    """From the start of a launch call to the start of its work on an idle GPU: the lower quartile."""
+    gap_ns: int
+    """Between two activities of a stream when the later one was launched long before: the median."""
+    inner_gap_ns: int
+    """The same between two activities of one launch, as of a CUDA graph."""
+    return_ns: int
+    """From the end of the work that a call waited for to the call's return: the median."""
+    steps: pl.DataFrame
+    """The steps (`schema.STEPS`); empty where the whole selection counts as one."""
+    unknown_waits: int
+    """Waits of one stream for another whose source could not be found."""
+
+
+@latest
+def graph(sel: Selection) -> Graph | None:
+    """Builds the graph of a selection's steps, or of all its GPU work if it has none.
+
+    Program order holds per thread; where a thread begins to launch after another one did all the calls for a while
+    (forward and backward of autograd), the other one handed over. A stream runs its work in order. A wait of one stream
+    for another comes from `cudaStreamWaitEvent`, else from what ended just before work that nothing else delayed.
+    Calls that wait name the work that they waited for (`waits`).
+
+    Returns:
+        None for a recording without a time line, or without launches of GPU work.
+    """
+    if not sel.trace.has_timeline:
+        return None
+    found = _work(sel)
+    if found is None:
+        return None
+    host, device, launch = found
+    outer = _outer_calls(sel, host, launch)
+    if not outer.size:
+        return None
+    calls_start = host["start"].to_numpy()[outer]
+    calls_end = calls_start + host["duration"].to_numpy()[outer]
+    order = np.lexsort((-calls_end, calls_start))
+    outer, calls_start, calls_end = outer[order], calls_start[order], calls_end[order]
+    place = np.full(host.height + 1, NONE, np.int64)
+    place[outer] = np.arange(outer.size)
+    call = place[_outermost(host, launch)]
+    work = _ordered(device, call, sel)
+    first = np.searchsorted(work.call, np.arange(outer.size + 1), side="left")
+    thread = threads_of(host)[outer]
+    before, stretch, own = waits.program_order(sel, calls_start, calls_end, thread)
+    names = host["name"].gather(outer)
+    kind, wait_from, waited, returns = waits.waiting_calls(sel, outer, names, calls_start, calls_end, thread, work, first)
+    after, unknown = waits.stream_waits(sel, outer, names, calls_start, thread, work)
+    latency, gap, inner = _latencies(calls_start, calls_end, work)
+    work = Work(work.row, work.start, work.end, work.call, work.queued, after, work.step, work.stream)
+    return Graph(
+        Calls(outer, calls_start, calls_end, thread, before, stretch, own, kind, wait_from, waited),
+        work,
+        first,
+        latency,
+        gap,
+        inner,
+        returns,
+        sel.steps,
+        unknown,
+    )
+
+
+def _work(sel: Selection) -> tuple[pl.DataFrame, pl.DataFrame, Ints] | None:
+    """The host frame, the device rows of the graph and the launch of each; None if nothing was launched."""
+    device = sel.device
+    kind = device["kind"].to_physical().to_numpy()
+    device = device.filter(pl.Series(np.isin(kind, _DEVICE)) & pl.col("start").is_not_null())
+    if sel.steps.height:
+        device = device.filter(_in_steps(sel, device))
+    launch = row_ids(device["launch"])
+    return (sel.trace.host, device, launch) if (launch >= 0).any() else None
+
+
+def _in_steps(sel: Selection, device: pl.DataFrame) -> pl.Series:
+    """Marks work of the chosen steps, and work without a launch that ran before the last of them ended."""
+    chosen = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"]
+    inside: pl.Series = device["step"].is_in(chosen.implode()).fill_null(value=False)
+    return inside
+
+
+def _outer_calls(sel: Selection, host: pl.DataFrame, launch: Ints) -> Ints:
+    """The outermost API calls from the first step's start to the last launch or step's end."""
+    api = np.isin(host["kind"].to_physical().to_numpy(), _API)
+    parent = parents_of(host)
+    outer = api & ~((parent >= 0) & api[parent])
+    start = host["start"].to_numpy()
+    if sel.steps.height:
+        low = int(sel.steps["start"][0])
+        high = int((sel.steps["start"] + sel.steps["duration"]).max())  # type: ignore[arg-type]
+        outer &= (start >= low) & (start <= high)
+    else:
+        launched = start[launch[launch >= 0]]
+        low = int(launched.min())
+        outer &= start >= low
+    threads = threads_of(host)
+    busy = np.zeros(int(threads.max(initial=0)) + 1, np.bool_)
+    busy[threads[_outermost(host, launch[launch >= 0])]] = True
+    rows: Ints = np.flatnonzero(outer)
+    names = host["name"].gather(rows)
+    chosen = busy[threads[rows]] | waits.waits_by_name(names)
+    return rows[chosen]
+
+
+def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
+    """For each API call the outermost API call around it; -1 stays."""
+    api = np.append(np.isin(host["kind"].to_physical().to_numpy(), _API), False)
+    parent = np.append(parents_of(host), NONE)
+    found = rows.copy()
+    while True:
+        above = parent[found]
+        climbs = api[above] & (above >= 0) & (found >= 0)
+        if not climbs.any():
+            return found
+        found = np.where(climbs, above, found)
+
+
+@latest
+def threads_of(host: pl.DataFrame) -> Ints:
+    """The thread of every host row, counted from 0 over all processes."""
+    pair = pl.struct(pl.col("process").fill_null(NONE), pl.col("thread").fill_null(NONE))
+    numbers: Ints = host.select(pair.rank("dense")).to_series().to_numpy().astype(np.int64) - 1
+    return numbers
+
+
+def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
+    """The work in order of launch, with what ran before each on its stream."""
+    start = device["start"].to_numpy()
+    end = start + device["duration"].fill_null(0).to_numpy()
+    streams = device.select(
+        pl.struct(pl.col("process").fill_null(-1), pl.col("device").fill_null(-1), pl.col("stream").fill_null(-1))
+        .rank("dense")
+        .alias("number")
+    )["number"].to_numpy().astype(np.int64) - 1
+    step = np.full(device.height, NONE, np.int64)
+    if sel.steps.height:
+        rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()
+        place = np.full(sel.trace.steps.height + 1, NONE, np.int64)
+        place[rows] = np.arange(rows.size)
+        step = place[row_ids(device["step"])]
+    order = np.lexsort((start, call))
+    start, end, streams, step, call = start[order], end[order], streams[order], step[order], call[order]
+    queued = np.full(start.size, NONE, np.int64)
+    by_stream = np.lexsort((end, start, streams))
+    same = streams[by_stream[1:]] == streams[by_stream[:-1]]
+    queued[by_stream[1:][same]] = by_stream[:-1][same]
+    row = device["row"].cast(pl.Int64).to_numpy()[order]
+    return Work(row, start, end, call, queued, np.full(start.size, NONE, np.int64), step, streams)
+
+
+def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
+    """The launch latency of work that found its stream idle, and the median gaps between and within launches."""
+    launched = work.call >= 0
+    called = calls_start[work.call]
+    returned = calls_end[work.call]
+    previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min // 2)
+    first_of_launch = np.append(True, work.call[1:] != work.call[:-1])
+    idle = launched & (previous < called) & first_of_launch
+    inner = launched & (work.queued >= 0) & (work.call[work.queued] == work.call)
+    queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner
+    latency = np.quantile((work.start - called)[idle], LATENCY_QUANTILE) if idle.any() else LAUNCH_LATENCY_NS
+    gap = np.median((work.start - previous)[queued]) if queued.any() else QUEUE_GAP_NS
+    within = np.median((work.start - previous)[inner]) if inner.any() else gap
+    return max(int(latency), 0), max(int(gap), 0), max(int(within), 0)

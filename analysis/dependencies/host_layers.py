@@ -1,0 +1,128 @@
+"""What the host does at each moment: the innermost call of a thread, as a step function of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.base import intervals
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.selection import Selection
+
+LOADER, RANGE = schema.HOST_KINDS.index("dataloader"), schema.HOST_KINDS.index("annotation")
+_OUTSIDE = (LOADER, RANGE, schema.HOST_KINDS.index("os"))
+"""Kinds of host events that are no calls, and calls that a tracer saw in threads of its own."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One thread's time, cut where its innermost call changes."""
+
+    time: Ints
+    """Where each piece begins; it ends where the next begins."""
+    row: Ints
+    """Host row of the innermost call in each piece, or -1."""
+
+
+@dataclass(frozen=True)
+class HostLayers:
+    """The innermost calls of several threads."""
+
+    layers: tuple[Layer, ...]
+    """Per thread, as `Calls.thread` counts them; empty for threads that were not asked for."""
+    kind: NDArray[np.uint8]
+    """Of every host row, as in `schema.HOST_KINDS`."""
+    loading: Intervals
+    """When any thread waits for the next batch."""
+
+    def spent(self, thread: int, begin: Ints, end: Ints, kind: int) -> Ints:
+        """How long a call of this kind is the innermost one of the thread, within each interval, ns."""
+        time, running = self._sums[thread, kind]
+        if time.size < 2:
+            return np.zeros(begin.size, np.int64)
+        found: Ints = _at(time, running, end) - _at(time, running, begin)
+        return found
+
+    @cached_property
+    def _sums(self) -> _Sums:
+        return _Sums(self)
+
+
+class _Sums(dict[tuple[int, int], tuple["Ints", "Ints"]]):
+    """Running sums of each thread's time by kind, made when first asked for."""
+
+    def __init__(self, layers: HostLayers) -> None:
+        self._layers = layers
+
+    def __missing__(self, key: tuple[int, int]) -> tuple[Ints, Ints]:
+        thread, kind = key
+        layer = self._layers.layers[thread]
+        kinds = np.append(self._layers.kind, np.uint8(255))[layer.row]
+        lasting = np.diff(layer.time, append=layer.time[-1:] if layer.time.size else 0)
+        running = np.concatenate(([0], np.cumsum(np.where(kinds == kind, lasting, 0))))
+        self[key] = layer.time, running
+        return self[key]
+
+
+def _at(time: Ints, running: Ints, when: Ints) -> Ints:
+    """The running sum at any moment: within a piece it grows with time if the piece counts."""
+    place = np.searchsorted(time, when, side="right") - 1
+    inside = place >= 0
+    place = np.maximum(place, 0)
+    grown = running[place + 1] - running[place]
+    found: Ints = running[place] + np.minimum(np.maximum(when - time[place], 0), grown)
+    return np.where(inside, found, 0)
+
+
+def host_layers(sel: Selection, threads: Ints, window: tuple[int, int]) -> HostLayers:
+    """Cuts the time of the threads that make API calls.
+
+    Args:
+        sel: the recording.
+        threads: the thread of every host row, as `Calls.thread` counts them; -1 for threads of no interest.
+        window: only calls that overlap it count.
+    """
+    host = sel.trace.host
+    kind = host["kind"].to_physical().to_numpy()
+    start = host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    inside = (threads >= 0) & (end > start) & (end > window[0]) & (start < window[1])
+    calls = inside & ~np.isin(kind, _OUTSIDE)
+    parent = _nearest(parents_of(host), calls)
+    layers = []
+    for thread in range(int(threads.max(initial=-1)) + 1):
+        rows = np.flatnonzero(calls & (threads == thread))
+        layers.append(_cut(rows, start, end, parent))
+    loads = host.filter(pl.col("kind") == "dataloader")
+    begins = loads["start"].to_numpy()
+    return HostLayers(tuple(layers), kind, intervals.union(begins, begins + loads["duration"].to_numpy()))
+
+
+def _nearest(parent: Ints, chosen: NDArray[np.bool_]) -> Ints:
+    """Each row's closest chosen ancestor, or -1."""
+    marked = np.append(chosen, True)
+    above = np.append(parent, NONE)
+    found = parent
+    while not marked[found].all():
+        found = np.where(marked[found], found, above[found])
+    return found
+
+
+def _cut(rows: Ints, start: Ints, end: Ints, parent: Ints) -> Layer:
+    """Where a call begins it becomes the innermost; where it ends, the one around it does."""
+    time = np.concatenate((start[rows], end[rows]))
+    value = np.concatenate((rows, parent[rows]))
+    ends = np.repeat((1, 0), rows.size)
+    depth = np.concatenate((np.arange(rows.size), -np.arange(rows.size)))  # at one moment inner calls end first
+    order = np.lexsort((depth, ends, time))
+    return Layer(time[order], value[order])

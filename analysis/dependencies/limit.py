@@ -1,0 +1,137 @@
+"""What a run waits for, in one word and one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
+from tracetui.analysis.dependencies.model import TOLERANCE, Model, model
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from tracetui.analysis.selection import Selection
+
+    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "unknown"]
+
+HOST_RESOURCES = ("loader", "python", "operator", "api", "host", "wait")
+GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The verdict on a run, and the two numbers that it rests on."""
+
+    kind: Kind
+    sentence: str
+    """The verdict with its numbers and their base."""
+    recorded_ns: float | None = None
+    """The median step as recorded; null where launches and their work were not both recorded."""
+    clean_ns: float | None = None
+    """The median step without a profiler; null if nobody timed it."""
+    host_free_ns: float | None = None
+    """The median step if the host were free."""
+    kernels_free_ns: tuple[float, float] | None = None
+    """The median step if all GPU work were free: the least and the most that the recording allows."""
+    unexplained: int = 0
+    """How many steps the replay does not explain within 3 %."""
+
+
+@latest
+def limit(sel: Selection, base: str, span: str) -> Limit:
+    """Judges a selection by what its median step would take with a free host, and with free GPU work.
+
+    The smaller of both names the limit. The host's time is known between two ends, unless its steps were timed without
+    a profiler too; if the ends disagree, the recording can't tell.
+
+    Args:
+        sel: the recording.
+        base: what the numbers are about, in words.
+        span: what one step is, in words: "a step", or "the recording".
+    """
+    found = model(sel, sel.trace.clean_step_ns)
+    if found is None:
+        return Limit("unknown", _without_model(sel, base))
+    path = critical_path(sel, found)
+    kind = _kind(found, path)
+    low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
+    return Limit(
+        kind,
+        _sentence(found, path, kind, base, span),
+        found.recorded_ns,
+        found.clean_ns,
+        found.host_free_ns,
+        (low, high),
+        len(found.unexplained),
+    )
+
+
+def _kind(found: Model, path: CriticalPath) -> Kind:
+    """The side that decides, refined by what the critical path runs through on that side."""
+    if found.waits_for == "unknown":
+        return "unknown"
+    resources = HOST_RESOURCES if found.waits_for == "host" else GPU_RESOURCES
+    shares = {name: path.share(name) for name in resources}
+    largest = max(shares, key=lambda name: shares[name])
+    if largest == "wait" or 2 * len(found.unexplained) > found.step_count:
+        return "unknown"
+    if largest == "loader":
+        return "dataloader"
+    return "communication" if largest == "communication" else found.waits_for
+
+
+def _without_model(sel: Selection, base: str) -> str:
+    device = sel.trace.device
+    if not device.height or not device["kind"].is_in(["kernel", "memcpy", "memset", "graph"]).any():
+        return f"No GPU work was recorded: there is nothing to wait for but the CPU ({base})."
+    if not sel.trace.has_timeline:
+        return f"Durations alone can't tell what the run waits for ({base})."
+    return f"What the run waits for can't be told: no launches of its GPU work were recorded ({base})."
+
+
+_WAITS = {
+    "host": "Waits for the CPU, not the GPU",
+    "gpu": "Waits for the GPU",
+    "dataloader": "Waits for the data loader",
+    "communication": "Waits for communication",
+    "unknown": "Can't be told from this recording whether it waits for the CPU or the GPU",
+}
+
+
+def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str) -> str:
+    """The verdict, the step, and what would be left of it."""
+    free_host = format_ns(found.host_free_ns)
+    low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
+    free_gpu = format_ns(high)
+    if format_ns(low) != free_gpu:
+        free_gpu = f"{format_ns(low)} to {free_gpu}"
+    if found.clean_ns is not None:
+        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({format_ns(found.recorded_ns)} recorded)"
+    else:
+        step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
+    left = f"with the host free {free_host} would be left, with the GPU free {free_gpu}"
+    if found.clean_ns is not None and found.waits_for == "gpu":
+        left = f"with the host free {free_host} would be left"
+    tail = ""
+    if found.unexplained:
+        tail = f"; a replay of its launches takes {format_ns(found.replayed_ns)}"
+        if found.step_count > 1:
+            tail = f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
+    if kind == "unknown":
+        tail += _why_unknown(found, path)
+    return f"{_WAITS[kind]}: {step}; {left}{tail} ({base})."
+
+
+def _why_unknown(found: Model, path: CriticalPath) -> str:
+    if found.waits_for == "unknown":
+        return "; it depends on what recording cost the host"
+    lost = path.stretches.filter(path.stretches["resource"] == "wait")
+    if lost.height:
+        return f"; {path.share('wait'):.0f} % of it {lost['name'][0]} waits for something that was not recorded"
+    return ""
+
+
+__all__ = ["TOLERANCE", "Kind", "Limit", "limit"]

@@ -1,0 +1,238 @@
+"""The program behind a recording: its graph, priced as recorded and as it may run without the profiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tracetui.analysis.base import intervals
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.graph import Graph, graph
+from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
+from tracetui.analysis.dependencies.steps import recorded_steps, step_times
+from tracetui.analysis.dependencies.walk import Costs, Times, as_recorded, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.selection import Selection
+
+    Bools = NDArray[np.bool_]
+    Side = Literal["host", "gpu", "unknown"]
+
+TOLERANCE = 0.07
+"""How far the step with a free host may lie from the real step of a program that waits for its GPU alone: the largest
+error seen on runs with clean steps (docs/metrics.md)."""
+UNEXPLAINED = 0.03
+"""From this error on, the unchanged replay of a step does not explain the recorded one."""
+_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class End:
+    """One price of the host's time."""
+
+    costs: Costs
+    step_ns: Ints
+    """Each step, replayed."""
+
+    @property
+    def median_ns(self) -> float:
+        """The median step."""
+        return float(np.median(self.step_ns))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a change would save of the median step, ns: the least and the most that the recording allows."""
+
+    least_ns: float
+    most_ns: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """A graph with what is known about its host's time.
+
+    Without clean steps the host's time is known between two ends: as recorded, and without the most that recording may
+    have cost. With clean steps there is one end: the cost is what leaves them.
+    """
+
+    graph: Graph
+    cost: RecordingCost
+    recorded_ns: float
+    """The median step as recorded."""
+    clean_ns: float | None
+    """The median step without a profiler; None if nobody timed it."""
+    ends: tuple[End, ...]
+    """From the slowest host to the fastest."""
+
+    @property
+    def step_ns(self) -> float:
+        """The base of gains: the clean step where it is known, else the recorded one."""
+        return self.recorded_ns if self.clean_ns is None else self.clean_ns
+
+    @property
+    def step_count(self) -> int:
+        """On how many steps the medians rest."""
+        return int(self.ends[0].step_ns.size)
+
+    @cached_property
+    def _unchanged(self) -> Ints:
+        """Each step in a replay of what was recorded."""
+        return step_times(self.graph, walk(self.graph, as_recorded(self.graph)))
+
+    @property
+    def replayed_ns(self) -> float:
+        """The median step in a replay of what was recorded."""
+        return float(np.median(self._unchanged))
+
+    @cached_property
+    def unexplained(self) -> tuple[int, ...]:
+        """The steps, by position, that the unchanged replay misses by more than `UNEXPLAINED`."""
+        taken = recorded_steps(self.graph)
+        off = np.abs(self._unchanged - taken) > UNEXPLAINED * np.maximum(taken, 1)
+        first = self.graph.steps.height - taken.size if self.graph.steps.height else 0
+        return tuple((np.flatnonzero(off) + max(first, 0)).tolist())
+
+    @cached_property
+    def host_free_ns(self) -> float:
+        """The median step if the host took no time, except for waiting."""
+        costs = as_recorded(self.graph)
+        nothing = np.zeros_like(costs.stretch)
+        return self._median(replace(costs, stretch=nothing, call=nothing))
+
+    @cached_property
+    def kernels_free_ns(self) -> tuple[float, ...]:
+        """The median step if all GPU work took no time, at each end."""
+        return tuple(self._median(without_work(end.costs)) for end in self.ends)
+
+    @property
+    def waits_for(self) -> Side:
+        """Which of both would shorten the step more if it were free; ``unknown`` where the two ends disagree.
+
+        Where a free host would gain no more than the method's error on clean steps, the GPU is the limit.
+        """
+        if self.clean_ns is not None and self.clean_ns <= self.host_free_ns * (1 + TOLERANCE):
+            return "gpu"
+        sides: set[Side] = {"host" if kernels > self.host_free_ns else "gpu" for kernels in self.kernels_free_ns}
+        return sides.pop() if len(sides) == 1 else "unknown"
+
+    def saved(self, change: Callable[[Costs], Costs]) -> Saved:
+        """What a change of the costs would save of the median step, over both ends."""
+        gains = []
+        for end in self.ends:
+            after = step_times(self.graph, walk(self.graph, change(end.costs)))
+            gains.append(max(float(np.median(end.step_ns - after)), 0.0))
+        return Saved(min(gains), max(gains))
+
+    def saved_by_free_host(self) -> Saved:
+        """What a host that takes no time would save."""
+        gains = [max(end.median_ns - self.host_free_ns, 0.0) for end in self.ends]
+        return Saved(min(gains), max(gains))
+
+    def _median(self, costs: Costs) -> float:
+        return float(np.median(step_times(self.graph, walk(self.graph, costs))))
+
+    def times(self) -> Times:
+        """The replay at the first end: the program where it is known, else as recorded."""
+        return walk(self.graph, self.ends[0].costs)
+
+
+@latest
+def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
+    """Builds the model of a selection.
+
+    Args:
+        sel: the recording.
+        clean_step_ns: the program's steps as timed without a profiler.
+
+    Returns:
+        None where there is no graph, or no step has GPU work.
+    """
+    found = graph(sel)
+    if found is None:
+        return None
+    recorded = recorded_steps(found)
+    if not recorded.size:
+        return None
+    cost = recording_cost(sel, found)
+    costs = as_recorded(found)
+    taken = float(np.median(recorded))
+    if clean_step_ns:
+        clean = float(median(clean_step_ns))
+        ends: tuple[End, ...] = (_cleaned(found, costs, cost, clean),)
+        return Model(found, cost, taken, clean, ends)
+    ends = (_end(found, costs), _end(found, less_host(costs, cost.most)))
+    return Model(found, cost, taken, None, ends)
+
+
+def _end(found: Graph, costs: Costs) -> End:
+    return End(costs, step_times(found, walk(found, costs)))
+
+
+def _cleaned(found: Graph, costs: Costs, cost: RecordingCost, clean_ns: float) -> End:
+    """The part of the largest cost that brings the replayed median step closest to the clean one."""
+    low, high = 0.0, 1.0
+    best = _end(found, costs)
+    if best.median_ns <= clean_ns:
+        return best
+    for _ in range(_ROUNDS):
+        part = (low + high) / 2
+        best = _end(found, less_host(costs, np.rint(cost.most * part).astype(np.int64)))
+        low, high = (part, high) if best.median_ns > clean_ns else (low, part)
+    return best
+
+
+def less_host(costs: Costs, spared: Ints) -> Costs:
+    """Costs without some time of each call's stretch, then of the call itself; neither falls below zero."""
+    stretch = np.maximum(costs.stretch - spared, 0)
+    rest = np.maximum(spared - costs.stretch, 0)
+    return replace(costs, stretch=stretch, call=np.maximum(costs.call - rest, 0))
+
+
+def without_work(costs: Costs) -> Costs:
+    """Costs with all GPU work free."""
+    nothing = np.zeros_like(costs.work)
+    return replace(costs, work=nothing, gap=nothing)
+
+
+def faster_work(found: Graph, costs: Costs, chosen: Bools, factor: float, *, fewer_launches: bool = False) -> Costs:
+    """Costs in which the chosen work takes `factor` of its time; 0: none, and nothing is launched for it if so asked.
+
+    A launch that is no longer made spares its own time and the host's stretch before it, at most the median of both
+    over all launches.
+    """
+    work = np.where(chosen, np.rint(costs.work * factor).astype(np.int64), costs.work)
+    gap = np.where(chosen, 0, costs.gap) if factor == 0 else costs.gap
+    costs = replace(costs, work=work, gap=gap)
+    if not fewer_launches:
+        return costs
+    number = np.diff(found.first)
+    kept = np.bincount(found.work.call[~chosen & (found.work.call >= 0)], minlength=number.size) > 0
+    launches = number > 0
+    each = costs.stretch + costs.call
+    typical = int(np.median(each[launches])) if launches.any() else 0
+    return less_host(costs, np.where(launches & ~kept, np.minimum(each, typical), 0))
+
+
+def without_calls(found: Graph, costs: Costs, gone: Intervals) -> Costs:
+    """Costs without the host's time in these intervals, and without the waits of calls inside them."""
+    calls = found.calls
+    begin = calls.start - calls.stretch
+    inside = intervals.covered(gone, calls.start, calls.end) >= np.maximum(calls.end - calls.start, 1)
+    spared = intervals.covered(gone, begin, calls.start)
+    stretch = np.maximum(costs.stretch - spared, 0)
+    return replace(
+        costs,
+        stretch=stretch,
+        call=np.where(inside, 0, costs.call),
+        no_wait=costs.no_wait | frozenset(np.flatnonzero(inside).tolist()),
+    )

@@ -1,0 +1,48 @@
+"""How long each step takes in a replay of the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.analysis.dependencies.graph import NONE
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.graph import Graph
+    from tracetui.analysis.dependencies.walk import Times
+
+LEAST_ENDS = 3
+"""With so many steps the first one is left out: nothing says when the one before it ended."""
+
+
+def recorded_steps(graph: Graph) -> Ints:
+    """How long each step took in the recording, as `step_times` measures it, ns."""
+    return _between(graph, graph.calls.start, graph.work.end)
+
+
+def step_times(graph: Graph, times: Times) -> Ints:
+    """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
+
+    The first step counts from its first call, and only where there are fewer than three; without steps, all the work
+    is one step from its first launch on.
+    """
+    return _between(graph, times.call_start, times.work_end)
+
+
+def _between(graph: Graph, call_start: Ints, work_end: Ints) -> Ints:
+    work = graph.work
+    step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
+    known = (step != NONE) & (work.call != NONE)
+    if not known.any():
+        return np.empty(0, np.int64)
+    numbers, place = np.unique(step[known], return_inverse=True)
+    ends = np.full(numbers.size, np.iinfo(np.int64).min)
+    np.maximum.at(ends, place, work_end[known])
+    ends = np.maximum.accumulate(ends)
+    taken = np.diff(ends)
+    if numbers.size >= LEAST_ENDS:
+        return taken
+    begin = call_start[work.call[known][place == 0].min()]
+    return np.concatenate(([ends[0] - begin], taken))

@@ -1,0 +1,222 @@
+"""The edges of the graph: program order and hand-over between threads, calls that wait, streams that wait."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import names as name_tools
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.graph import Work
+    from tracetui.analysis.selection import Selection
+
+    Bools = NDArray[np.bool_]
+
+FREE, WAIT, FULL, LOST = 0, 1, 2, 3
+"""A call that returns at once; one that returns when the GPU has done what it waits for; a launch that waited for room
+in the launch queue; one that waited for long, and nothing recorded says for what."""
+WAITS = re.compile(
+    r"^(cuda|hip|cu)\w*Synchronize|^(cuda|hip)Memcpy(2D|3D|\w*Symbol)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"
+    r"|WithStream$|^(cuda|hip)Free$|^cuMemFree(_v2)?$"
+)
+"""Calls that return only once the GPU has done what they wait for."""
+_DEVICE_WIDE = re.compile(r"DeviceSynchronize|CtxSynchronize|^(cuda|hip)Free$|^cuMemFree")
+_COPIES = re.compile(r"[Mm]emcpy")
+_STREAM_WAIT = re.compile(r"StreamWaitEvent")
+LONG_CALL_NS = 100_000
+"""Calls that are not waits by their name may still wait, for room in the launch queue or for a copy from pageable
+memory, if they take longer than this while the GPU works."""
+QUEUE_DEPTH = 256
+"""A launch may wait for room in the queue only while at least so many activities wait to run (CUDA's queue holds about
+1,000)."""
+HANDED_OVER = 3
+"""A thread that made no call while another one made this many did not launch: the other one handed over to it."""
+CLOSE_NS = 5_000
+"""Work that begins within this time of the end of other work may have waited for it."""
+_NONE = -1
+
+
+def waits_by_name(calls: pl.Series) -> Bools:
+    """Marks calls that wait by their name."""
+    return name_tools.matching(calls, lambda name: WAITS.search(name) is not None)
+
+
+def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints, Ints]:
+    """Which call each follows, the host time between them, and the thread's own previous call after a hand-over.
+
+    Args:
+        sel: where the calls come from.
+        start: of the calls, ascending.
+        end: of the calls.
+        thread: of the calls, counted from 0.
+    """
+    size = start.size
+    own = np.full(size, _NONE, np.int64)
+    order = np.argsort(thread, kind="stable")
+    same = thread[order[1:]] == thread[order[:-1]]
+    own[order[1:][same]] = order[:-1][same]
+    by_end = np.argsort(end, kind="stable")
+    ended = np.searchsorted(end[by_end], start, side="right")  # calls that ended before each began
+    latest = np.where(ended > 0, by_end[np.maximum(ended - 1, 0)], _NONE)
+    own_end = np.where(own >= 0, end[own], np.iinfo(np.int64).min)
+    between = ended - np.searchsorted(end[by_end], own_end, side="right")
+    handed = (own < 0) | ((between >= HANDED_OVER) & (thread[latest] != thread))
+    before = np.where(handed, latest, own)
+    stretch = np.where(before >= 0, start - end[before], 0)
+    return before, np.maximum(stretch, 0), np.where(handed & (latest != own), own, _NONE)
+
+
+def waiting_calls(
+    sel: Selection, rows: Ints, names: pl.Series, start: Ints, end: Ints, thread: Ints, work: Work, first: Ints
+) -> tuple[NDArray[np.int8], Ints, Ints, int]:
+    """Which calls waited for the GPU, for which work, and the median time from that work's end to the return.
+
+    A wait for a stream is for the last work launched on it, for an event or the device for the last work of each
+    stream: as far as that work had ended when the call returned. A copy waits for itself.
+
+    Returns:
+        Kind of each call, slices of the waited work, positions of that work, and the time to return, ns.
+    """
+    kind = np.zeros(start.size, np.int8)
+    by_name = waits_by_name(names)
+    copies = name_tools.matching(names, lambda name: _COPIES.search(name) is not None)
+    wide = name_tools.matching(names, lambda name: _DEVICE_WIDE.search(name) is not None)
+    by_end = np.argsort(work.end, kind="stable")
+    ends = work.end[by_end]
+    done = np.searchsorted(ends, end, side="right")
+    ended_inside = done > np.searchsorted(ends, start, side="right")
+    has_work = first[1:] > first[:-1]
+    own_end = np.full(start.size, np.iinfo(np.int64).max)
+    own_end[has_work] = np.maximum.reduceat(work.end, first[:-1][has_work])[: int(has_work.sum())] if work.end.size else 0
+    own_done = has_work & (own_end <= end) & copies
+    long = end - start > LONG_CALL_NS
+    kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
+    outstanding = first[:-1] - done
+    kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
+    told = _told_streams(sel, rows, work)
+    last_of_stream: dict[int, int] = {}
+    last_of_thread: dict[int, int] = {}
+    wait_from, waited, returns = [0], [], []
+    kinds = kind.tolist()
+    begins, ends_of = start.tolist(), end.tolist()
+    first_list, streams, work_end = first.tolist(), work.stream.tolist(), work.end.tolist()
+    threads = thread.tolist()
+    upto = first_list[0]
+    for position, what in enumerate(kinds):
+        while upto < first_list[position + 1]:
+            last_of_stream[streams[upto]] = upto
+            last_of_thread[threads[position]] = upto
+            upto += 1
+        if what == WAIT:
+            limit = ends_of[position] + 1_000
+            if own_done[position]:
+                chosen = list(range(first_list[position], first_list[position + 1]))
+            elif wide[position]:
+                chosen = list(last_of_stream.values())
+            elif (stream := told.get(int(rows[position]))) is not None:
+                chosen = [last_of_stream[stream]] if stream in last_of_stream else []
+            else:
+                chosen = []
+                if ended_inside[position]:
+                    chosen = [int(by_end[done[position] - 1])]
+                elif threads[position] in last_of_thread:
+                    chosen = [last_of_thread[threads[position]]]
+            chosen = [item for item in chosen if work_end[item] <= limit]
+            latest = max((work_end[item] for item in chosen), default=0)
+            if latest > begins[position]:
+                returns.append(max(ends_of[position] - latest, 0))
+            elif ends_of[position] - begins[position] > LONG_CALL_NS:
+                kind[position] = LOST
+            waited += chosen
+        wait_from.append(len(waited))
+    back = int(np.median(returns)) if returns else 4_000
+    return kind, np.array(wait_from, np.int64), np.array(waited, np.int64), back
+
+
+def _told_streams(sel: Selection, rows: Ints, work: Work) -> dict[int, int]:
+    """The stream that each waiting call waits for, by host row, where the recording has events of synchronisation."""
+    device = sel.trace.device
+    marks = device.filter((pl.col("kind") == "synchronization") & pl.col("stream").is_not_null() & (pl.col("stream") >= 0))
+    if not marks.height or not work.row.size:
+        return {}
+    numbers = {
+        (int(d), int(s)): int(n)
+        for d, s, n in zip(
+            device["device"].gather(work.row).fill_null(-1).to_list(),
+            device["stream"].gather(work.row).fill_null(-1).to_list(),
+            work.stream.tolist(),
+            strict=True,
+        )
+    }
+    calls = sel.trace.host.select("correlation").with_row_index("row")[rows].drop_nulls()
+    joined = marks.select("correlation", "device", "stream").join(calls, on="correlation")
+    return {
+        int(row): numbers[key]
+        for row, d, s in joined.select("row", pl.col("device").fill_null(-1), "stream").iter_rows()
+        if (key := (int(d), int(s))) in numbers
+    }
+
+
+def stream_waits(
+    sel: Selection, rows: Ints, names: pl.Series, start: Ints, thread: Ints, work: Work
+) -> tuple[Ints, int]:
+    """For each activity one of another stream that it waited for, or -1; and how many waits found no source.
+
+    `cudaStreamWaitEvent` says that the next work launched by its thread waits; the recording of the event that it waits
+    for is not recorded, so its source is the work of another stream, launched before, that ended last before the
+    waiting work began. Where no such call was recorded, work that began right after the end of another stream's work
+    counts as waiting for it if nothing else explains when it began.
+    """
+    after = np.full(work.start.size, _NONE, np.int64)
+    if not work.start.size or int(work.stream.max()) == 0:
+        return after, 0
+    by_end = np.argsort(work.end, kind="stable")
+    ends = work.end[by_end]
+    told = name_tools.matching(names, lambda name: _STREAM_WAIT.search(name) is not None)
+    marked, unknown = np.zeros(work.start.size, np.bool_), 0
+    for position in np.flatnonzero(told).tolist():
+        item = _next_of_thread(position, thread, work)
+        if item is None:
+            unknown += 1
+            continue
+        marked[item] = True
+    called = np.where(work.call >= 0, start[work.call], work.start)
+    previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min)
+    known = np.maximum(called + CLOSE_NS, previous)
+    last = np.searchsorted(ends, work.start, side="right") - 1
+    candidate = np.where(last >= 0, by_end[np.maximum(last, 0)], _NONE)
+    other = (candidate >= 0) & (work.stream[candidate] != work.stream)
+    close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - known > CLOSE_NS)
+    after[close] = candidate[close]
+    for item in np.flatnonzero(marked & ~close).tolist():
+        source = _source(item, work, by_end, int(last[item]), called)
+        if source is None:
+            unknown += 1
+        else:
+            after[item] = source
+    return after, unknown
+
+
+def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:
+    """The first activity launched by this call's thread after the call."""
+    item = int(np.searchsorted(work.call, position, side="right"))
+    for later in range(item, min(item + 64, work.call.size)):
+        if thread[work.call[later]] == thread[position]:
+            return later
+    return None
+
+
+def _source(item: int, work: Work, by_end: Ints, last: int, called: Ints) -> int | None:
+    """The work of another stream, launched before, that ended last before this began."""
+    for place in range(last, max(last - 256, -1), -1):
+        found = int(by_end[place])
+        if work.stream[found] != work.stream[item] and called[found] < called[item]:
+            return found
+    return None
