@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.dependencies.graph import NONE, threads_of
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.dependencies.waits import LOST
@@ -105,7 +105,7 @@ def _pieces(graph: Graph, times: Times) -> Pieces:
     ends = [work_end[lasts[number]] for number in sorted(lasts)]
     begins = [None, *ends[:-1]]
     if len(ends) == 1:
-        begins = [call_start[launch[known[0]]]]
+        begins = [min(work_start[item] for item in known.tolist())]
     for place, number in enumerate(sorted(lasts)):
         begin = begins[place]
         if begin is None:
@@ -142,7 +142,9 @@ def _pieces(graph: Graph, times: Times) -> Pieces:
     return Pieces(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3])
 
 
-def _add(found: list[tuple[int, int, int, int]], what: int, at: int, start: int, end: int, begin: int, step: int) -> int:
+def _add(
+    found: list[tuple[int, int, int, int]], what: int, at: int, start: int, end: int, begin: int, step: int
+) -> int:
     """Adds the part of a piece that lies in the step, and returns where the path goes on."""
     start = max(start, begin)
     if end > start:
@@ -172,13 +174,27 @@ def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
 
 
 _NAMED = pl.DataFrame(
-    schema={"resource": pl.String, "name": pl.String, "ns": pl.Int64, "start": pl.Int64, "row": pl.Int64, "frame": pl.String}
+    schema={
+        "resource": pl.String,
+        "name": pl.String,
+        "ns": pl.Int64,
+        "start": pl.Int64,
+        "row": pl.Int64,
+        "frame": pl.String,
+    }
 )
 
 
 def _table(resource: pl.Series, name: pl.Series, ns: Ints, start: Ints, row: Ints, frame: str) -> pl.DataFrame:
     return pl.DataFrame(
-        {"resource": resource, "name": name, "ns": ns, "start": start, "row": row, "frame": pl.Series([frame] * len(ns), dtype=pl.String)},
+        {
+            "resource": resource,
+            "name": name,
+            "ns": ns,
+            "start": start,
+            "row": row,
+            "frame": pl.Series([frame] * len(ns), dtype=pl.String),
+        },
         schema=_NAMED.schema,
     )
 
@@ -192,7 +208,11 @@ def _of_work(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     name = device["name"].gather(row).cast(pl.String)
     kind = device["kind"].gather(row).cast(pl.String).replace({"graph": "kernel"})
     collective = pl.Series(matching(device["name"].gather(row), is_collective_kernel)) & (kind == "kernel")
-    resource = kind.set(collective, "communication").set(pl.Series(what == GAP), "gap").set(pl.Series(what == LATENCY), "launch")
+    resource = (
+        kind.set(collective, "communication")
+        .set(pl.Series(what == GAP), "gap")
+        .set(pl.Series(what == LATENCY), "launch")
+    )
     return _table(resource, name, pieces.ns[chosen], graph.work.start[at], row, "device")
 
 
@@ -203,7 +223,9 @@ def _of_calls(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     row = graph.calls.row[at]
     name = sel.trace.host["name"].gather(row).cast(pl.String)
     lost = graph.calls.kind[at] == LOST
-    resource = pl.Series(np.where(pieces.what[chosen] == RETURN, "return", np.where(lost, "wait", "api")), dtype=pl.String)
+    resource = pl.Series(
+        np.where(pieces.what[chosen] == RETURN, "return", np.where(lost, "wait", "api")), dtype=pl.String
+    )
     return _table(resource, name, pieces.ns[chosen], graph.calls.start[at], row, "host")
 
 

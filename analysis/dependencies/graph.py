@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 NONE = -1
-LAUNCH_LATENCY_NS, QUEUE_GAP_NS, RETURN_NS = 4_000, 1_000, 4_000
+LAUNCH_LATENCY_NS, QUEUE_GAP_NS, RETURN_NS = 8_000, 1_000, 4_000
 """Used where a recording has no example: from a launch to its work, between two kernels of a stream, and from the end
 of the work that a call waited for to the call's return."""
 LATENCY_QUANTILE = 0.25
+LEAST_LAUNCHES = 3
 """The first launch of a kernel or graph also loads it; short recordings have little else."""
 LAUNCHED_BEFORE_NS = 10_000
 """Work counts as launched long before if its call had returned this long before the work before it ended."""
@@ -133,7 +134,9 @@ def graph(sel: Selection) -> Graph | None:
     thread = threads_of(host)[outer]
     before, stretch, own = waits.program_order(sel, calls_start, calls_end, thread)
     names = host["name"].gather(outer)
-    kind, wait_from, waited, returns = waits.waiting_calls(sel, outer, names, calls_start, calls_end, thread, work, first)
+    kind, wait_from, waited, returns = waits.waiting_calls(
+        sel, outer, names, calls_start, calls_end, thread, work, first
+    )
     after, unknown = waits.stream_waits(sel, outer, names, calls_start, thread, work)
     latency, gap, inner = _latencies(calls_start, calls_end, work)
     work = Work(work.row, work.start, work.end, work.call, work.queued, after, work.step, work.stream)
@@ -216,11 +219,16 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
     end = start + device["duration"].fill_null(0).to_numpy()
-    streams = device.select(
-        pl.struct(pl.col("process").fill_null(-1), pl.col("device").fill_null(-1), pl.col("stream").fill_null(-1))
-        .rank("dense")
-        .alias("number")
-    )["number"].to_numpy().astype(np.int64) - 1
+    streams = (
+        device.select(
+            pl.struct(pl.col("process").fill_null(-1), pl.col("device").fill_null(-1), pl.col("stream").fill_null(-1))
+            .rank("dense")
+            .alias("number")
+        )["number"]
+        .to_numpy()
+        .astype(np.int64)
+        - 1
+    )
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
         rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()
@@ -247,7 +255,8 @@ def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int
     idle = launched & (previous < called) & first_of_launch
     inner = launched & (work.queued >= 0) & (work.call[work.queued] == work.call)
     queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner
-    latency = np.quantile((work.start - called)[idle], LATENCY_QUANTILE) if idle.any() else LAUNCH_LATENCY_NS
+    seen = (work.start - called)[idle]
+    latency = np.quantile(seen, LATENCY_QUANTILE) if seen.size >= LEAST_LAUNCHES else LAUNCH_LATENCY_NS
     gap = np.median((work.start - previous)[queued]) if queued.any() else QUEUE_GAP_NS
     within = np.median((work.start - previous)[inner]) if inner.any() else gap
     return max(int(latency), 0), max(int(gap), 0), max(int(within), 0)

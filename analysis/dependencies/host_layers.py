@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of
-from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -103,9 +102,7 @@ def host_layers(sel: Selection, threads: Ints, window: tuple[int, int]) -> HostL
     for thread in range(int(threads.max(initial=-1)) + 1):
         rows = np.flatnonzero(calls & (threads == thread))
         layers.append(_cut(rows, start, end, parent))
-    loads = host.filter(pl.col("kind") == "dataloader")
-    begins = loads["start"].to_numpy()
-    return HostLayers(tuple(layers), kind, intervals.union(begins, begins + loads["duration"].to_numpy()))
+    return HostLayers(tuple(layers), kind, loading_time(sel.trace))
 
 
 def _nearest(parent: Ints, chosen: NDArray[np.bool_]) -> Ints:

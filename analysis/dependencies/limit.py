@@ -109,7 +109,9 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
     if format_ns(low) != free_gpu:
         free_gpu = f"{format_ns(low)} to {free_gpu}"
     if found.clean_ns is not None:
-        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({format_ns(found.recorded_ns)} recorded)"
+        step = (
+            f"{span} takes {format_ns(found.clean_ns)} without the profiler ({format_ns(found.recorded_ns)} recorded)"
+        )
     else:
         step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
     left = f"with the host free {free_host} would be left, with the GPU free {free_gpu}"

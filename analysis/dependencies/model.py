@@ -55,6 +55,8 @@ class Saved:
 
     least_ns: float
     most_ns: float
+    shares: tuple[float, ...]
+    """At each end, the part of that end's own median step."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,8 @@ class Model:
         for end in self.ends:
             after = step_times(self.graph, walk(self.graph, change(end.costs)))
             gains.append(max(float(np.median(end.step_ns - after)), 0.0))
-        return Saved(min(gains), max(gains))
-
-    def saved_by_free_host(self) -> Saved:
-        """What a host that takes no time would save."""
-        gains = [max(end.median_ns - self.host_free_ns, 0.0) for end in self.ends]
-        return Saved(min(gains), max(gains))
+        shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self.ends, strict=True))
+        return Saved(min(gains), max(gains), shares)
 
     def _median(self, costs: Costs) -> float:
         return float(np.median(step_times(self.graph, walk(self.graph, costs))))

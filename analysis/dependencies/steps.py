@@ -19,19 +19,19 @@ LEAST_ENDS = 3
 
 def recorded_steps(graph: Graph) -> Ints:
     """How long each step took in the recording, as `step_times` measures it, ns."""
-    return _between(graph, graph.calls.start, graph.work.end)
+    return _between(graph, graph.work.start, graph.work.end)
 
 
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
-    The first step counts from its first call, and only where there are fewer than three; without steps, all the work
-    is one step from its first launch on.
+    The first step counts from the start of its first work, and only where there are fewer than three; without steps,
+    all the work is one step.
     """
-    return _between(graph, times.call_start, times.work_end)
+    return _between(graph, times.work_start, times.work_end)
 
 
-def _between(graph: Graph, call_start: Ints, work_end: Ints) -> Ints:
+def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     work = graph.work
     step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
     known = (step != NONE) & (work.call != NONE)
@@ -44,5 +44,5 @@ def _between(graph: Graph, call_start: Ints, work_end: Ints) -> Ints:
     taken = np.diff(ends)
     if numbers.size >= LEAST_ENDS:
         return taken
-    begin = call_start[work.call[known][place == 0].min()]
+    begin = work_start[known][place == 0].min()
     return np.concatenate(([ends[0] - begin], taken))

@@ -94,7 +94,9 @@ def waiting_calls(
     ended_inside = done > np.searchsorted(ends, start, side="right")
     has_work = first[1:] > first[:-1]
     own_end = np.full(start.size, np.iinfo(np.int64).max)
-    own_end[has_work] = np.maximum.reduceat(work.end, first[:-1][has_work])[: int(has_work.sum())] if work.end.size else 0
+    own_end[has_work] = (
+        np.maximum.reduceat(work.end, first[:-1][has_work])[: int(has_work.sum())] if work.end.size else 0
+    )
     own_done = has_work & (own_end <= end) & copies
     long = end - start > LONG_CALL_NS
     kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
@@ -143,7 +145,9 @@ def waiting_calls(
 def _told_streams(sel: Selection, rows: Ints, work: Work) -> dict[int, int]:
     """The stream that each waiting call waits for, by host row, where the recording has events of synchronisation."""
     device = sel.trace.device
-    marks = device.filter((pl.col("kind") == "synchronization") & pl.col("stream").is_not_null() & (pl.col("stream") >= 0))
+    marks = device.filter(
+        (pl.col("kind") == "synchronization") & pl.col("stream").is_not_null() & (pl.col("stream") >= 0)
+    )
     if not marks.height or not work.row.size:
         return {}
     numbers = {

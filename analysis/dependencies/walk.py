@@ -78,7 +78,8 @@ def walk(graph: Graph, costs: Costs) -> Times:
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
     first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
     wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
-    for item in range(first[0] if first else 0):
+    anchor = first[0]  # the first launch also loads what it runs, so its work begins when it did
+    for item in range(anchor):
         placed[item] = True
     rows = zip(
         calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
@@ -90,6 +91,8 @@ def walk(graph: Graph, costs: Costs) -> Times:
             now = call_end[own]
         call_start[position] = now
         arrives = now + latency
+        if first[position] == anchor < first[position + 1]:
+            arrives = max(arrives, work_start[anchor])
         for item in range(first[position], first[position + 1]):
             begin, cause = arrives, RAN
             previous = queued[item]

@@ -106,5 +106,11 @@ def _sifted(
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
-def _rank(finding: Finding) -> tuple[bool, float, int, str]:
-    return (finding.severity != "invalid", -(finding.impact_ns or 0.0), SEVERITIES.index(finding.severity), finding.id)
+def _rank(finding: Finding) -> tuple[int, float, float, str]:
+    """Worst first; of equals what gains most for certain, then what may gain most."""
+    return (
+        SEVERITIES.index(finding.severity),
+        -(finding.sure_percent or 0.0),
+        -(finding.impact_ns or 0.0),
+        finding.id,
+    )

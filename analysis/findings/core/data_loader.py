@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.loading import loading_rows, loading_time
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.selection import Selection
-
-LOADING = re.compile(
-    r"(?<![a-z])(data[ _]?(load(er|ing)?|fetch|wait)|(load(ing)?|next|get|fetch)[ _]?(batch|data))(?![a-z])",
-    re.IGNORECASE,
-)
-"""Names that people give to ranges around ``next(loader)``."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +32,22 @@ class Loader:
     """Name of the events or ranges that record the wait."""
     in_main_process: bool
     """Whether PyTorch's loader has no workers, so that the step waits while the batch is made."""
+    waits: Intervals
+    """When the host waited."""
 
 
 def loader(sel: Selection, per_step: Callable[[float], float]) -> Loader | None:
-    """The wait for data, from the loader's own events or else from ranges named like `LOADING`; None without either.
+    """The wait for data, from the loader's own events or else from ranges named like `loading.LOADING`; None without either.
 
     Args:
         sel: the steps to look at.
         per_step: converts a total of the selection to a mean per step.
     """
-    host = sel.trace.host
-    rows = host.filter(pl.col("kind") == "dataloader")
-    if not rows.height:
-        ranges = host.filter(pl.col("kind") == "annotation")
-        rows = ranges.filter(pl.Series(names.matching(ranges["name"], lambda name: LOADING.search(name) is not None)))
+    rows = loading_rows(sel.trace)
     slots = step_slots(sel)
     if not rows.height or not slots.start.size:
         return None
-    start = rows["start"].to_numpy()
-    waits = intervals.union(start, start + rows["duration"].to_numpy())
+    waits = loading_time(sel.trace)
     work = activities(sel)
     exposed = intervals.subtract(waits, intervals.union(work.start, work.end))
     known = rows["name"].cast(pl.String)
@@ -65,4 +57,5 @@ def loader(sel: Selection, per_step: Callable[[float], float]) -> Loader | None:
         exposed_ns=per_step(float(np.sum(intervals.covered(exposed, slots.start, slots.end)))),
         name=name,
         in_main_process="SingleProcess" in name,
+        waits=waits,
     )

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.roles import Phases
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
+    from tracetui.analysis.dependencies.critical_path import CriticalPath
+    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.data_loader import Loader
-    from tracetui.analysis.findings.core.whatif import Replay
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
     from tracetui.analysis.overview import Overview
@@ -147,11 +148,18 @@ class Facts:
         return loader(self.sel, self.per_step)
 
     @cached_property
-    def replay(self) -> Replay | None:
-        """`whatif.replay`: how long the steps would last with less GPU work."""
-        from tracetui.analysis.findings.core.whatif import replay
+    def model(self) -> Model | None:
+        """`analysis.dependencies.model.model`: what the steps would take if something were faster or absent."""
+        from tracetui.analysis.dependencies.model import model
 
-        return replay(self.sel)
+        return model(self.sel, self.trace.clean_step_ns)
+
+    @cached_property
+    def path(self) -> CriticalPath | None:
+        """`analysis.dependencies.critical_path.critical_path` of the model."""
+        from tracetui.analysis.dependencies.critical_path import critical_path
+
+        return critical_path(self.sel, self.model) if self.model is not None else None
 
     @cached_property
     def memory(self) -> Memory:
@@ -215,7 +223,7 @@ class Facts:
         return ns / self.step_count
 
     def ceiling(self, ns_per_step: float) -> float | None:
-        """The most that the step could shrink if this time vanished, in percent of the step (Amdahl)."""
+        """A recorded time in percent of the recorded step, at most 100."""
         return 100 * min(ns_per_step, self.step_ns) / self.step_ns if self.step_ns > 0 else None
 
     def share_of_kernels(self, ns: float) -> float | None:

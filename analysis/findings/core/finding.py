@@ -51,6 +51,8 @@ class Finding:
     """Time per step that is at stake; null if the finding is not about time, or the time is unknown."""
     ceiling_percent: float | None = None
     """The most that the step time could fall if this cost vanished (Amdahl); null if unknown."""
+    sure_percent: float | None = None
+    """The part of the step that is gained whatever recording cost the host; null where that is not known."""
     next_command: str = ""
     """A command to copy and run next; may be empty."""
     reference: str = ""

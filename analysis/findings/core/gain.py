@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.findings.core import hints, words
-from tracetui.analysis.gpu.bottleneck import GPU_BOUND_PERCENT
+from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.gpu.activities import activities
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.model import Model
+    from tracetui.analysis.dependencies.walk import Costs
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.findings.core.whatif import Bools
+
+    Bools = NDArray[np.bool_]
 
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """Shares of the step from which the time at stake makes a finding critical, or a warning."""
@@ -23,18 +31,21 @@ CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 
 @dataclass(frozen=True)
 class Gain:
-    """The most that a step could shrink."""
+    """The most that a step could shrink, and how much of that is certain."""
 
     ns: float
-    """Per step."""
+    """Of the median step, at most."""
     ceiling_percent: float | None
     why: str
     """What the bound rests on, with its numbers."""
+    sure_percent: float | None = None
+    """The percentage of the step that is gained whatever recording cost the host."""
 
     @property
     def severity(self) -> Severity:
-        """The severity that follows from the time at stake."""
-        return severity(self.ceiling_percent)
+        """The severity that follows from the time at stake: critical only if it is certain."""
+        likely = severity(self.ceiling_percent)
+        return "warning" if likely == "critical" and severity(self.sure_percent) != "critical" else likely
 
 
 def severity(ceiling: float | None) -> Severity:
@@ -44,59 +55,82 @@ def severity(ceiling: float | None) -> Severity:
     return "critical" if ceiling >= CRITICAL_PERCENT else "warning"
 
 
-def chosen(facts: Facts, rows: Ints) -> Bools:
-    """Marks the activities of the replay that are these rows of the device frame."""
-    replay = facts.replay
-    return np.isin(replay.rows, rows) if replay is not None else np.zeros(0, np.bool_)
+def gpu_is_limit(facts: Facts) -> bool:
+    """Whether the run waits for its GPU, as the overview's verdict says."""
+    return facts.model is not None and facts.model.waits_for == "gpu"
 
 
 def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False) -> Gain:
     """The gain if these device rows took `factor` of their time, or were not launched at all.
 
-    If the GPU is the bottleneck, the gain is the time in which nothing else runs on the GPU: the host, which the
-    profiler slows down, is not taken for the next bottleneck. Otherwise a replay of the launches says by how much the
-    step would shrink.
+    The dependency graph is replayed with these costs. Where launches were not recorded, the bound is the time in which
+    nothing else runs on the GPU, and nothing of it is certain.
     """
-    replay = facts.replay
-    if replay is None:
-        return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")
-    mask = chosen(facts, rows)
-    spent = facts.per_step(float(replay.work.end[mask].sum() - replay.work.start[mask].sum()))
-    by_itself = replay.exclusive(mask)
-    alone = facts.per_step(float(by_itself.sum()) * (1 - factor))
-    gain = facts.per_step(replay.saved_ns(mask, factor=factor, fewer_launches=fewer_launches, alone=by_itself))
-    what = f"{words.ns(spent)} of GPU time {hints.per(facts)}"
+    model = facts.model
+    if model is None:
+        return _alone(facts, rows, factor)
+    mask = np.isin(model.graph.work.row, rows)
+    spent = float((model.graph.work.end - model.graph.work.start)[mask].sum()) / max(model.graph.steps.height, 1)
+    saved = model.saved(lambda costs: faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches))
+    what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
     if factor:
-        what += f", {words.ns(alone)} of it saved"
-    if gpu_is_limit(facts) and alone >= gain:
-        return Gain(alone, facts.ceiling(alone), f"{what}; GPU work fills most of the step, so all of it counts")
-    launches = f", with {words.ns(replay.per_launch_ns)} of host time per launch" if fewer_launches else ""
-    return Gain(gain, facts.ceiling(gain), f"{what}; {_shortened(gain)} when the launches are replayed{launches}")
-
-
-def gpu_is_limit(facts: Facts) -> bool:
-    """Whether GPU work fills so much of the step that the GPU is the bottleneck, as in the overview's verdict.
-
-    If run.json has the times of steps without a profiler, it is also enough that GPU work fills as much of those: then
-    only the profiler makes the host slow.
-    """
-    if facts.overview.verdict.kind == "gpu":
-        return True
-    clean = facts.manifest.measurement.clean_step_ns if facts.manifest is not None else ()
-    if not clean or facts.replay is None:
-        return False
-    return 100 * facts.per_step(float(facts.replay.own.sum())) >= GPU_BOUND_PERCENT * median(clean)
+        what += f", {words.ns(spent * (1 - factor))} of it saved"
+    return _gain(model, saved, f"{what}; ", ", without their launches too" if fewer_launches else "")
 
 
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
     """The gain without these calls (or other intervals) on the host and the device rows that they launch."""
-    replay = facts.replay
-    if replay is None:
-        return Gain(0.0, 0.0, "no GPU work lies whole in the time looked at")
-    inside = (start >= replay.window[0]) & (end <= replay.window[1])
-    gain = facts.per_step(replay.saved_calls_ns(start[inside], end[inside], chosen(facts, rows)))
-    return Gain(gain, facts.ceiling(gain), f"{_shortened(gain)} when the launches are replayed without them")
+    model = facts.model
+    if model is None:
+        return _alone(facts, rows, 0.0)
+    gone = intervals.union(start, end)
+    mask = np.isin(model.graph.work.row, rows)
+
+    def without(costs: Costs) -> Costs:
+        return faster_work(model.graph, without_calls(model.graph, costs, gone), mask, 0.0)
+
+    return _gain(model, model.saved(without), "", " without them")
 
 
-def _shortened(gain: float) -> str:
-    return f"the step ends {words.ns(gain)} earlier" if gain >= 1 else "the step does not end earlier"
+def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") -> Gain:
+    """The gain of any change of the graph's costs."""
+    return _gain(model, model.saved(change), "", what)
+
+
+def of_host_time(facts: Facts, gone: Intervals) -> Gain:
+    """The gain if the host took no time in these intervals."""
+    return of_calls(facts, *gone, np.empty(0, np.int64))
+
+
+def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
+    """States the bound: certain for a GPU that limits the run, since then its host only has to keep ahead."""
+    base = model.step_ns
+    share = 100 * min(saved.most_ns, base) / base if base else None
+    steps = f"the median of {model.step_count} steps ends" if model.step_count > 1 else "it ends"
+    ends = f"{steps} {words.ns(saved.most_ns)} earlier" if saved.most_ns >= 1 else f"{steps} no earlier"
+    if model.waits_for == "gpu":
+        return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", share)
+    if saved.most_ns - saved.least_ns >= 1:
+        ends = f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
+    why = f"{before}{ends} when the launches are replayed{after}"
+    return Gain(saved.most_ns, share, why, 100 * min(saved.shares))
+
+
+def _alone(facts: Facts, rows: Ints, factor: float) -> Gain:
+    """The time in which only this work runs on the GPU, for recordings without launches."""
+    if not facts.trace.has_timeline or not facts.step_ns:
+        return Gain(0.0, 0.0, "no launch of its GPU work was recorded")
+    work = activities(facts.of_steps)
+    mine = facts.trace.device[rows.tolist()].select("start", "duration").drop_nulls()
+    start = mine["start"].to_numpy()
+    chosen = intervals.union(start, start + mine["duration"].to_numpy())
+    keys = set(zip(start.tolist(), (start + mine["duration"].to_numpy()).tolist(), strict=True))
+    other = np.array([pair not in keys for pair in zip(work.start.tolist(), work.end.tolist(), strict=True)], np.bool_)
+    alone = intervals.subtract(chosen, intervals.union(work.start[other], work.end[other]))
+    ns = facts.per_step(float(intervals.length(alone))) * (1 - factor)
+    return Gain(
+        ns,
+        100 * min(ns, facts.step_ns) / facts.step_ns,
+        f"{words.ns(ns)} in which nothing else runs on the GPU; no launch was recorded, so what the step gains is open",
+        0.0,
+    )

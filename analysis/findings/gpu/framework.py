@@ -15,9 +15,8 @@ from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Gain
+    from tracetui.analysis.findings.core.gain import Bools, Gain
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.core.whatif import Bools
     from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Optimizer
 
 _FUSED = re.compile(
@@ -78,7 +77,7 @@ def _optimizer_finding(
     sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
     return Finding(
         "F4",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
         f" {hints.span(facts)} {'on the host' if host >= device else 'on the GPU'}",
         (
@@ -95,6 +94,7 @@ def _optimizer_finding(
         + (" If that is not available, foreach=True updates many tensors per launch." if loop else ""),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 
@@ -124,7 +124,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
     return Finding(
         "F6",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
         f" {hints.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
         (
@@ -142,6 +142,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         _attention_advice(facts, found),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 
@@ -199,7 +200,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     ]
     return Finding(
         "F7",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
         tuple(
             Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
@@ -214,6 +215,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         _fusion_advice(facts, much=much),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
         next_command="" if hints.is_compiled(facts) else hints.rerun(facts, "--compile"),
     )
 
@@ -266,7 +268,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     bound = _without(facts, mask)
     return Finding(
         "F11",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Moving data takes {words.percent(share)} of {kernel_sorts.base(facts)}, most by {sorts['sort'][0]}:"
         f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {hints.per(facts)}",
         tuple(
@@ -283,6 +285,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         _layout_advice(str(sorts["sort"][0])),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 

@@ -84,7 +84,7 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
     mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(names))
     spent = float(mine["duration"].sum() or 0)
     share = spent / facts.kernel_ns if facts.kernel_ns else 0.0
-    if facts.replay is None:
+    if not facts.trace.has_timeline:
         saved = 100 * speedup_ceiling(share, 1 / remaining if remaining else float("inf"))
         what = (
             f"{words.percent(100 * share)} of the recorded kernel time × (1 - {remaining:.3g}) = {words.percent(saved)}"

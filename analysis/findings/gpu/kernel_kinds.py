@@ -21,7 +21,7 @@ from tracetui.parsers.nesting import nearest
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.whatif import Bools
+    from tracetui.analysis.findings.core.gain import Bools
 
 _NO_MATRIX_UNIT = re.compile(
     r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|col2im"

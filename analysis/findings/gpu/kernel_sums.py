@@ -202,7 +202,7 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
     could gain less than 2 % is left out anyway.
     """
     rows = facts.launches["row"].cast(pl.Int64).to_numpy()
-    if facts.replay is None or gain.gpu_is_limit(facts):
+    if facts.model is None or facts.model.waits_for != "host":
         return None
     found = gain.of_kernels(facts, rows)
     if found.ceiling_percent is None or found.ceiling_percent >= limits.ceiling_percent:

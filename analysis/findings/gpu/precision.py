@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.core.whatif import Bools
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
     return Finding(
         "F1",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, none of"
         " it on tensor cores",
         (
@@ -133,6 +133,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         " either.",
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--dtype", "tf32"),
     )
 
@@ -183,7 +184,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), kernel_sorts.fp32_matrix_work).any())
     return Finding(
         "F2",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_sorts.base(facts)} could",
         (
             *_evidence(facts, could, half),
@@ -202,6 +203,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         ),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--dtype", "fp16") if fp32 else "",
     )
 
@@ -229,7 +231,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     number = int(mask.sum())
     return Finding(
         "F12",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Converting types takes {words.percent(share)} of {kernel_sorts.base(facts)}, in"
         f" {words.things(facts.per_step(number), 'launch', 'launches')} {hints.per(facts)}",
         (
@@ -244,4 +246,5 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         " (torch.no_grad turns that cache off); torch.compile fuses those that are left into their neighbours.",
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )

@@ -2,65 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-from tracetui.analysis.findings.core import gain, hints, waiting, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.loading import loading_time
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.dependencies.model import Model
+    from tracetui.analysis.dependencies.walk import Costs
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Gain
     from tracetui.analysis.findings.core.rule import Limits
 
 MOST_CALLS = 4
 """How many host calls a finding names."""
+LAUNCHING_NS = 200_000
+"""Host time up to this long between two launches is the launching of operators, one after the other: PyTorch takes some
+5 to 50 µs for one, several times that on a slow host under a profiler. Longer stretches are other work."""
+_CAPTURE = r"StreamBeginCapture"
 
 _THRESHOLDS = {
-    "host_wait_percent": Threshold(50, "%", "idle time whose next work was not launched yet, of idle time", own=True),
-    "late_percent": Threshold(10, "%", "such idle time, of the step", own=True),
-    "kernel_us": Threshold(10, "µs", "median kernel"),
-    "launch_percent": Threshold(10, "%", "time in launch calls, of the step; enough even if the median kernel is long"),
+    "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
 }
-"""S2 and S13 share the idle time between them."""
 
 
-@dataclass(frozen=True)
-class _Late:
-    """The idle time in which the GPU's next work had not been launched, without what the data loader held up."""
+def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[np.bool_]:
+    """The calls on the way from one launch to the next, for ways of up to `LAUNCHING_NS` or for longer ones.
 
-    ns: float
-    """Per step."""
-    idle_ns: float
-    ceiling: float
-    """Percent of the step."""
-    of_idle: float
-    """Percent of the idle time."""
-    median_ns: float
-    """Median duration of the kernels."""
-    launching: float
-    """Launch calls in percent of the step."""
-
-    def is_launching(self, limits: Limits) -> bool:
-        """Whether short kernels or time in launch calls explain the idle time."""
-        return self.median_ns < 1000 * limits.kernel_us or self.launching > limits.launch_percent
+    Waits for data do not count.
+    """
+    calls, launches = model.graph.calls, np.diff(model.graph.first) > 0
+    way = np.cumsum(np.append(False, launches[:-1]))  # a way ends with its launch
+    lasting = np.bincount(way, weights=costs.stretch + costs.call)[way]
+    loads = intervals.covered(loading_time(facts.trace), calls.start - calls.stretch, calls.start) > 0
+    chosen: NDArray[np.bool_] = ((lasting <= LAUNCHING_NS) == close) & ~loads
+    return chosen
 
 
-def _late(facts: Facts, limits: Limits) -> _Late | None:
-    """Returns the late idle time; None if it is too small a part of the step to matter."""
-    idle_ns, late_ns = waiting.idle(facts)
-    late_ns = max(late_ns - (facts.loader.exposed_ns if facts.loader else 0.0), 0.0)
-    ceiling = facts.ceiling(late_ns)
-    if not idle_ns or ceiling is None or ceiling < limits.late_percent:
+def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
+    """The gain without launching, or without the host's other work; None if it is too small, or the GPU is the limit."""
+    model = facts.model
+    if model is None or model.waits_for == "gpu":
         return None
-    of_idle = 100 * late_ns / idle_ns
-    if of_idle <= limits.host_wait_percent:
-        return None
-    median = float(facts.launches["duration"].median() or 0)  # type: ignore[arg-type]
-    launching = facts.ceiling(facts.per_step(_launching_ns(facts))) or 0.0
-    return _Late(late_ns, idle_ns, ceiling, of_idle, median, launching)
+
+    def without(costs: Costs) -> Costs:
+        ways = _ways(facts, model, costs, close=launching)
+        return replace(costs, stretch=np.where(ways, 0, costs.stretch), call=np.where(ways, 0, costs.call))
+
+    found = gain.of_change(model, without, " without it")
+    return found if (found.ceiling_percent or 0.0) >= limits.late_percent else None
+
+
+def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+    """The two numbers behind the verdict, and the path's shares."""
+    model, path = facts.model, facts.path
+    assert model is not None
+    assert path is not None
+    return (
+        Evidence(f"{hints.span(facts)} as recorded", model.recorded_ns, "ns", Query("overview")),
+        *((Evidence("without the profiler", model.clean_ns, "ns"),) if model.clean_ns is not None else ()),
+        Evidence("left with the host free", model.host_free_ns, "ns", Query("overview")),
+        Evidence("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("overview")),
+        Evidence("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
+    )
 
 
 @rule(
@@ -70,50 +83,41 @@ def _late(facts: Facts, limits: Limits) -> _Late | None:
     rests_on=("gpu", "host", "whole"),
     thresholds=_THRESHOLDS,
     advice="CUDA graphs, torch.compile(mode='reduce-overhead'), a larger batch; then less Python per launch.",
-    source="HolisticTraceAnalysis (host wait); NVIDIA TensorRT-LLM's profiling skills (launch calls)",
+    source="a replay of the dependency graph (docs/metrics.md)",
 )
-def launch_bound(facts: Facts, limits: Limits) -> Finding | None:
-    """The GPU is idle because its next work had not been launched when the last ended, and its kernels are short.
+def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The host launches one small operation after the other, and the GPU is done before the next one arrives.
 
-    A launch is late if the GPU's idle interval started before the call that launched the work ending it (HTA's host
-    wait). Idle time that the data loader caused (S5) does not count. The kernels must be short, or launching must take
-    a good part of the step: with long kernels, late launches have other causes. All of that idle time is at stake: if
-    launches cost nothing, the step would still last as long as the GPU is busy.
+    Replays the steps without the host's time on the way from one launch to the next, where that is at most 200 µs: what
+    a graph of the whole step would save, which is launched at once. Longer ways are other work of the host (S13), and
+    waits for data are S5's. The finding is critical only if it is so whatever recording cost the host.
     """
-    late = _late(facts, limits)
-    if late is None or not late.is_launching(limits):
+    model = facts.model
+    if facts.api["name"].str.contains(_CAPTURE).any():
+        return Abstention("S2", "steps that run: here CUDA graphs are being captured, which is done once")
+    bound = _bound(facts, limits, launching=True)
+    if model is None or bound is None:
         return None
-    ceiling, late_ns, idle_ns = late.ceiling, late.ns, late.idle_ns
-    per_step = facts.per_step(facts.launches.height)
+    kernels = facts.per_step(facts.launches.height)
     return Finding(
         "S2",
-        gain.severity(ceiling),
-        f"Launch-bound: for {words.percent(ceiling)} of {hints.span(facts)} the GPU waits for the CPU to launch its"
-        " next kernel",
+        bound.severity,
+        f"Launch-bound: without the host's time between launches {hints.span(facts)} would be"
+        f" {words.percent(bound.ceiling_percent)} shorter",
         (
-            Evidence("GPU idle, next work not launched", late_ns, "ns", Query("overview")),
-            Evidence("GPU busy", facts.step_ns - idle_ns, "ns", Query("overview")),
-            Evidence("step", facts.step_ns, "ns", Query("overview")),
-            Evidence(f"kernels {hints.per(facts)}", per_step, "", Query("kernels")),
-            Evidence("median kernel", late.median_ns, "ns", Query("kernels")),
-            Evidence("launch calls, of the step", late.launching, "%", Query("host:API calls", "launch")),
+            *_evidence(facts),
+            Evidence(f"kernels {hints.per(facts)}", kernels, "", Query("kernels")),
+            Evidence("median kernel", float(facts.launches["duration"].median() or 0), "ns", Query("kernels")),  # type: ignore[arg-type]
         ),
-        f"{words.ns(late_ns)} of {words.ns(idle_ns)} idle = {words.percent(late.of_idle)}, and of"
-        f" {words.ns(facts.step_ns)} = {words.percent(ceiling)}; with no such wait"
-        f" {words.ns(facts.step_ns - late_ns)} would be left",
-        f"late launches above {words.percent(limits.late_percent)} of the step and"
-        f" {words.percent(limits.host_wait_percent)} of idle time; median kernel below {limits.kernel_us:g} µs or"
-        f" launch calls above {words.percent(limits.launch_percent)} of the step",
+        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
+        f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)} from one launch"
+        " to the next",
         _launch_advice(facts),
-        impact_ns=late_ns,
-        ceiling_percent=ceiling,
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--compile") if not hints.is_compiled(facts) else hints.larger_batch(facts),
     )
-
-
-def _launching_ns(facts: Facts) -> float:
-    """Time in calls that launch kernels and graphs."""
-    return float(facts.api.filter(pl.col("name").str.contains("(?i)launch"))["total_ns"].sum())
 
 
 def _launch_advice(facts: Facts) -> str:
@@ -155,42 +159,40 @@ def _launch_advice(facts: Facts) -> str:
     source="nsys-ai (owners of gaps)",
 )
 def host_work(facts: Facts, limits: Limits) -> Finding | None:
-    """The GPU is idle because its next work had not been launched, though kernels are long and launch calls few.
+    """Between two launches the host does something else for long, and the GPU is done before it goes on.
 
-    This is the idle time of S2 when neither short kernels nor launch calls explain it: between two launches the host
-    does something else. The host calls with the most self time show what. All of that idle time is at stake.
+    Replays the steps without the host's time on ways of more than 200 µs from one launch to the next, waits for data
+    (S5) and for the GPU (S7) apart. The calls that take most of the critical path there show what the host does.
     """
-    late = _late(facts, limits)
-    if late is None or late.is_launching(limits):
+    model, path = facts.model, facts.path
+    bound = _bound(facts, limits, launching=False)
+    if model is None or path is None or bound is None:
         return None
-    working = facts.host_functions.filter(~pl.col("waits") & (pl.col("self_per_step_ns") > 0))
-    working = working.sort("self_per_step_ns", descending=True).head(MOST_CALLS)
+    working = path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"])).head(MOST_CALLS)
     return Finding(
         "S13",
-        gain.severity(late.ceiling),
-        f"The GPU waits for the CPU for {words.percent(late.ceiling)} of {hints.span(facts)}, and launching takes only"
-        f" {words.percent(late.launching)}",
+        bound.severity,
+        f"The GPU waits for other work of the host than launching: without it {hints.span(facts)} would be"
+        f" {words.percent(bound.ceiling_percent)} shorter",
         (
-            Evidence("GPU idle, next work not launched", late.ns, "ns", Query("overview")),
-            Evidence("launch calls, of the step", late.launching, "%", Query("host:API calls", "launch")),
-            Evidence("median kernel", late.median_ns, "ns", Query("kernels")),
+            *_evidence(facts),
             *(
                 Evidence(
-                    f"{row['name']}, own time {hints.per(facts)}",
-                    row["self_per_step_ns"],
+                    f"{row['name']}, on the critical path {hints.per(facts)}",
+                    row["ns"],
                     "ns",
                     Query("host", row=row["name"]),
                 )
                 for row in working.iter_rows(named=True)
             ),
         ),
-        f"{words.ns(late.ns)} of {words.ns(late.idle_ns)} idle = {words.percent(late.of_idle)}, and of"
-        f" {words.ns(facts.step_ns)} = {words.percent(late.ceiling)}; median kernel {words.ns(late.median_ns)}",
-        f"late launches above {words.percent(limits.late_percent)} of the step and"
-        f" {words.percent(limits.host_wait_percent)} of idle time, and not launch-bound (S2)",
+        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
+        f"above {words.percent(limits.late_percent)} of the step; ways of more than {words.ns(LAUNCHING_NS)} from one"
+        " launch to the next",
         _work_advice(facts),
-        impact_ns=late.ns,
-        ceiling_percent=late.ceiling,
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 

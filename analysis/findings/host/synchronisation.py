@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,10 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.whatif import WAITS
 from tracetui.analysis.findings.host.transfers import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
@@ -51,7 +51,7 @@ def waits(facts: Facts) -> Waits:
     slots = step_slots(facts.sel)
     calls = facts.sel.host.filter(pl.col("kind").is_in(["runtime", "driver"]))
     back = copies(facts).filter((pl.col("direction") == DTOH) & pl.col("pageable").fill_null(value=False))
-    waiting = names.matching(calls["name"], lambda name: WAITS.search(name) is not None)
+    waiting = waits_by_name(calls["name"])
     waiting |= calls["row"].is_in(back["launch"].implode()).fill_null(value=False).to_numpy()
     waiting &= ~calls["row"].is_in(pageable_waits(facts).implode()).fill_null(value=False).to_numpy()
     calls = calls.filter(pl.Series(waiting))
@@ -148,23 +148,29 @@ def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
 def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     """``.item()``, ``nonzero``, copies to the host and explicit synchronisation let the launch queue run empty.
 
-    While the host waits, it launches nothing; when the GPU is done, it is idle until the next launch arrives. That idle
-    time, at most as long as the host waited, is the stall that the wait caused. A wait at the end, after which nothing
-    runs, is benign; a wait that finds the GPU already idle costs only the call.
+    While the host waits, it launches nothing; when the GPU is done, it is idle until the next launch arrives. The gain
+    is how much earlier the steps end in a replay in which these calls do not wait. A wait at the end, after which
+    nothing runs, is benign; a wait that finds the GPU already idle costs only the call.
     """
-    frame = waits(facts).frame
+    found = waits(facts).frame
+    frame = found.filter(pl.col("stall_ns") > 0)
+    model = facts.model
+    if not frame.height or model is None:
+        return None
+    free = frozenset(np.flatnonzero(np.isin(model.graph.calls.row, frame["row"].to_numpy())).tolist())
+    bound = gain.of_change(model, lambda costs: replace(costs, no_wait=costs.no_wait | free), " without these waits")
     stall = float(frame["stall_ns"].sum())
     per_step = facts.per_step(stall)
-    ceiling = facts.ceiling(per_step)
-    if ceiling is None or ceiling <= limits.stall_percent or stall < 1e6 * limits.stall_ms:
+    ceiling = bound.ceiling_percent
+    if ceiling is None or ceiling <= limits.stall_percent or bound.ns * model.step_count < 1e6 * limits.stall_ms:
         return None
     owners = _by_owner(frame)
     first = owners.row(0, named=True)
-    benign = frame.height - int(owners["calls"].sum())
+    benign = found.height - frame.height
     return Finding(
         "S7",
-        gain.severity(ceiling),
-        f"Waits for the GPU stall it: {words.percent(ceiling)} of {hints.span(facts)} it is idle after them, most after"
+        bound.severity,
+        f"Waits for the GPU stall it: without them {hints.span(facts)} would be {words.percent(ceiling)} shorter, most by"
         f" {first['owner']}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
@@ -175,12 +181,12 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
                 Query("host:API calls", "Synchronize"),
             ),
         ),
-        f"{words.ns(per_step)} idle after {words.things(int(owners['calls'].sum()), 'wait')} of"
-        f" {words.ns(facts.step_ns)} {hints.per(facts)} = {words.percent(ceiling)}; {words.things(benign, 'wait')}"
-        " stalled nothing",
+        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(ceiling)}; {bound.why};"
+        f" {words.ns(per_step)} idle {hints.per(facts)} after {words.things(int(owners['calls'].sum()), 'wait')},"
+        f" {words.things(benign, 'wait')} stalled nothing",
         f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
         _wait_advice(first["owner"], first["call"]),
-        impact_ns=per_step,
+        impact_ns=bound.ns,
         ceiling_percent=ceiling,
     )
 

@@ -16,8 +16,8 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.core.whatif import Bools
 
 
 @rule(
@@ -39,6 +39,8 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     launches that could come late, so less idle time is already unusual there. This rule puts no time at stake: other
     rules judge what the GPU waits for (S2, S5, S7, S10).
     """
+    if facts.model is not None and facts.model.waits_for != "host":
+        return None
     idle_ns, _ = waiting.idle(facts)
     share = facts.ceiling(idle_ns)
     by_graph = hints.graph_percent(facts)
@@ -81,14 +83,16 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
 def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     """The host waits for the next batch while the GPU has nothing to do.
 
-    Only the part of the wait counts in which the GPU is idle: a loader that works behind a busy GPU costs nothing.
-    The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges named so.
+    The gain is how much earlier the steps end in a replay without the wait: a loader that works behind a busy GPU costs
+    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges named so.
     """
     found = facts.loader
-    share = facts.ceiling(found.exposed_ns) if found else None
-    if found is None or share is None or share < limits.share_percent:
+    bound = gain.of_host_time(facts, found.waits) if found and facts.model else None
+    share = bound.ceiling_percent if bound else None
+    if found is None or bound is None or share is None or share < limits.share_percent:
         return None
-    loud: Severity = "critical" if share >= limits.critical_percent else "warning"
+    sure = (bound.sure_percent or 0.0) >= limits.critical_percent
+    loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
     advice = (
         "The batch is made by the process that trains (num_workers=0). Give the DataLoader num_workers=4 or more and"
         " persistent_workers=True"
@@ -98,21 +102,21 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S5",
         loud if share >= limits.warning_percent else "info",
-        f"The data loader holds up {words.percent(share)} of {hints.span(facts)} while the GPU is idle",
+        f"The data loader holds up the run: without its waits {hints.span(facts)} would be {words.percent(share)} shorter",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("overview")),
             Evidence("waits for data, all", found.waited_ns, "ns", Query("overview")),
             Evidence("step", facts.step_ns, "ns", Query("overview")),
             Evidence("seen as", found.name),
         ),
-        f"{words.ns(found.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)} (the whole wait is"
-        f" {words.ns(found.waited_ns)})",
+        f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all",
         f"above {words.percent(limits.share_percent)} of the step; a warning from"
         f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
         f"{advice}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to the GPU"
         " (DALI, torchvision's v2 transforms on tensors), or cache the decoded data.",
-        impact_ns=found.exposed_ns,
+        impact_ns=bound.ns,
         ceiling_percent=share,
+        sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--workers", "4"),
     )
 

@@ -91,7 +91,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
     moved = facts.per_step(float(slow["bytes"].sum()))
     return Finding(
         "S8",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
         f" hold the host up for {words.ns(host_ns)}",
         (
@@ -108,6 +108,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         " wait with an event.",
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 
@@ -165,7 +166,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     alone = facts.per_step(total - beside)
     return Finding(
         "S10",
-        gain.severity(bound.ceiling_percent),
+        bound.severity,
         f"Copies to the GPU take {words.percent(share)} of {hints.span(facts)}, and"
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
@@ -179,6 +180,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         _ON_BOARD if hints.is_integrated(facts) else _BESIDE,
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
     )
 
 

@@ -14,8 +14,8 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.core.whatif import Bools
     from tracetui.parsers import Trace
     from tracetui.parsers.trace import Note
 
