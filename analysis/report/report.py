@@ -109,7 +109,7 @@ def trace_report(
     for name in report_sections.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
-                is_list = name in TABLES_OF and name != "communication"
+                is_list = name in TABLES_OF and name not in ("communication", "critical_path")
                 found[name], count = ([], 0) if is_list else (None, None)
             else:
                 found[name], count = getattr(filled, name)()

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import ROOFLINE
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
 from tracetui.analysis.tables.runs import GPUS
 
+import polars as pl
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import polars as pl
-
     from tracetui.analysis.base.conventions import Conventions
+    from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 Section = tuple[Any, "int | None"]
 SECTIONS = (
     "overview",
+    "critical_path",
     "kernels",
     "memops",
     "operators",
@@ -49,10 +52,24 @@ SECTIONS = (
 """Every section of a trace, in the order of the report; each is a method of `Sections`."""
 
 NEED_TIMELINE = frozenset(
-    ("overview", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
+    ("overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
 )
 """The sections that are empty for a recording without a timeline."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
+
+
+def _waits_for(found: Limit) -> Json:
+    """The verdict, and the numbers that it rests on."""
+    free = found.kernels_free_ns
+    return {
+        "what": found.kind,
+        "sentence": found.sentence,
+        "recorded_us": us(found.recorded_ns),
+        "clean_us": us(found.clean_ns),
+        "host_free_us": us(found.host_free_ns),
+        "gpu_free_us": None if free is None else {"least": us(free[0]), "most": us(free[1])},
+        "unexplained_steps": found.unexplained,
+    }
 
 
 def source(trace: Trace) -> Json:
@@ -135,8 +152,22 @@ class Sections:
             "idle": _idle(found.idle),
             "overlap_percent": known(found.overlap_percent),
             "lanes": _lanes(self.sel.trace, found),
-            "waits_for": {"what": found.verdict.kind, "sentence": found.verdict.sentence},
+            "waits_for": _waits_for(found.verdict),
         }, found.per_step.height
+
+    def critical_path(self) -> Section:
+        """What each step waited for: resources, and the longest stretches."""
+        path = self._facts.path
+        if path is None:
+            return None, None
+        window = self.sel.trace.info.window
+        stretches = path.stretches.with_columns(at_ns=pl.col("start") - (window[0] if window else 0))
+        return {
+            "steps": path.steps,
+            "step_us": us(path.step_ns),
+            "resources": table_rows(path.resources, CRITICAL_PATH),
+            "stretches": table_rows(stretches, STRETCHES, self.limit),
+        }, stretches.height
 
     def communication(self) -> Section:
         """Collectives against compute: averages per step, and the kernels that communicate."""

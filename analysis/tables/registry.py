@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables import comparison, counters, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
 from tracetui.analysis.tables.table import Table
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = (kernels, program, counters, memory, findings, comparison, runs)
+MODULES: tuple[ModuleType, ...] = (kernels, program, critical_path, counters, memory, findings, comparison, runs)
 TABLES: dict[str, Table] = {
     value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
 }
@@ -26,6 +26,7 @@ SECTIONS: dict[str, Table] = {
     "ranges": program.RANGES,
     "range_tree": program.RANGE_TREE,
     "communication": kernels.COMMUNICATION,
+    "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,

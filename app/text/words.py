@@ -16,6 +16,23 @@ CATEGORY_LABELS = {
 }
 """The categories of step time, as torch-tb-profiler calls them."""
 
+RESOURCE_LABELS = {
+    "loader": "data loader",
+    "python": "Python",
+    "operator": "operators",
+    "api": "API calls",
+    "host": "other host time",
+    "wait": "unknown wait",
+    "launch": "launch latency",
+    "kernel": "kernels",
+    "communication": "communication",
+    "memcpy": "memcpy",
+    "memset": "memset",
+    "gap": "gaps on the GPU",
+    "return": "return from waits",
+}
+"""What a critical path runs through (`analysis.dependencies.critical_path.RESOURCES`)."""
+
 SEVERITY_SIGNS = {"invalid": "x", "critical": "!", "warning": "~", "info": "i"}
 """The signs of findings by severity, worst first."""
 

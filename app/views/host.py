@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import polars as pl
 
 from tracetui.analysis.api import api_calls, launches
@@ -12,7 +14,11 @@ from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCT
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
+from tracetui.app.views.critical_path import inside_path, path_page
 from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
 
@@ -43,13 +49,15 @@ def _short_kernels(names: pl.Series) -> pl.Series:
 
 
 class HostView(CountedView):
-    """One row per host function; API calls, launches and ranges beside them."""
+    """One row per host function; the critical path, API calls, launches and ranges beside them."""
 
     TAB = "host"
-    TABLES = ("functions", "API calls", "launches", "ranges")
+    TABLES = ("functions", "critical path", "API calls", "launches", "ranges")
 
     def root(self) -> Page:
         """One of the tables in scope."""
+        if self.kind == "critical path":
+            return path_page(self.session)
         if self.kind == "API calls":
             return self._api_calls()
         if self.kind == "launches":
@@ -68,6 +76,10 @@ class HostView(CountedView):
             alone=not selection.trace.host.height,
         )
         return in_units(session, page)
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """The stretches of a resource of the critical path."""
+        return inside_path(self.session, row) if page.id == "critical_path" else None
 
     def _api_calls(self) -> Page:
         selection = self.session.counted()

@@ -19,6 +19,7 @@ from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.critical_path import session_path
 from tracetui.app.views.host import ranked
 from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
 
@@ -92,6 +93,7 @@ class OverviewView(View):
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
             host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
+            path=session_path(session),
             lanes=session.cached("step_lanes", lambda: step_picture(first.overview, selection.trace)),
             whole=True,
         )

@@ -15,13 +15,14 @@ from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
-from tracetui.app.text.words import CATEGORY_LABELS, SEVERITY_SIGNS
+from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
 
+    from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import BusyLane
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
+SMALL_PERCENT = 0.5
+"""The least share of the critical path that its line names."""
 WIDE = 100
 """The least columns for a step to be shown as lanes."""
 SIDE_BY_SIDE = 76
@@ -68,6 +71,8 @@ class OverviewData:
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
     """`analysis.rank_table`; null for one rank."""
+    path: CriticalPath | None = None
+    """What the average step waited for; null where launches were not recorded."""
     lanes: StepPicture | None = None
     """A typical step; null while it is not known."""
     whole: bool = False
@@ -123,6 +128,8 @@ def overview_text(
     writer = _Writer(width, height, styles, ascii=ascii)
     step = _step_and_gpu(writer, data)
     sections = [_verdict(writer, data), step]
+    if data.path is not None:
+        sections.append(_path(writer, data.path))
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
     kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
@@ -180,6 +187,20 @@ def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
         line = f"{line} {word}" if line else word
     lines.append(line)
     return [Text(f" {line}", writer.style("verdict")) for line in lines]
+
+
+def _path(writer: _Writer, path: CriticalPath) -> list[Text]:
+    """The resources of the critical path, the largest first, as far as one line holds them."""
+    shares = path.resources.sort("percent", descending=True).select("resource", "percent").iter_rows()
+    head = writer.head("Critical path")
+    room, parts = writer.width - head.cell_len - 3, ""
+    for resource, percent in shares:
+        part = f"{RESOURCE_LABELS[resource]} {number_format.format_percent(percent)}"
+        longer = f"{parts}, {part}" if parts else part
+        if len(longer) > room or percent < SMALL_PERCENT:
+            break
+        parts = longer
+    return [head.append(f"  {writer.own(parts)}")]
 
 
 def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:

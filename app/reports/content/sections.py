@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
@@ -20,7 +21,7 @@ from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
 from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
-from tracetui.app.text.words import CATEGORY_LABELS, group_words
+from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -101,6 +102,18 @@ def _gpu(found: Json, layout: Layout) -> Block:
         after.append(f"Communication overlapped by compute: {overlap} of communication time.")
     base = f"% of {whole}; occupancy and tensor cores: of kernel time"
     return listed(GPUS, found["gpu"], replace(layout, limit=None), base=base, whole=0, after=tuple(after))
+
+
+def critical_path(trace: Json, layout: Layout) -> Iterator[Part]:
+    """What the steps waited for, and the longest stretches where nothing else was asked for."""
+    found = trace["critical_path"]
+    rows = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found["resources"]]
+    steps = f"mean of {found['steps']} steps" if found["steps"] > 1 else "one step"
+    heading = f"Critical path: {layout.time(found['step_us'])}, {steps}"
+    yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
+    if "overview" not in trace:
+        named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found["stretches"]]
+        yield listed(STRETCHES, named, layout)
 
 
 def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
@@ -252,6 +265,7 @@ def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
 SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
     "findings": findings,
     "overview": overview,
+    "critical_path": critical_path,
     "kernels": kernels,
     "counters": counters,
     "roofline": roofline,
