@@ -11,17 +11,23 @@ import polars as pl
 from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.dependencies.graph import NONE, threads_of
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.graph import NONE, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.dependencies.waits import LOST
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.dependencies.walk import Times
     from tracetui.analysis.selection import Selection
+
+    Codes = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
 
 HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
 """What a piece of the path is: host time between calls, an API call, the way from a launch to the GPU, time between two
@@ -79,6 +85,7 @@ class CriticalPath:
         return float(self.resources.filter(pl.col("resource").is_in(resources))["percent"].sum())
 
 
+@latest
 def critical_path(sel: Selection, model: Model) -> CriticalPath:
     """Follows what each step waited for, from the end of its last GPU work back to that of the step before.
 
@@ -155,48 +162,55 @@ def _add(
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
     """Names the pieces and adds them up."""
     steps = max(len(np.unique(pieces.step)), 1)
-    parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), _of_host(sel, graph, pieces)]
-    named = pl.concat([part for part in parts if part.height]) if any(part.height for part in parts) else _NAMED.clone()
-    whole = int(named["ns"].sum())
-    share = (100 * pl.col("ns").sum() / whole if whole else pl.lit(None, pl.Float64)).alias("percent")
-    sums = (
-        (pl.col("ns").sum() / steps).alias("ns"), share, pl.len().alias("pieces"),
-        pl.col("ns").max().alias("longest_ns"),
-    )  # fmt: skip
-    longest = pl.col("ns").arg_max()
-    order = pl.Enum(RESOURCES)
-    resources = named.group_by("resource").agg(*sums).sort(pl.col("resource").cast(order))
-    stretches = named.group_by("resource", "name").agg(
-        *sums, *(pl.col(name).get(longest) for name in ("start", "row", "frame"))
+    parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), *_of_host(sel, graph, pieces)]
+    stretches = pl.concat(parts)
+    whole = int(stretches["sum"].sum())
+    shown = (
+        (pl.col("sum") / steps).alias("ns"),
+        (100 * pl.col("sum") / whole if whole else pl.lit(None, pl.Float64)).alias("percent"),
     )
+    sums = pl.col("sum", "pieces").sum(), pl.col("longest_ns").max()
+    resources = stretches.group_by("resource").agg(*sums).with_columns(*shown).drop("sum")
+    resources = resources.sort(pl.col("resource").cast(pl.Enum(RESOURCES)))
+    # a call that two threads make is named twice
+    longest = pl.col("start", "row", "frame").get(pl.col("longest_ns").arg_max())
+    stretches = stretches.group_by("resource", "name").agg(longest, *sums).with_columns(*shown).drop("sum")
     stretches = stretches.sort("ns", "resource", "name", descending=[True, False, False])
-    return CriticalPath(resources, stretches, steps, whole / steps)
+    return CriticalPath(resources.select(_SUMS), stretches.select(_SUMS[0], "name", *_SUMS[1:], *_LONGEST), steps, whole / steps)
 
 
-_NAMED = pl.DataFrame(
-    schema={
-        "resource": pl.String,
-        "name": pl.String,
-        "ns": pl.Int64,
-        "start": pl.Int64,
-        "row": pl.Int64,
-        "frame": pl.String,
-    }
-)
+_SUMS = ("resource", "ns", "percent", "pieces", "longest_ns")
+_LONGEST = ("start", "row", "frame")
 
 
-def _table(resource: pl.Series, name: pl.Series, ns: Ints, start: Ints, row: Ints, frame: str) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "resource": resource,
-            "name": name,
-            "ns": ns,
-            "start": start,
-            "row": row,
-            "frame": pl.Series([frame] * len(ns), dtype=pl.String),
-        },
-        schema=_NAMED.schema,
+def _grouped(events: pl.DataFrame, frame: str, resource: Codes, ns: Ints, start: Ints, row: Ints) -> pl.DataFrame:
+    """Pieces by resource and by the name of their host or device row, with the longest of each.
+
+    Args:
+        events: the host or device frame.
+        frame: what it is called.
+        resource: of each piece, its place in `RESOURCES`.
+        ns: how long it takes.
+        start: when it begins in the recording.
+        row: its row; -1 for none.
+    """
+    name = events["name"].to_physical().to_numpy()
+    code = np.append(name, _NAMELESS)[row] if name.size else np.full(row.size, _NAMELESS)
+    table = pl.DataFrame({"code": code, "number": resource, "ns": ns, "start": start, "row": row})
+    longest = pl.col("start", "row").get(pl.col("ns").arg_max())
+    table = table.filter(pl.col("ns") > 0)
+    found = table.group_by("code", "number").agg(
+        pl.col("ns").sum().alias("sum"), pl.len().alias("pieces"), pl.col("ns").max().alias("longest_ns"), longest
     )
+    named = events["name"].gather(found["row"].clip(0)).cast(pl.String)
+    return found.select(
+        pl.lit(pl.Series(RESOURCES)).gather(pl.col("number")).alias("resource"),
+        pl.when(pl.col("row") >= 0).then(pl.lit(named)).otherwise(pl.lit("no call recorded")).alias("name"),
+        "sum", "pieces", "longest_ns", "start", "row", pl.lit(frame).alias("frame"),
+    )  # fmt: skip
+
+
+_NAMELESS = np.iinfo(np.uint32).max
 
 
 def _of_work(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
@@ -205,72 +219,67 @@ def _of_work(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     at, what = pieces.at[chosen], pieces.what[chosen]
     row = graph.work.row[at]
     device = sel.trace.device
-    name = device["name"].gather(row).cast(pl.String)
-    kind = device["kind"].gather(row).cast(pl.String).replace({"graph": "kernel"})
-    collective = pl.Series(matching(device["name"].gather(row), is_collective_kernel)) & (kind == "kernel")
-    resource = (
-        kind.set(collective, "communication")
-        .set(pl.Series(what == GAP), "gap")
-        .set(pl.Series(what == LATENCY), "launch")
-    )
-    return _table(resource, name, pieces.ns[chosen], graph.work.start[at], row, "device")
+    kinds = np.array([_RESOURCE[_OF_DEVICE.get(kind, "kernel")] for kind in schema.DEVICE_KINDS], np.uint8)
+    resource = kinds[device["kind"].to_physical().to_numpy()[row]]
+    collective = matching(device["name"].gather(row), is_collective_kernel) & (resource == _RESOURCE["kernel"])
+    resource[collective] = _RESOURCE["communication"]
+    resource[what == GAP], resource[what == LATENCY] = _RESOURCE["gap"], _RESOURCE["launch"]
+    return _grouped(device, "device", resource, pieces.ns[chosen], graph.work.start[at], row)
 
 
 def _of_calls(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     """API calls, and the returns of those that waited."""
     chosen = np.isin(pieces.what, (CALL, RETURN))
     at = pieces.at[chosen]
-    row = graph.calls.row[at]
-    name = sel.trace.host["name"].gather(row).cast(pl.String)
-    lost = graph.calls.kind[at] == LOST
-    resource = pl.Series(
-        np.where(pieces.what[chosen] == RETURN, "return", np.where(lost, "wait", "api")), dtype=pl.String
-    )
-    return _table(resource, name, pieces.ns[chosen], graph.calls.start[at], row, "host")
+    resource = np.where(graph.calls.kind[at] == LOST, _RESOURCE["wait"], _RESOURCE["api"]).astype(np.uint8)
+    resource[pieces.what[chosen] == RETURN] = _RESOURCE["return"]
+    return _grouped(sel.trace.host, "host", resource, pieces.ns[chosen], graph.calls.start[at], graph.calls.row[at])
 
 
-def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
+def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> list[pl.DataFrame]:
     """Host time between calls, divided among the innermost calls in it as they were recorded."""
     chosen = pieces.what == HOST
     at, ns = pieces.at[chosen], pieces.ns[chosen]
     if not at.size:
-        return _NAMED.clone()
+        return []
     calls = graph.calls
-    threads = threads_of(sel.trace.host)
-    known = np.unique(threads[calls.row])
-    number = np.full(int(threads.max()) + 1, NONE, np.int64)
-    number[known] = np.arange(known.size)
+    threads = launching_threads(sel.trace.host, calls.row)
     end = calls.start[at]
     begin = end - calls.stretch[at]
-    layers = host_layers(sel, number[threads], (int(begin.min()), int(end.max())))
+    layers = host_layers(sel, graph)
     scale = ns / np.maximum(calls.stretch[at], 1)
-    thread = number[threads[calls.row[at]]]
-    parts = [_inside(sel, layers, which, begin[thread == which], end[thread == which], scale[thread == which])
-             for which in range(known.size)]  # fmt: skip
-    return pl.concat([part for part in parts if part.height] or [_NAMED.clone()])
+    thread = threads[calls.row[at]]
+    return [
+        _inside(sel, layers, which, begin[thread == which], end[thread == which], scale[thread == which])
+        for which in np.unique(thread).tolist()
+    ]
 
 
-def _inside(sel: Selection, layers: HostLayers, thread: int, begin: Ints, end: Ints, scale: Ints) -> pl.DataFrame:
+def _inside(sel: Selection, layers: HostLayers, thread: int, begin: Ints, end: Ints, scale: Floats) -> pl.DataFrame:
     """The pieces of one thread: each cut where its innermost call changes."""
     layer = layers.layers[thread]
-    if not begin.size:
-        return _NAMED.clone()
     order = np.argsort(begin)
     begin, end, scale = begin[order], end[order], scale[order]
-    edges = np.unique(np.concatenate((layer.time, begin, end)))
-    mid_start, mid_end = edges[:-1], edges[1:]
-    owner = np.searchsorted(begin, mid_start, side="right") - 1
-    inside = (owner >= 0) & (mid_start < end[np.maximum(owner, 0)])
-    mid_start, mid_end, owner = mid_start[inside], mid_end[inside], owner[inside]
-    piece = np.searchsorted(layer.time, mid_start, side="right") - 1
-    row = np.where(piece >= 0, np.append(layer.row, NONE)[piece], NONE)
-    ns = np.rint((mid_end - mid_start) * scale[owner]).astype(np.int64)
-    kinds = np.append(layers.kind, np.uint8(255))[row]
-    loading = covered(layers.loading, mid_start, mid_end) > 0
-    resource = np.full(row.size, "host", object)
-    for name, of in _HOST_KINDS.items():
-        resource[np.isin(kinds, [schema.HOST_KINDS.index(kind) for kind in of])] = name
-    resource[loading] = "loader"
-    name = sel.trace.host["name"].gather(pl.Series(np.maximum(row, 0))).cast(pl.String)
-    name = name.set(pl.Series(row == NONE), "no call recorded")
-    return _table(pl.Series(resource.astype(str)), name, ns, mid_start, row, "host").filter(pl.col("ns") > 0)
+    edges = np.sort(np.concatenate((layer.time, begin, end)), kind="stable")
+    start, stop = edges[:-1], edges[1:]
+    owner = np.searchsorted(begin, start, side="right") - 1
+    inside = (stop > start) & (owner >= 0) & (start < end[owner])
+    start, stop, owner = start[inside], stop[inside], owner[inside]
+    row = np.append(layer.row, NONE)[np.searchsorted(layer.time, start, side="right") - 1]
+    row[start < layer.time[0]] = NONE
+    resource = np.append(_OF_HOST, np.uint8(_RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
+    resource[covered(layers.loading, start, stop) > 0] = _RESOURCE["loader"]
+    ns = np.rint((stop - start) * scale[owner]).astype(np.int64)
+    return _grouped(sel.trace.host, "host", resource, ns, start, row)
+
+
+_RESOURCE = {name: number for number, name in enumerate(RESOURCES)}
+_OF_DEVICE = {"memcpy": "memcpy", "memset": "memset"}
+_OF_HOST = np.array(
+    [
+        _RESOURCE[next((name for name, kinds in _HOST_KINDS.items() if kind in kinds), "host")]
+        for kind in schema.HOST_KINDS
+    ],
+    np.uint8,
+)
+"""The resource of each kind of host event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.selection import select
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 NONE = -1
-LAUNCH_LATENCY_NS, QUEUE_GAP_NS, RETURN_NS = 8_000, 1_000, 4_000
-"""Used where a recording has no example: from a launch to its work, between two kernels of a stream, and from the end
-of the work that a call waited for to the call's return."""
+LAUNCH_LATENCY_NS, QUEUE_GAP_NS = 8_000, 1_000
+"""Used where a recording has no example: from a launch to its work, and between two kernels of a stream."""
+MOST_WORK, LEAST_STEPS = 100_000, 3
+"""Of a long recording, as many steps from its middle are replayed as hold so much GPU work, but at least three: medians
+need no more."""
 LATENCY_QUANTILE = 0.25
 LEAST_LAUNCHES = 3
 """The first launch of a kernel or graph also loads it; short recordings have little else."""
@@ -79,7 +82,7 @@ class Work:
     """Which stream of which GPU, counted from 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Calls, work, and the three latencies that hold for the whole recording."""
 
@@ -115,6 +118,7 @@ def graph(sel: Selection) -> Graph | None:
     """
     if not sel.trace.has_timeline:
         return None
+    sel = _from_the_middle(sel)
     found = _work(sel)
     if found is None:
         return None
@@ -137,7 +141,7 @@ def graph(sel: Selection) -> Graph | None:
     kind, wait_from, waited, returns = waits.waiting_calls(
         sel, outer, names, calls_start, calls_end, thread, work, first
     )
-    after, unknown = waits.stream_waits(sel, outer, names, calls_start, thread, work)
+    after, unknown = waits.stream_waits(names, calls_start, thread, work)
     latency, gap, inner = _latencies(calls_start, calls_end, work)
     work = Work(work.row, work.start, work.end, work.call, work.queued, after, work.step, work.stream)
     return Graph(
@@ -151,6 +155,19 @@ def graph(sel: Selection) -> Graph | None:
         sel.steps,
         unknown,
     )
+
+
+def _from_the_middle(sel: Selection) -> Selection:
+    """The selection, or of a long one as many steps around its middle as are replayed."""
+    steps = sel.steps.height
+    step = row_ids(sel.trace.device["step"])
+    work = int((step >= 0).sum())
+    if steps <= LEAST_STEPS or work * steps <= MOST_WORK * max(sel.trace.steps.height, 1):
+        return sel
+    kept = max(LEAST_STEPS, steps * MOST_WORK // max(work, 1))
+    begin = (steps - min(kept, steps)) // 2
+    index = sel.steps["index"][begin : begin + kept]
+    return select(sel.trace, replace(sel.scope, steps=(int(index[0]), int(index[-1])), skip_steps=0))
 
 
 def _work(sel: Selection) -> tuple[pl.DataFrame, pl.DataFrame, Ints] | None:
@@ -215,6 +232,15 @@ def threads_of(host: pl.DataFrame) -> Ints:
     return numbers
 
 
+def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:
+    """The thread of every host row, counted from 0 over those that make these calls; -1 for the others."""
+    threads = threads_of(host)
+    known = np.unique(threads[calls])
+    numbers = np.full(int(threads.max(initial=0)) + 1, NONE, np.int64)
+    numbers[known] = np.arange(known.size)
+    return numbers[threads]
+
+
 def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
@@ -241,6 +267,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     by_stream = np.lexsort((end, start, streams))
     same = streams[by_stream[1:]] == streams[by_stream[:-1]]
     queued[by_stream[1:][same]] = by_stream[:-1][same]
+    queued = np.where(queued < np.arange(start.size), queued, NONE)  # what was launched later can't be waited for
     row = device["row"].cast(pl.Int64).to_numpy()[order]
     return Work(row, start, end, call, queued, np.full(start.size, NONE, np.int64), step, streams)
 

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.attribution.calltree import parents_of
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.parsers import schema
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
 
 LOADER, RANGE = schema.HOST_KINDS.index("dataloader"), schema.HOST_KINDS.index("annotation")
@@ -83,42 +87,28 @@ def _at(time: Ints, running: Ints, when: Ints) -> Ints:
     return np.where(inside, found, 0)
 
 
-def host_layers(sel: Selection, threads: Ints, window: tuple[int, int]) -> HostLayers:
-    """Cuts the time of the threads that make API calls.
-
-    Args:
-        sel: the recording.
-        threads: the thread of every host row, as `Calls.thread` counts them; -1 for threads of no interest.
-        window: only calls that overlap it count.
-    """
+@latest
+def host_layers(sel: Selection, graph: Graph) -> HostLayers:
+    """Cuts the time of the threads that make the graph's calls, from its first stretch to its last call."""
     host = sel.trace.host
+    threads = launching_threads(host, graph.calls.row)
+    begin, end = int((graph.calls.start - graph.calls.stretch).min()), int(graph.calls.end.max())
     kind = host["kind"].to_physical().to_numpy()
-    start = host["start"].to_numpy()
-    end = start + host["duration"].to_numpy()
-    inside = (threads >= 0) & (end > start) & (end > window[0]) & (start < window[1])
-    calls = inside & ~np.isin(kind, _OUTSIDE)
-    parent = _nearest(parents_of(host), calls)
+    starts = host["start"].to_numpy()
+    ends = starts + host["duration"].to_numpy()
+    calls = (threads >= 0) & (ends > starts) & (ends > begin) & (starts < end) & ~np.isin(kind, _OUTSIDE)
+    above = parents_of(host)
     layers = []
     for thread in range(int(threads.max(initial=-1)) + 1):
         rows = np.flatnonzero(calls & (threads == thread))
-        layers.append(_cut(rows, start, end, parent))
+        layers.append(_cut(rows, starts[rows], ends[rows], nearest(above, calls, above[rows])))
     return HostLayers(tuple(layers), kind, loading_time(sel.trace))
-
-
-def _nearest(parent: Ints, chosen: NDArray[np.bool_]) -> Ints:
-    """Each row's closest chosen ancestor, or -1."""
-    marked = np.append(chosen, True)
-    above = np.append(parent, NONE)
-    found = parent
-    while not marked[found].all():
-        found = np.where(marked[found], found, above[found])
-    return found
 
 
 def _cut(rows: Ints, start: Ints, end: Ints, parent: Ints) -> Layer:
     """Where a call begins it becomes the innermost; where it ends, the one around it does."""
-    time = np.concatenate((start[rows], end[rows]))
-    value = np.concatenate((rows, parent[rows]))
+    time = np.concatenate((start, end))
+    value = np.concatenate((rows, parent))
     ends = np.repeat((1, 0), rows.size)
     depth = np.concatenate((np.arange(rows.size), -np.arange(rows.size)))  # at one moment inner calls end first
     order = np.lexsort((depth, ends, time))

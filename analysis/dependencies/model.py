@@ -35,7 +35,7 @@ UNEXPLAINED = 0.03
 _ROUNDS = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class End:
     """One price of the host's time."""
 
@@ -59,7 +59,7 @@ class Saved:
     """At each end, the part of that end's own median step."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A graph with what is known about its host's time.
 

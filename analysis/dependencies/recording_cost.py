@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.parsers import schema
 
@@ -55,15 +56,9 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
     """
     calls = graph.calls
     host = sel.trace.host
-    from tracetui.analysis.dependencies.graph import threads_of
-
-    threads = threads_of(host)
-    known = np.unique(threads[calls.row])
-    numbers = np.full(int(threads.max(initial=0)) + 1, -1, np.int64)
-    numbers[known] = np.arange(known.size)
-    threads = numbers[threads]
+    threads = launching_threads(host, calls.row)
     begin, end = calls.start - calls.stretch, calls.end
-    layers = host_layers(sel, threads, (int(begin.min()), int(end.max())))
+    layers = host_layers(sel, graph)
     start = host["start"].to_numpy()
     likely = np.zeros(calls.row.size)
     sure = np.zeros(calls.row.size)
@@ -77,7 +72,7 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
         if kind in _PYTHON:
             python += number
             sure += number * cost * MOST
-            for thread in range(known.size):
+            for thread in range(int(threads.max()) + 1):
                 spent += layers.spent(thread, begin, end, schema.HOST_KINDS.index(kind))
         else:
             sure += number * cost * MOST

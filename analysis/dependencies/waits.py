@@ -30,6 +30,10 @@ WAITS = re.compile(
 _DEVICE_WIDE = re.compile(r"DeviceSynchronize|CtxSynchronize|^(cuda|hip)Free$|^cuMemFree")
 _COPIES = re.compile(r"[Mm]emcpy")
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
+RETURN_NS = 4_000
+"""From the end of awaited work to the call's return, for recordings without an example."""
+CLOCK_SLACK_NS = 1_000
+"""By how much work may end after the return of the call that waited for it: the clocks' resolution."""
 LONG_CALL_NS = 100_000
 """Calls that are not waits by their name may still wait, for room in the launch queue or for a copy from pageable
 memory, if they take longer than this while the GPU works."""
@@ -103,43 +107,50 @@ def waiting_calls(
     outstanding = first[:-1] - done
     kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
     told = _told_streams(sel, rows, work)
-    last_of_stream: dict[int, int] = {}
-    last_of_thread: dict[int, int] = {}
-    wait_from, waited, returns = [0], [], []
-    kinds = kind.tolist()
-    begins, ends_of = start.tolist(), end.tolist()
-    first_list, streams, work_end = first.tolist(), work.stream.tolist(), work.end.tolist()
-    threads = thread.tolist()
-    upto = first_list[0]
-    for position, what in enumerate(kinds):
-        while upto < first_list[position + 1]:
-            last_of_stream[streams[upto]] = upto
-            last_of_thread[threads[position]] = upto
-            upto += 1
-        if what == WAIT:
-            limit = ends_of[position] + 1_000
-            if own_done[position]:
-                chosen = list(range(first_list[position], first_list[position + 1]))
-            elif wide[position]:
-                chosen = list(last_of_stream.values())
-            elif (stream := told.get(int(rows[position]))) is not None:
-                chosen = [last_of_stream[stream]] if stream in last_of_stream else []
-            else:
-                chosen = []
-                if ended_inside[position]:
-                    chosen = [int(by_end[done[position] - 1])]
-                elif threads[position] in last_of_thread:
-                    chosen = [last_of_thread[threads[position]]]
-            chosen = [item for item in chosen if work_end[item] <= limit]
-            latest = max((work_end[item] for item in chosen), default=0)
-            if latest > begins[position]:
-                returns.append(max(ends_of[position] - latest, 0))
-            elif ends_of[position] - begins[position] > LONG_CALL_NS:
-                kind[position] = LOST
-            waited += chosen
-        wait_from.append(len(waited))
-    back = int(np.median(returns)) if returns else 4_000
-    return kind, np.array(wait_from, np.int64), np.array(waited, np.int64), back
+    by_stream, by_thread = _Last(work.stream), _Last(thread[work.call])
+    wait_from, waited, returns = np.zeros(start.size + 1, np.int64), [], []
+    for position in np.flatnonzero(kind == WAIT).tolist():
+        begun, returned, launched = int(start[position]), int(end[position]), int(first[position + 1])
+        if own_done[position]:
+            chosen = list(range(int(first[position]), launched))
+        elif wide[position]:
+            chosen = by_stream.all_before(launched)
+        elif (stream := told.get(int(rows[position]))) is not None:
+            chosen = by_stream.before(stream, launched)
+        elif ended_inside[position]:
+            chosen = [int(by_end[done[position] - 1])]
+        else:
+            chosen = by_thread.before(int(thread[position]), launched)
+        chosen = [item for item in chosen if work.end[item] <= returned + CLOCK_SLACK_NS]
+        latest = max((int(work.end[item]) for item in chosen), default=0)
+        if latest > begun:
+            returns.append(max(returned - latest, 0))
+        elif returned - begun > LONG_CALL_NS:
+            kind[position] = LOST
+        waited += chosen
+        wait_from[position + 1] = len(chosen)
+    wait_from = np.cumsum(wait_from)
+    back = int(np.median(returns)) if returns else RETURN_NS
+    return kind, wait_from, np.array(waited, np.int64), back
+
+
+class _Last:
+    """Finds the last work of a stream or thread that was launched before some moment."""
+
+    def __init__(self, group: Ints) -> None:
+        order = np.argsort(group, kind="stable")
+        names, begins = np.unique(group[order], return_index=True)
+        self._of = dict(zip(names.tolist(), np.split(order, begins[1:]), strict=True))
+
+    def before(self, group: int, launched: int) -> list[int]:
+        """The last work of the group among the first `launched`, or nothing."""
+        members = self._of.get(group)
+        place = 0 if members is None else int(np.searchsorted(members, launched))
+        return [int(members[place - 1])] if members is not None and place else []
+
+    def all_before(self, launched: int) -> list[int]:
+        """The last work of every group among the first `launched`."""
+        return [item for group in self._of for item in self.before(group, launched)]
 
 
 def _told_streams(sel: Selection, rows: Ints, work: Work) -> dict[int, int]:
@@ -168,9 +179,7 @@ def _told_streams(sel: Selection, rows: Ints, work: Work) -> dict[int, int]:
     }
 
 
-def stream_waits(
-    sel: Selection, rows: Ints, names: pl.Series, start: Ints, thread: Ints, work: Work
-) -> tuple[Ints, int]:
+def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tuple[Ints, int]:
     """For each activity one of another stream that it waited for, or -1; and how many waits found no source.
 
     `cudaStreamWaitEvent` says that the next work launched by its thread waits; the recording of the event that it waits
@@ -205,7 +214,8 @@ def stream_waits(
             unknown += 1
         else:
             after[item] = source
-    return after, unknown
+    later = work.call[after] >= work.call  # what is launched later, or by the same call, can't be waited for
+    return np.where((after >= 0) & later, _NONE, after), unknown
 
 
 def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 WAIT_NS, FULL_NS = 2_000, 5_000
 """What a waiting call, and a launch into a queue that has room, cost the host at most."""
-_EVER = np.iinfo(np.int64).max
+LEAST_CALLS = 40
+"""With so many calls to a block on the mean, running sums of blocks are faster than one call after the other."""
+_EVER, _LONG_AGO = np.iinfo(np.int64).max, np.iinfo(np.int64).min // 4
 RAN = -1
 """The work's launch decided when it began; otherwise the position of the work that it followed."""
 
@@ -70,17 +72,22 @@ def walk(graph: Graph, costs: Costs) -> Times:
     A call begins after the host's stretch before it; its work begins when the launch has reached the GPU, the stream is
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
+    found = blocks(graph)
+    if found is not None and found.size - 1 < graph.calls.start.size / LEAST_CALLS:
+        return by_blocks(graph, costs, found)
+    return one_by_one(graph, costs)
+
+
+def one_by_one(graph: Graph, costs: Costs) -> Times:
+    """`walk` call by call."""
     calls, work = graph.calls, graph.work
     call_start, call_end = [0] * calls.start.size, [0] * calls.start.size
     work_start, work_end = work.start.tolist(), work.end.tolist()
     followed, released = [RAN] * len(work_start), [-1] * len(call_start)
-    placed = [False] * len(work_start)
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
     first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
     wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
-    anchor = first[0]  # the first launch also loads what it runs, so its work begins when it did
-    for item in range(anchor):
-        placed[item] = True
+    anchor, anchored = _anchor(graph)
     rows = zip(
         calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
         calls.start.tolist(), strict=True,
@@ -91,25 +98,124 @@ def walk(graph: Graph, costs: Costs) -> Times:
             now = call_end[own]
         call_start[position] = now
         arrives = now + latency
-        if first[position] == anchor < first[position + 1]:
-            arrives = max(arrives, work_start[anchor])
+        if position == anchor:
+            arrives = max(arrives, anchored)
         for item in range(first[position], first[position + 1]):
             begin, cause = arrives, RAN
             previous = queued[item]
-            if previous >= 0 and placed[previous] and work_end[previous] + gaps[item] > begin:
+            if previous >= 0 and work_end[previous] + gaps[item] > begin:
                 begin, cause = work_end[previous] + gaps[item], previous
             other = after[item]
-            if other >= 0 and placed[other] and work_end[other] > begin:
+            if other >= 0 and work_end[other] > begin:
                 begin, cause = work_end[other], other
             work_start[item], work_end[item] = begin, begin + durations[item]
-            followed[item], placed[item] = cause, True
+            followed[item] = cause
         now += length
         if kind == WAIT and position not in costs.no_wait:
             for place in range(wait_from[position], wait_from[position + 1]):
                 item = waited[place]
-                if placed[item] and work_end[item] + back > now:
+                if work_end[item] + back > now:
                     now, released[position] = work_end[item] + back, item
         call_end[position] = now
     return Times(
         *(np.array(values, np.int64) for values in (call_start, call_end, work_start, work_end, followed, released))
     )
+
+
+def _anchor(graph: Graph) -> tuple[int, int]:
+    """The first launching call, and when its work began: it also loads what it runs, so that is taken as it was."""
+    item = int(graph.first[0])
+    return (int(graph.work.call[item]), int(graph.work.start[item])) if item < graph.work.call.size else (-1, 0)
+
+
+def blocks(graph: Graph) -> Ints | None:
+    """Cuts the calls where something else than the host's own time may decide when the next one begins.
+
+    Within a block each call follows the one before it, and only the last one waits; work that waits for another stream
+    stands in a block's first call. So a block's times are running sums and maxima.
+
+    Returns:
+        Where the blocks begin, and the number of calls; None for work that does not run in the order of its launches.
+    """
+    calls, work = graph.calls, graph.work
+    size = calls.start.size
+    order = np.argsort(work.stream, kind="stable")
+    before = np.full(work.stream.size, RAN, np.int64)
+    same = work.stream[order[1:]] == work.stream[order[:-1]]
+    before[order[1:][same]] = order[:-1][same]
+    launched = work.call >= 0
+    if (before[launched] != work.queued[launched]).any():
+        return None
+    cut = np.zeros(size + 1, np.bool_)
+    cut[0] = cut[size] = True
+    cut[1:size] |= calls.before[1:] != np.arange(size - 1)
+    cut[:size] |= calls.own >= 0
+    cut[1 : size + 1] |= calls.kind == WAIT
+    waits = work.call[(work.after >= 0) & launched]
+    cut[waits] = cut[waits + 1] = True
+    anchor = _anchor(graph)[0]
+    cut[anchor] = cut[anchor + 1] = True
+    return np.flatnonzero(cut)
+
+
+def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
+    """`walk` block by block."""
+    calls, work = graph.calls, graph.work
+    call_start, call_end = np.empty_like(calls.start), np.empty_like(calls.start)
+    work_start, work_end = work.start.copy(), work.end.copy()
+    followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
+    many_streams = bool(work.stream.size and work.stream.max() > 0)
+    spent = np.cumsum(costs.stretch + costs.call)
+    anchor, anchored = _anchor(graph)
+    edges, first = found.tolist(), graph.first[found].tolist()
+    heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
+    waits = (calls.kind[found[1:] - 1] == WAIT).tolist()
+    for number, (before, own, stretch) in enumerate(heads):
+        begin, end = edges[number], edges[number + 1]
+        now = int(call_end[before]) + stretch if before >= 0 else int(calls.start[begin])
+        if own >= 0:
+            now = max(now, int(call_end[own]))
+        ends = spent[begin:end] - (int(spent[begin]) - int(costs.call[begin]) - now)
+        call_end[begin:end] = ends
+        call_start[begin:end] = ends - costs.call[begin:end]
+        items = slice(first[number], first[number + 1])
+        if items.stop > items.start:
+            arrives = call_start[work.call[items]] + costs.latency_ns
+            if begin == anchor:
+                arrives = np.maximum(arrives, anchored)
+            for chosen in _by_stream(work.stream[items], items.start) if many_streams else (items,):
+                _run(graph, costs, arrives if chosen is items else arrives[chosen - items.start], chosen, work_end, followed)
+            work_start[items] = work_end[items] - costs.work[items]
+        if waits[number] and end - 1 not in costs.no_wait:
+            waited = calls.waited[calls.wait_from[end - 1] : calls.wait_from[end]]
+            if waited.size:
+                last = int(waited[work_end[waited].argmax()])
+                if work_end[last] + graph.return_ns > call_end[end - 1]:
+                    call_end[end - 1], released[end - 1] = work_end[last] + graph.return_ns, last
+    return Times(call_start, call_end, work_start, work_end, followed, released)
+
+
+def _by_stream(streams: Ints, offset: int) -> list[Ints]:
+    """The positions of a block's work, stream by stream."""
+    order = np.argsort(streams, kind="stable")
+    parts = np.split(order + offset, np.flatnonzero(np.diff(streams[order])) + 1)
+    return parts
+
+
+def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_end: Ints, followed: Ints) -> None:
+    """Runs work of one stream in its order: each begins when it has arrived and the one before it is done."""
+    work = graph.work
+    queued, after, gap, lasting = work.queued[chosen], work.after[chosen], costs.gap[chosen], costs.work[chosen]
+    known = after >= 0
+    other = np.where(known, work_end[after], arrives)
+    ready = np.maximum(arrives, other)
+    total = np.cumsum(gap + lasting)
+    reach = np.maximum.accumulate(ready + lasting - total)
+    before = int(queued[0])
+    if before >= 0:
+        reach = np.maximum(reach, int(work_end[before]))
+    ends = total + reach
+    done = np.append(work_end[before] if before >= 0 else _LONG_AGO, ends[:-1]) + gap
+    work_end[chosen] = ends
+    begin = ends - lasting
+    followed[chosen] = np.where(begin <= arrives, RAN, np.where(known & (other > np.maximum(arrives, done)), after, queued))
