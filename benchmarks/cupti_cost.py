@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def _timed(torch: Any, step: Callable[[], None]) -> float:
         marks.append(torch.cuda.Event(enable_timing=True))
         marks[-1].record()
     torch.cuda.synchronize()
-    return statistics.median(before.elapsed_time(after) for before, after in zip(marks, marks[1:], strict=False))
+    return statistics.median(before.elapsed_time(after) for before, after in pairwise(marks))
 
 
 def _profiled(torch: Any, step: Callable[[], None], **options: Any) -> float:

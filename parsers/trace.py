@@ -70,6 +70,10 @@ class TraceInfo:
     processes: tuple[tuple[int, str], ...] = ()
     threads: tuple[tuple[int, int, str], ...] = ()
     """(process, thread, name)"""
+    run_id: str | None = None
+    """Which run of `tracetui profile` it is of (`Identity.run_id` in run.json)."""
+    recorded_pass: str | None = None
+    """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`)."""
 
 
 @dataclass(frozen=True, slots=True)
