@@ -45,6 +45,15 @@ def test_vim_tiny_ends_with_a_run_whose_modules_are_its_layers(tmp_path):
     assert manifest.software.torch
     assert len(manifest.measurement.clean_step_ns) == 2
     assert all(ns > 0 for ns in manifest.measurement.clean_step_ns)
+    assert manifest.measurement.clean_host_ns == manifest.measurement.clean_step_ns  # there is no other clock
+    (recorded,) = manifest.measurement.passes
+    assert (recorded.name, recorded.file, recorded.steps) == ("rich", run.main.source.path.name, 2)
+    assert recorded.step_ns == manifest.measurement.profiled_step_ns
+    assert recorded.flags["with_stack"]
+    assert manifest.outcome.skipped == ()
+    assert run.main.info.recorded_pass == "rich"
+    assert run.main.info.run_id == manifest.identity.run_id
+    assert run.light is None
 
 
 def test_training_has_its_ranges(tmp_path):
@@ -128,7 +137,13 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
 
     done = run(6, "done")
     assert done.status == "finished", done.problems
-    assert open_path(done.folder, cache=False).main.steps.height == 2
+    opened = open_path(done.folder, cache=False)
+    assert opened.main.steps.height == 2
+    assert opened.manifest is not None
+    assert len(opened.manifest.measurement.clean_step_ns) == 3  # of ten: the program ends
+    assert len(opened.manifest.measurement.profiled_step_ns) == 2
+    assert opened.manifest.outcome.skipped == tuple(done.problems)
+    assert "3 of 10 steps were timed" in done.problems[0]
     short = run(1, "short")
     assert short.status == "failed"
     assert "optimizer.step() 1 times" in short.problems[0]
