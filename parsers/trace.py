@@ -73,7 +73,7 @@ class TraceInfo:
     run_id: str | None = None
     """Which run of `tracetui profile` it is of (`Identity.run_id` in run.json)."""
     recorded_pass: str | None = None
-    """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`)."""
+    """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`), or a cut of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from chrome_file import ChromeFile
 from sample_runs import recorded, run_of
 
 from tracetui.parsers import open_path
+from tracetui.parsers.chrome.cut.cutting import cut
 from tracetui.parsers.chrome.marks import UNUSABLE
 
 if TYPE_CHECKING:
@@ -93,6 +96,27 @@ def test_marks_need_the_moment_of_the_traces_zero(tmp_path: Path) -> None:
 def test_other_metadata_of_that_name_says_nothing(tmp_path: Path, own: Any) -> None:
     found = trace(tmp_path, [], tracetui=own)
     assert (found.info.run_id, found.info.recorded_pass, found.notes) == (None, None, ())
+
+
+def test_a_cut_has_the_marks_of_its_steps(tmp_path: Path) -> None:
+    folder = shutil.copytree(recorded("two_passes"), tmp_path / "run")
+    whole = open_path(folder / "light.pt.trace.json.gz", cache=False).main
+    start, end = whole.steps["start"], whole.steps["start"] + whole.steps["duration"]
+    cut(folder / "light.pt.trace.json.gz", folder / "a.trace.json.gz", (start[2], end[4]), steps=start[2:5].to_list())
+    found = open_path(folder / "a.trace.json.gz", cache=False).main
+    assert found.steps.equals(whole.steps[2:5])
+    assert found.notes == ()
+    assert found.device.group_by("step").len().filter(pl.col("step").is_not_null())["len"].to_list() == [121] * 3
+    # and again, by time: the second of these
+    cut(folder / "a.trace.json.gz", folder / "b.trace.json", (start[3] + 1, end[3]))
+    assert open_path(folder / "b.trace.json", cache=False).main.steps["name"].to_list() == ["step 4"]
+    # neither is the run's light recording, nor is a cut of the rich one the run
+    (folder / "run.json").unlink()
+    cut(folder / "trace.pt.trace.json.gz", folder / "c.trace.json", (0, 1 << 62))
+    run = open_path(folder, folder / "a.trace.json.gz", cache=False)
+    assert run.light is not None
+    assert run.light.source.path.name == "light.pt.trace.json.gz"
+    assert open_path(folder / "c.trace.json", cache=False).main.info.recorded_pass == "cut of rich"
 
 
 def test_each_step_of_a_real_recording_holds_the_same_launches() -> None:
