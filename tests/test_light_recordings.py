@@ -15,7 +15,7 @@ from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
-from tracetui.parsers.runs import passes
+from tracetui.parsers.runs import light_pass
 from tracetui.parsers.runs.detect import comparable_files, inspect
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def test_a_run_opens_as_its_rich_recording(folder: Path) -> None:
     assert (run.others, run.warnings) == ((), ())
     assert run.light is not None
     assert run.light is run.light
-    assert run.light.info.recorded_pass == passes.LIGHT
+    assert run.light.info.recorded_pass == light_pass.LIGHT
     assert run.light.info.run_id == run.main.info.run_id
     assert [(one.name, one.path.name, one.steps) for one in run.passes] == [("light", LIGHT, 12), ("rich", RICH, 4)]
 
@@ -158,7 +158,7 @@ def test_a_scrubbed_run_still_has_both(folder: Path, tmp_path: Path) -> None:
 def test_the_cache_keeps_whose_recording_it_is(folder: Path) -> None:
     for _ in range(2):
         run = open_path(folder)
-        assert run.main.info.recorded_pass == passes.RICH
+        assert run.main.info.recorded_pass == light_pass.RICH
         assert run.light is not None
-        assert run.light.info.recorded_pass == passes.LIGHT
+        assert run.light.info.recorded_pass == light_pass.LIGHT
     assert inspect(folder / LIGHT).run_id == run.main.info.run_id

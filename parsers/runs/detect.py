@@ -51,7 +51,7 @@ class Candidate:
     run_id: str | None = None
     """The run of `tracetui profile` that it says it is of."""
     recorded_pass: str | None = None
-    """Which recording of that run it is, of those by torch.profiler: `passes.LIGHT` or `passes.RICH`."""
+    """Which recording of that run it is, of those by torch.profiler: `light_pass.LIGHT` or `light_pass.RICH`."""
 
     @property
     def stamp(self) -> int:

@@ -14,6 +14,7 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs import passes
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
+from tracetui.parsers.runs.light_pass import LightPass
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
 
@@ -89,7 +90,7 @@ def open_path(
         )
     light = next((lights[file.path] for file in files if file.path in lights), None)
     light = light or passes.light_beside(files, manifest)
-    light_pass = None if light is None else passes.LightPass(light.path, partial(_open, light, Watch(), cache))
+    light_pass = None if light is None else LightPass(light.path, partial(_open, light, Watch(), cache))
     parts = files if light is None else [*files, light]
     path = first if len(paths) == 1 and not others and manifest is None else _path_of(files, parts)
     # files that were named one by one keep their order: the first is what the others are compared with

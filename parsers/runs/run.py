@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.parsers.runs import passes
+from tracetui.parsers.runs.light_pass import listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
-    from tracetui.parsers.runs.passes import LightPass
     from tracetui.parsers.trace import Trace
 
 
@@ -65,11 +65,11 @@ class Run:
         return None if self.light_pass is None else self.light_pass.trace
 
     @property
-    def passes(self) -> tuple[passes.RecordedPass, ...]:
+    def passes(self) -> tuple[RecordedPass, ...]:
         """Both recordings that torch.profiler made of this run, in order; empty where there is one."""
         if self.light_pass is None:
             return ()
-        return passes.listed(self.main.source.path, self.light_pass.path, self.manifest)
+        return listed(self.main.source.path, self.light_pass.path, self.manifest)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""
