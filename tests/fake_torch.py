@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class FakeTorch:
     """Puts modules called torch in place; `done` has what was asked of them."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, *, gpu: bool = True, sync_events: bool = True) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, *, gpu: bool = True, sync_events: bool = True, cupti: bool = True
+    ) -> None:
         self.done: list[str] = []
         self.exported: dict[str, dict[str, Any]] = {}
         self.hooks: list[Callable[..., None]] = []
@@ -34,7 +36,7 @@ class FakeTorch:
         )  # fmt: skip
         profiler = self._module(
             ProfilerActivity=activity, ProfilerAction=action, profile=self._profiler(),
-            schedule=lambda **how: how, supported_activities=lambda: {"CPU", "CUDA"} if gpu else {"CPU"},
+            schedule=lambda **how: how, supported_activities=lambda: {"CPU", "CUDA"} if cupti else {"CPU"},
         )  # fmt: skip
         settings = self._module(_ExperimentalConfig=self._config(sync_events))
         modules = {

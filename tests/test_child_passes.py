@@ -133,6 +133,14 @@ def test_a_light_recording_that_torch_refuses_is_left_out(
     assert line.endswith("CUPTI is not there")
 
 
+def test_a_torch_that_cannot_record_gpus_says_so(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch(monkeypatch, cupti=False)
+    made = run_model(spec(), fake)
+    assert [one["name"] for one in made["passes"]] == ["rich"]
+    assert "without CUPTI" in made["skipped"][0]
+    assert "event" in fake.done  # the clean steps are those of a GPU
+
+
 def test_boundaries_on_several_gpus_give_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeTorch(monkeypatch)
     marks = light.Marks("cuda")

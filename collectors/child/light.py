@@ -17,10 +17,8 @@ WARMUP = 2
 """Steps at the beginning of the recording that do not count: CUPTI makes its buffers there."""
 
 
-def is_possible(spec: dict[str, Any]) -> bool:
-    """Whether the spec asks for a light pass, and torch can record this GPU."""
-    if not spec.get("light_steps") or not uses_gpu(spec["device"]):
-        return False
+def _records_gpus() -> bool:
+    """Whether this torch can record a GPU: builds without CUPTI can't."""
     from torch.profiler import ProfilerActivity
 
     try:
@@ -42,8 +40,10 @@ def with_sync_events() -> Any:
 
 def started(spec: dict[str, Any]) -> tuple[LightPass | None, list[str]]:
     """A light recording under way, if one is asked for and possible here; else why there is none, if that is news."""
-    if not is_possible(spec):
+    if not spec.get("light_steps") or not uses_gpu(spec["device"]):
         return None, []
+    if not _records_gpus():
+        return None, ["no light recording, since this torch was built without CUPTI and can't record a GPU"]
     recording = LightPass(spec)
     try:
         recording.start()
