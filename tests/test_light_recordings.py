@@ -14,6 +14,8 @@ from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import scrub
+from tracetui.collectors.scrubbing.keys import document
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import open_path
 from tracetui.parsers.runs import light_pass
 from tracetui.parsers.runs.detect import comparable_files, inspect
@@ -153,6 +155,14 @@ def test_a_scrubbed_run_still_has_both(folder: Path, tmp_path: Path) -> None:
     assert names(run) == [RICH]
     assert run.light is not None
     assert run.light.steps.height == 12
+
+
+def test_another_pass_is_a_secret() -> None:
+    assert document({"pass": "hunter2", "run": "r"}, Redactor()) == {"pass": None, "run": "r"}
+    assert document({"pass": "light", "passes": [{"name": "rich"}]}, Redactor()) == {
+        "pass": "light",
+        "passes": [{"name": "rich"}],
+    }
 
 
 def test_the_cache_keeps_whose_recording_it_is(folder: Path) -> None:

@@ -147,3 +147,32 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
     short = run(1, "short")
     assert short.status == "failed"
     assert "optimizer.step() 1 times" in short.problems[0]
+
+
+def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
+    """What the GPU would do, operators do here: each lies in its step, in the first recording and in the second."""
+    from types import SimpleNamespace
+
+    import torch
+
+    from tracetui.collectors.child.light import TRACE, WARMUP, LightPass
+
+    monkeypatch.setattr(torch.profiler, "ProfilerActivity", SimpleNamespace(CUDA=torch.profiler.ProfilerActivity.CPU))
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        recording = LightPass({"run_id": name, "entry": None, "out": str(tmp_path / name), "device": "cpu"})
+        recording.start()
+        for number in range(WARMUP + 4):
+            if number == WARMUP:
+                recording.begin()
+            torch.ones(64, 64) @ torch.ones(64, 64)
+            if number >= WARMUP:
+                recording.step()
+        said = recording.finish()
+        assert (said["steps"], len(said["step_ns"])) == (4, 4)
+        trace = open_path(tmp_path / name / TRACE, cache=False).main
+        assert (trace.info.run_id, trace.info.recorded_pass, trace.notes) == (name, "light", ())
+        start = trace.steps["start"].to_numpy()
+        products = trace.host.filter(trace.host["name"].cast(str) == "aten::mm")["start"].to_numpy()
+        assert ((start.searchsorted(products, side="right") - 1).tolist()) == [-1, -1, 0, 1, 2, 3]
+        assert products[-1] < start[-1] + trace.steps["duration"][-1]
