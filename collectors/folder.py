@@ -16,7 +16,8 @@ from tracetui.parsers.runs.manifest import LOG
 
 PARTIAL = ".partial"
 KINDS = {
-    "trace.pt.trace.json.gz": "chrome",
+    profiler_commands.TRACE: "chrome",
+    profiler_commands.LIGHT_TRACE: "chrome",
     profiler_commands.NSYS_EXPORT: "nsys",
     profiler_commands.NCU_RAW: "ncu",
     profiler_commands.NCU_DETAILS: "ncu",

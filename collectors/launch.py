@@ -20,7 +20,7 @@ from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 INTERRUPTED = 130
@@ -37,7 +37,7 @@ class Tick:
 
     tool: str
     phase: str
-    """``building``, ``warm-up``, ``clean``, ``profiling``, ``writing``, ``exporting``"""
+    """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``exporting``"""
     step: int = 0
     of: int = 0
     elapsed_s: float = 0.0
@@ -128,6 +128,7 @@ class _Run:
         self._begun = time.monotonic()
         self._watch = machine.watch()
         self._problems: list[str] = []
+        self._skipped: list[str] = []
         self._exit_code: int | None = 0
         self._signal: str | None = None
         self._manifest = self._first_manifest()
@@ -209,6 +210,7 @@ class _Run:
             self._problems.append(problem)
             self._exit_code = code if code > 0 else (1 if code == 0 else None)
             self._signal = signal.Signals(-code).name if code < 0 else self._signal
+        self._skip(result.get("skipped") or ())
         self._folder.write_manifest(self._manifest)
         return problem is None
 
@@ -234,7 +236,7 @@ class _Run:
         from tracetui.collectors.kernel_choice import choose
         from tracetui.parsers import TraceError, open_path
 
-        for name in ("trace.pt.trace.json.gz", profiler_commands.NSYS_EXPORT):
+        for name in (profiler_commands.TRACE, profiler_commands.NSYS_EXPORT):
             path = self._folder.path / name
             if path.exists():
                 with contextlib.suppress(TraceError):
@@ -253,9 +255,14 @@ class _Run:
             else:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
         measured = result.get("measurement") or {}
-        for key in ("clean_step_ns", "profiled_step_ns", "schedule"):
+        for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule"):
             if measured.get(key):
                 manifest["measurement"][key] = measured[key]
+
+    def _skip(self, lines: Iterable[str]) -> None:
+        """Says what was asked for and not done."""
+        self._skipped += lines
+        self._problems += lines
 
     # --- the end
 
@@ -271,6 +278,7 @@ class _Run:
             "ended_unix_ns": time.time_ns(),
             "duration_ns": round((time.monotonic() - self._begun) * 1e9),
             "files": self._folder.files(),
+            "skipped": self._skipped,
         }
         try:
             self._folder.write_manifest(manifest)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.request import TOOLS, ProfileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tracetui.collectors.request import ProfileRequest
 
@@ -20,6 +20,8 @@ MODELS = "tracetui_models"
 START = "start.py"
 """The script in the folder `PROGRAM` that the child's Python runs."""
 PROGRESS = "progress.jsonl"
+TRACE, LIGHT_TRACE = "trace.pt.trace.json.gz", "light.pt.trace.json.gz"
+"""What the child's `profilers` and `light` write."""
 NSYS_REPORT, NSYS_EXPORT = "nsys.nsys-rep", "nsys.sqlite"
 NCU_REPORT, NCU_RAW, NCU_DETAILS = "ncu.ncu-rep", "ncu.csv", "ncu.details.csv"
 NCU_SECTIONS = (
@@ -69,7 +71,8 @@ class Phase:
 
 def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) -> dict[str, Any]:
     """The spec for the child: the keys that `child.steps`, `child.profilers` and `child.script` read."""
-    first = tool == request.tools[0]
+    # nothing may load CUPTI before the clean steps; the child of the torch tool alone is sure of that
+    timed = "torch" if "torch" in request.tools else request.tools[0]
     return {
         "run_id": run_id,
         "tool": tool,
@@ -83,7 +86,8 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "steps": 1 if tool == "ncu" else request.steps,
         "warmup": request.warmup,
         "profiler_warmup": 1,
-        "clean_steps": request.clean_steps if first else 0,
+        "clean_steps": request.clean_steps if tool == timed else 0,
+        "light_steps": request.light_steps if tool == "torch" else 0,
         "with_stack": request.with_stack,
         "with_memory": request.with_memory,
         "memory_entries": request.memory_entries,
@@ -118,8 +122,32 @@ def make_phase(
             "torch.cuda.memory._record_memory_history() and _dump_snapshot(PATH)"
         )
     what = "torch.profiler" if tool == "torch" else "the CUDA allocator's history"
-    leaves = "trace.pt.trace.json.gz" if tool == "torch" else "memory.pickle"
-    return Phase(tool, Command(f"record with {what}", _child(request, tool, folder)), leaves=(leaves,))
+    leaves: tuple[str, ...] = (TRACE,) if tool == "torch" else ("memory.pickle",)
+    if tool == "torch" and _makes_light_pass(request):
+        leaves += (LIGHT_TRACE,)
+    return Phase(tool, Command(f"record with {what}", _child(request, tool, folder)), leaves=leaves)
+
+
+def _makes_light_pass(request: ProfileRequest) -> bool:
+    return bool(request.light_steps and request.device != "cpu" and request.window is None)
+
+
+def plan(request: ProfileRequest, tool: str) -> str:
+    """What the child does under one tool, in order and in words."""
+    if request.window is not None:
+        delay, length = request.window
+        return f"it records {length:g} s, {delay:g} s after torch was imported; there are no clean steps to time"
+    parts = [f"{request.warmup} steps to warm up"]
+    if clean := child_spec(request, tool, Path(), "")["clean_steps"]:
+        parts.append(f"{clean} timed without a profiler (clean)")
+    if tool == "torch":
+        if _makes_light_pass(request):
+            parts.append(f"{request.light_steps} recorded lightly, GPU work and API calls alone ({LIGHT_TRACE})")
+        more = [name for name, on in (("modules", request.with_stack), ("allocations", request.with_memory)) if on]
+        parts.append(f"{request.steps} recorded with {', '.join(['operators', 'shapes', *more])} ({TRACE})")
+    else:
+        parts.append(f"{request.steps if tool != 'ncu' else 1} recorded")
+    return ", then ".join(parts)
 
 
 def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
@@ -127,7 +155,7 @@ def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]
         Flag((request.python,), "the Python that has torch and the model (--python)"),
         Flag(("-u",), "what it prints is in the log even if it is killed"),
         Flag((str(folder / PROGRAM / START),), "tracetui's program for the profiled Python, copied into the folder"),
-        Flag((str(folder / PROGRAM / SPEC.format(tool)),), "what it shall do"),
+        Flag((str(folder / PROGRAM / SPEC.format(tool)),), f"what it shall do: {plan(request, tool)}"),
     )
 
 

@@ -36,8 +36,10 @@ class ProfileRequest:
     """How many steps are recorded."""
     warmup: int = 3
     """How many steps run before that, without a profiler."""
-    clean_steps: int = 5
+    clean_steps: int = 10
     """How many steps in between are timed without a profiler."""
+    light_steps: int = 10
+    """On a GPU, how many steps torch.profiler records lightly before the recording with all; 0 for none."""
     with_stack: bool = True
     with_memory: bool = False
     window: tuple[float, float] | None = None

@@ -10,6 +10,7 @@ from tracetui.parsers import schema
 from tracetui.parsers.tool_registry import WITHOUT_TIME_LINE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
@@ -70,6 +71,10 @@ class TraceInfo:
     processes: tuple[tuple[int, str], ...] = ()
     threads: tuple[tuple[int, int, str], ...] = ()
     """(process, thread, name)"""
+    run_id: str | None = None
+    """Which run of `tracetui profile` it is of (`Identity.run_id` in run.json)."""
+    recorded_pass: str | None = None
+    """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`), or a cut of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class Trace:
     notes: tuple[Note, ...] = ()
     clean_step_ns: tuple[int, ...] = ()
     """The program's steps as timed without a profiler, ns; empty where the run has no run.json that says so."""
+    light: Callable[[], Trace | None] | None = None
+    """Reads the light recording of the same run; null where there is none."""
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:

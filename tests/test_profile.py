@@ -220,7 +220,24 @@ def test_a_dry_run_prints_commands_and_reasons_and_makes_nothing(tmp_path, capsy
     said = capsys.readouterr().out
     for words in ("--capture-range=cudaProfilerApi", "--clock-control none", "--type=sqlite", "--page raw"):
         assert words in said
+    assert "10 timed without a profiler (clean), then 10 recorded lightly" in said
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [(["--no-light"], None), (["--light-steps", "0"], None), (["--light-steps", "25"], "25 recorded lightly")],
+)
+def test_how_much_is_recorded_lightly_is_asked_for(tmp_path, capsys, asked, said):
+    words = ["profile", "mlp", "--device", "cuda", "--dry-run", "--output", str(tmp_path / "out"), *asked]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert said in out if said else "lightly" not in out
+
+
+def test_a_light_recording_is_asked_for_once(capsys):
+    assert main(["profile", "mlp", "--no-light", "--light-steps", "5", "--dry-run"]) == 2
+    assert "not allowed with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"], ["--sweep", "batch=1,2"], ["--sweep", "batch=1,2", "--dry-run"]])

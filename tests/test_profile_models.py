@@ -45,6 +45,15 @@ def test_vim_tiny_ends_with_a_run_whose_modules_are_its_layers(tmp_path):
     assert manifest.software.torch
     assert len(manifest.measurement.clean_step_ns) == 2
     assert all(ns > 0 for ns in manifest.measurement.clean_step_ns)
+    assert manifest.measurement.clean_host_ns == manifest.measurement.clean_step_ns  # there is no other clock
+    (recorded,) = manifest.measurement.passes
+    assert (recorded.name, recorded.file, recorded.steps) == ("rich", run.main.source.path.name, 2)
+    assert recorded.step_ns == manifest.measurement.profiled_step_ns
+    assert recorded.flags["with_stack"]
+    assert manifest.outcome.skipped == ()
+    assert run.main.info.recorded_pass == "rich"
+    assert run.main.info.run_id == manifest.identity.run_id
+    assert run.light is None
 
 
 def test_training_has_its_ranges(tmp_path):
@@ -128,7 +137,42 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
 
     done = run(6, "done")
     assert done.status == "finished", done.problems
-    assert open_path(done.folder, cache=False).main.steps.height == 2
+    opened = open_path(done.folder, cache=False)
+    assert opened.main.steps.height == 2
+    assert opened.manifest is not None
+    assert len(opened.manifest.measurement.clean_step_ns) == 3  # of ten: the program ends
+    assert len(opened.manifest.measurement.profiled_step_ns) == 2
+    assert opened.manifest.outcome.skipped == tuple(done.problems)
+    assert "3 of 10 steps were timed" in done.problems[0]
     short = run(1, "short")
     assert short.status == "failed"
     assert "optimizer.step() 1 times" in short.problems[0]
+
+
+def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
+    """What the GPU would do, operators do here: each lies in its step, in the first recording and in the second."""
+    from types import SimpleNamespace
+
+    import torch
+
+    from tracetui.collectors.child.light import TRACE, WARMUP, LightPass
+
+    monkeypatch.setattr(torch.profiler, "ProfilerActivity", SimpleNamespace(CUDA=torch.profiler.ProfilerActivity.CPU))
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        recording = LightPass({"run_id": name, "entry": None, "out": str(tmp_path / name), "device": "cpu"})
+        recording.start()
+        for number in range(WARMUP + 4):
+            if number == WARMUP:
+                recording.begin()
+            torch.ones(64, 64) @ torch.ones(64, 64)
+            if number >= WARMUP:
+                recording.step()
+        said = recording.finish()
+        assert (said["steps"], len(said["step_ns"])) == (4, 4)
+        trace = open_path(tmp_path / name / TRACE, cache=False).main
+        assert (trace.info.run_id, trace.info.recorded_pass, trace.notes) == (name, "light", ())
+        start = trace.steps["start"].to_numpy()
+        products = trace.host.filter(trace.host["name"].cast(str) == "aten::mm")["start"].to_numpy()
+        assert ((start.searchsorted(products, side="right") - 1).tolist()) == [-1, -1, 0, 1, 2, 3]
+        assert products[-1] < start[-1] + trace.steps["duration"][-1]

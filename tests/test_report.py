@@ -43,7 +43,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 
 
 RUN_KEYS = {
-    "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "warnings", "other_runs", "ranks",
+    "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "passes", "warnings",
+    "other_runs", "ranks",
 }  # fmt: skip
 
 OF_NCU = (

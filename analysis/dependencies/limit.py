@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
-from tracetui.analysis.dependencies.model import TOLERANCE, Model, model
+from tracetui.analysis.dependencies.model import TOLERANCE, Model, model, program_model
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -52,10 +52,10 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         base: what the numbers are about, in words.
         span: what one step is, in words: "a step", or "the recording".
     """
-    found = model(sel, sel.trace.clean_step_ns)
-    if found is None:
+    found, named = program_model(sel), model(sel, sel.trace.clean_step_ns)
+    if found is None or named is None:
         return Limit("unknown", _without_model(sel, base))
-    path = critical_path(sel, found)
+    path = critical_path(sel, named)
     kind = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.walk import Costs, Times, as_recorded, walk
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
     Side = Literal["host", "gpu", "unknown"]
@@ -67,6 +70,8 @@ class Model:
     have cost. With clean steps there is one end: the cost is what leaves them.
     """
 
+    sel: Selection
+    """What was replayed: the selection, or the light recording of its run."""
     graph: Graph
     cost: RecordingCost
     recorded_ns: float
@@ -144,6 +149,25 @@ class Model:
         return walk(self.graph, self.ends[0].costs)
 
 
+def program_model(sel: Selection) -> Model | None:
+    """The model that the verdict and gains of GPU work rest on: of the run's light recording where it has one.
+
+    That recording has more steps and slows the host down less. It stands for the whole run only: of some steps, GPUs or
+    a marked range the recording itself is replayed.
+    """
+    clean = sel.trace.clean_step_ns
+    if sel.trace.light is not None and sel.scope == Scope() and (light := sel.trace.light()) is not None:
+        found = model(_whole(light), clean) if light.steps.height else None
+        if found is not None:
+            return found
+    return model(sel, clean)
+
+
+@kept
+def _whole(trace: Trace) -> Selection:
+    return select(trace)
+
+
 @latest
 def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
     """Builds the model of a selection.
@@ -167,9 +191,9 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
     if clean_step_ns:
         clean = float(median(clean_step_ns))
         ends: tuple[End, ...] = (_cleaned(found, costs, cost, clean),)
-        return Model(found, cost, taken, clean, ends)
+        return Model(sel, found, cost, taken, clean, ends)
     ends = (_end(found, costs), _end(found, less_host(costs, cost.most)))
-    return Model(found, cost, taken, None, ends)
+    return Model(sel, found, cost, taken, None, ends)
 
 
 def _end(found: Graph, costs: Costs) -> End:

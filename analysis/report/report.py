@@ -76,6 +76,7 @@ def report(
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
         "captures": _captures(run, scope, limit, open_file) if _wants_captures(run, sections and wanted) else [],
+        "passes": [{"name": one.name, "path": str(one.path), "steps": one.steps} for one in run.passes],
         "warnings": list(run.warnings),
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }

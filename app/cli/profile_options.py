@@ -69,9 +69,18 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "--warmup", type=_whole, default=3, metavar="N", help="steps before recording (default: %(default)s)"
     )
     how.add_argument(
-        "--clean-steps", type=_whole, default=5, metavar="N",
+        "--clean-steps", type=_whole, default=10, metavar="N",
         help="steps timed without a profiler, to know what it costs (default: %(default)s)",
     )  # fmt: skip
+    light = how.add_mutually_exclusive_group()
+    light.add_argument(
+        "--light-steps", type=_whole, default=10, metavar="N",
+        help="on a GPU, steps recorded lightly for their times before --steps are recorded with everything "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    light.add_argument(
+        "--no-light", action="store_const", const=0, dest="light_steps", help="record once, with everything"
+    )
     stack = how.add_mutually_exclusive_group()
     stack.add_argument(
         "--with-stack",
@@ -156,6 +165,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         steps=arguments.steps,
         warmup=arguments.warmup,
         clean_steps=arguments.clean_steps,
+        light_steps=arguments.light_steps,
         with_stack=_ample_memory() if arguments.with_stack is None else arguments.with_stack,
         with_memory=arguments.with_memory,
         window=arguments.window,

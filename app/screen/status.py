@@ -75,6 +75,9 @@ def notes_text(session: Session, own: Own) -> Text:
     for side, run in sorted(session.runs.items()):
         for trace in run.traces:
             _notes_of(text, f"{side.upper()}  " if "b" in session.runs else "", trace, own)
+        for one in run.passes[:1]:
+            text.append(own(f"{printable(str(one.path))}\n"), "bold")
+            text.append("   the light pass of the same run: GPU work and API calls alone\n")
         for warning in run.warnings:
             text.append(own(f"   warning: {printable(warning)}\n"))
     return text

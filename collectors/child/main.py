@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import traceback
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,13 @@ def main(path: str) -> int:
     """Does what the spec at `path` asks; returns the exit code."""
     spec = json.loads(Path(path).read_text())
     progress = Progress(spec["progress"])
+    # torn down after the light recording, CUPTI would have to start again for the next one, which has crashed programs
+    # with CUDA graphs and has cost recordings their GPU activities; nothing is timed after it anyway
+    os.environ.setdefault("TEARDOWN_CUPTI", "0")
     result: dict[str, Any] = {"tool": spec["tool"], "error": None}
     code = 0
     try:
-        result.update(_run(spec, progress))
+        _run(spec, progress, result)
     except Exception as error:  # whatever happened, the user gets one line
         is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
         code = REFUSED if is_refusal else FAILED
@@ -41,9 +45,10 @@ def main(path: str) -> int:
     return code
 
 
-def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> None:
     if spec.get("script"):
-        return script.run(spec, progress)
+        script.run(spec, progress, result)
+        return
     progress.say("building")
     registry = importlib.import_module(spec["registry"])
     workload = registry.find(spec["entry"]).build(spec["options"])
@@ -51,14 +56,17 @@ def _run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     measured = steps.run(spec, workload, progress)
     # asked after the steps: only then it knows what it really saw
     described = workload.describe()
-    return {
-        "software": machine_torch.software(),
-        "settings": machine_torch.settings(),
-        "devices": machine_torch.devices(),
-        "notes": described.pop("notes", []),
-        "workload": described,
-        "measurement": measured,
-    }
+    result.update(
+        {
+            "software": machine_torch.software(),
+            "settings": machine_torch.settings(),
+            "devices": machine_torch.devices(),
+            "notes": described.pop("notes", []),
+            "workload": described,
+            "skipped": measured.pop("skipped", []),
+            "measurement": measured,
+        }
+    )
 
 
 def _first_line(error: BaseException) -> str:

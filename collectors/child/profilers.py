@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import light
+from .marks import Marks, synchronize
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from .progress import Progress
 
 TRACE = "trace.pt.trace.json.gz"
 STEP = "step {}"
@@ -19,14 +23,43 @@ class Refused(Exception):  # noqa: N818  no error of the program
     """The requested recording is not possible here; the text is for the user."""
 
 
-def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callable[[int], None]) -> dict[str, Any]:
-    """Runs the steps under torch.profiler and writes the Chrome trace.
+def record_torch(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
+    """Runs the steps under torch.profiler: where there is a GPU once with little recorded, then once with all.
 
     Args:
         spec: what the parent asked for.
         run_step: one step of the workload, its device work awaited where that belongs to the step.
-        say: told how many steps are done.
+        progress: told how many steps are done.
     """
+    passes = []
+    recording, skipped = light.started(spec)
+    if recording is not None:
+        passes.append(_record_light(recording, spec["light_steps"], run_step, progress))
+    passes.append(_record_rich(spec, run_step, progress))
+    warmup, steps = spec["profiler_warmup"], spec["steps"]
+    return {
+        "files": [recorded["file"] for recorded in passes],
+        "schedule": {"wait": 0, "warmup": warmup, "active": steps, "repeat": 1, "skip_first": 0},
+        "profiled_step_ns": passes[-1]["step_ns"],
+        "passes": passes,
+        "skipped": skipped,
+    }
+
+
+def _record_light(
+    recording: light.LightPass, steps: int, run_step: Callable[[], None], progress: Progress
+) -> dict[str, Any]:
+    for _ in range(light.WARMUP):
+        run_step()
+    recording.begin()
+    for number in range(steps):
+        run_step()
+        recording.step()
+        progress.say("light", number + 1, steps)
+    return recording.finish()
+
+
+def _record_rich(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 
@@ -39,7 +72,7 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
     def write(profiler: Any) -> None:
         profiler.export_chrome_trace(str(target))
 
-    marks: list[Any] = []
+    marks = Marks(spec["device"])
     with profile(
         activities=activities,
         schedule=schedule(wait=0, warmup=warmup, active=steps, repeat=1),
@@ -48,28 +81,50 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], say: Callab
         profile_memory=spec["with_memory"],
         with_stack=spec["with_stack"],
     ) as profiler:
-        profiler.add_metadata_json("tracetui", json.dumps({"run": spec["run_id"], "entry": spec["entry"]}))
+        profiler.add_metadata_json("tracetui", json.dumps(about(spec)))
         for number in range(warmup + steps):
             if number == warmup:
-                marks.append(mark(spec["device"]))
+                marks.add()
             run_step()
             if number >= warmup:
-                marks.append(mark(spec["device"]))
+                marks.add()
             if number in (warmup - 1, warmup + steps - 1):
                 # otherwise the warm-up step's kernels would be recorded and the last step's cut off
                 synchronize(spec["device"])
             profiler.step()
-            say(max(number + 1 - warmup, 0))
+            progress.say("profiling", max(number + 1 - warmup, 0), steps)
+    return rich_pass(spec, marks)
+
+
+def about(spec: dict[str, Any]) -> dict[str, Any]:
+    """What the rich recording says of itself in its metadata."""
+    return {"run": spec["run_id"], "entry": spec["entry"], "pass": "rich"}
+
+
+def rich_pass(spec: dict[str, Any], marks: Marks) -> dict[str, Any]:
+    """What run.json says of the rich recording (`parsers.runs.manifest.Pass`).
+
+    Args:
+        spec: what the parent asked for.
+        marks: the boundaries of its steps; the device has reached the last one.
+    """
     return {
-        "files": [target.name],
-        "schedule": {"wait": 0, "warmup": warmup, "active": steps, "repeat": 1, "skip_first": 0},
-        "profiled_step_ns": durations(marks),
+        "name": "rich",
+        "file": TRACE,
+        "steps": marks.steps,
+        "step_ns": marks.step_ns(),
+        "host_ns": marks.host_ns(),
+        "flags": {
+            "operators": True,
+            "record_shapes": True,
+            "with_stack": spec["with_stack"],
+            "profile_memory": spec["with_memory"],
+            "cuda_sync_events": False,
+        },
     }
 
 
-def record_capture_range(
-    spec: dict[str, Any], run_step: Callable[[], None], say: Callable[[int], None]
-) -> dict[str, Any]:
+def record_capture_range(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
     """Opens the capture range that nsys and ncu wait for, runs the steps inside NVTX ranges, and closes it."""
     import torch
 
@@ -86,14 +141,14 @@ def record_capture_range(
             run_step()
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
-            say(number + 1)
+            progress.say("profiling", number + 1, spec["steps"])
     finally:
         torch.cuda.synchronize()
         runtime.cudaProfilerStop()
     return {"files": []}
 
 
-def record_memory(spec: dict[str, Any], run_step: Callable[[], None], say: Callable[[int], None]) -> dict[str, Any]:
+def record_memory(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
     """Runs the steps with the CUDA allocator's history on and writes the snapshot."""
     import torch
 
@@ -104,7 +159,7 @@ def record_memory(spec: dict[str, Any], run_step: Callable[[], None], say: Calla
     try:
         for number in range(spec["steps"]):
             run_step()
-            say(number + 1)
+            progress.say("profiling", number + 1, spec["steps"])
         torch.cuda.synchronize()
         torch.cuda.memory._dump_snapshot(str(target))
     finally:
@@ -118,37 +173,6 @@ RECORDERS = {
     "ncu": record_capture_range,
     "memory": record_memory,
 }
-
-
-def synchronize(device: str) -> None:
-    """Waits until the device has done its work."""
-    if device != "cpu":
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-
-
-def mark(device: str) -> Any:
-    """A moment on the device's time line, or on the host's if the device is the CPU."""
-    if device != "cpu":
-        import torch
-
-        if torch.cuda.is_available():
-            event = torch.cuda.Event(enable_timing=True)
-            event.record()
-            return event
-    return time.perf_counter_ns()
-
-
-def durations(marks: list[Any]) -> list[int]:
-    """The times between consecutive moments, ns; the device must have reached the last one."""
-    return [_between(before, after) for before, after in zip(marks, marks[1:])]
-
-
-def _between(before: Any, after: Any) -> int:
-    nanoseconds: int = after - before if isinstance(before, int) else round(before.elapsed_time(after) * 1e6)
-    return nanoseconds
 
 
 def endless(make: Callable[[], Iterator[Any]]) -> Iterator[Any]:

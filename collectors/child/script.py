@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import runpy
@@ -10,18 +11,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import machine_torch
-from .profilers import TRACE, Refused
+from . import light, machine_torch
+from .marks import Marks, synchronize
+from .profilers import TRACE, Refused, about, rich_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .progress import Progress
 
 
-def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> None:
     """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
-    With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``: `warmup` of them pass, then
-    `steps` are recorded. A program that never calls it is recorded by time: ``window`` is (delay, length) in seconds.
+    With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step`` (see `_Recorder`). A program
+    that never calls it is recorded by time: ``window`` is (delay, length) in seconds.
+
+    Args:
+        spec: what the parent asked for.
+        progress: told of every step.
+        result: gets what is known, also if the program fails or ends too early.
     """
     recorder = _Recorder(spec, progress)
     argv = list(spec["script"])[1:]
@@ -39,16 +48,19 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
         code = left.code
     finally:
         recorder.stop()
+        result.update(
+            {
+                "software": machine_torch.software(),
+                "settings": machine_torch.settings(),
+                "devices": machine_torch.devices(),
+                "workload": {"model": " ".join(argv), "backend": "user"},
+                "measurement": recorder.measured(),
+                "skipped": recorder.skipped(),
+            }
+        )
     recorder.check()
     if code:
         raise SystemExit(code)
-    return {
-        "software": machine_torch.software(),
-        "settings": machine_torch.settings(),
-        "devices": machine_torch.devices(),
-        "workload": {"model": " ".join(argv), "backend": "user"},
-        "measurement": {"files": recorder.files, "steps_recorded": recorder.recorded, "clean_step_ns": []},
-    }
 
 
 def _run_program(argv: Any) -> None:
@@ -63,17 +75,26 @@ def _run_program(argv: Any) -> None:
 
 
 class _Recorder:
-    """A profiler that somebody else's program steps without knowing it."""
+    """Times and records the steps of somebody else's program, which does not know it.
+
+    The calls of the optimizer are the ends of steps. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed
+    without a profiler, `light_steps` are recorded lightly, and `steps` with everything. On the CPU, where no profiler
+    stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then `clean_steps` timed.
+    """
 
     def __init__(self, spec: dict[str, Any], progress: Progress) -> None:
         self._spec = spec
         self._progress = progress
+        self._plan: Iterator[None] | None = None
         self._profiler: Any | None = None
+        self._light: light.LightPass | None = None
+        self._clean = self._rich = Marks("cpu")
         self._calls = 0
         self._done = False
-        self._follows_steps = False
-        self.recorded = 0
-        self.files: list[str] = []
+        self._passes: list[dict[str, Any]] = []
+        self._refused: list[str] = []
+
+    # --- what starts a recording
 
     def by_optimizer_step(self) -> None:
         """Follows the optimizer."""
@@ -83,7 +104,8 @@ class _Recorder:
             raise Refused(
                 "this torch has no hook for optimizer steps; give a stretch of time: --window DELAY+LENGTH"
             ) from error
-        self._follows_steps = True
+        self._plan = self._follow()
+        next(self._plan)
         register_optimizer_step_post_hook(lambda *_: self._stepped())
 
     def by_time(self, delay: float, length: float) -> None:
@@ -105,21 +127,71 @@ class _Recorder:
         signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-3))
 
     def _stepped(self) -> None:
-        self._calls += 1
-        past = self._calls - self._spec["warmup"]
-        if self._done:
+        if self._plan is None:
             return
-        if past < 0:
-            self._progress.say("warm-up", self._calls, self._spec["warmup"])
-        elif past == 0:
-            self._start()
-        elif self._profiler is not None:
-            self.recorded = past
-            self._progress.say("profiling", past, self._spec["steps"])
-            if past < self._spec["steps"]:
-                self._profiler.step()
-            else:
-                self.stop()
+        if self._device() == "cuda":
+            import torch
+
+            if torch.cuda.is_current_stream_capturing():  # the step becomes part of a CUDA graph, and is not run now
+                return
+        self._calls += 1
+        next(self._plan, None)
+
+    def _follow(self) -> Iterator[None]:
+        """Does what is due after each call of the optimizer; each ``yield`` waits for the next one."""
+        warmup = max(self._spec["warmup"], 1)  # the first call ends a step that nobody saw begin
+        for number in range(warmup):
+            yield
+            self._progress.say("warm-up", number + 1, warmup)
+        # asked only now: before its first step a program may not have used the GPU yet
+        device = self._device()
+        if device == "cpu":
+            yield from self._record(device)
+            yield from self._time(device)
+            return
+        yield from self._time(device)
+        yield from self._record_lightly(device)
+        yield from self._record(device)
+
+    def _time(self, device: str) -> Iterator[None]:
+        """Times steps without a profiler."""
+        if not self._spec["clean_steps"]:
+            return
+        synchronize(device)
+        self._clean = Marks(device)
+        self._clean.add()
+        for number in range(self._spec["clean_steps"]):
+            yield
+            self._clean.add()
+            self._progress.say("clean", number + 1, self._spec["clean_steps"])
+        synchronize(device)
+
+    def _record_lightly(self, device: str) -> Iterator[None]:
+        self._light, self._refused = light.started({**self._spec, "device": device})
+        if self._light is None:
+            return
+        for _ in range(light.WARMUP):
+            yield
+        self._light.begin()
+        for number in range(self._spec["light_steps"]):
+            yield
+            self._light.step()
+            self._progress.say("light", number + 1, self._spec["light_steps"])
+        self._end_light()
+
+    def _record(self, device: str) -> Iterator[None]:
+        self._start()
+        self._rich = Marks(device)
+        self._rich.add()
+        for number in range(self._spec["steps"]):
+            yield
+            self._rich.add()
+            self._progress.say("profiling", number + 1, self._spec["steps"])
+            if number + 1 < self._spec["steps"]:
+                self._profiler.step()  # type: ignore[union-attr]
+        self.stop()
+
+    # --- what is recorded
 
     def _start(self) -> None:
         import torch
@@ -139,13 +211,24 @@ class _Recorder:
             with_stack=self._spec["with_stack"],
         )
         self._profiler.start()
-        self._profiler.add_metadata_json("tracetui", json.dumps({"run": self._spec["run_id"]}))
+        self._profiler.add_metadata_json("tracetui", json.dumps(about(self._spec)))
         self._progress.say("profiling", 0, self._spec["steps"])
 
+    def _end_light(self) -> None:
+        recording, self._light = self._light, None
+        if recording is None:
+            return
+        if recording.steps:
+            self._passes.append(recording.finish())
+        else:
+            recording.drop()
+
     def stop(self) -> None:
-        """Ends the recording, if one is under way, and writes it."""
+        """Ends the recording that is under way, if there is one, and writes it."""
         import torch
 
+        if self._light is not None:
+            self._end_light()
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return
@@ -154,15 +237,66 @@ class _Recorder:
             torch.cuda.synchronize()
         profiler.stop()
         self._progress.say("writing")
-        target = Path(self._spec["out"]) / TRACE
-        profiler.export_chrome_trace(str(target))
-        self.files.append(target.name)
+        profiler.export_chrome_trace(str(Path(self._spec["out"]) / TRACE))
+        recorded = rich_pass(self._spec, self._rich)
+        self._passes.append(recorded if self._plan is not None else {**recorded, "steps": None})
+
+    def _device(self) -> str:
+        """``cuda`` if the program uses a GPU so far; to ask whether there is one must not make it use one."""
+        import torch
+
+        return "cuda" if self._spec["device"] != "cpu" and torch.cuda.is_initialized() else "cpu"
+
+    # --- what is said of it
+
+    def measured(self) -> dict[str, Any]:
+        """What was timed and recorded, for run.json."""
+        with contextlib.suppress(RuntimeError):  # the program may have left the GPU in an error
+            synchronize(self._device())
+        rich = next((recorded for recorded in self._passes if recorded["name"] == "rich"), None)
+        return {
+            "files": [recorded["file"] for recorded in self._passes],
+            "clean_step_ns": self._clean.step_ns(),
+            "clean_host_ns": self._clean.host_ns(),
+            "profiled_step_ns": rich["step_ns"] if rich else [],
+            "passes": self._passes,
+        }
+
+    def skipped(self) -> list[str]:
+        """What was asked for and not done, a line each."""
+        spec = self._spec
+        if spec.get("window"):
+            asked = bool(spec["clean_steps"] or spec.get("light_steps"))
+            return ["no clean steps and no light recording: --window has no steps to time"] if asked else []
+        lines: list[str] = []
+        if self._clean.steps < spec["clean_steps"]:
+            lines.append(f"{self._clean.steps} of {spec['clean_steps']} steps were timed without a profiler")
+        asked_of = {"light": spec.get("light_steps", 0), "rich": spec["steps"]}
+        lines += [
+            f"{recorded['steps']} of {asked_of[recorded['name']]} steps are in {recorded['file']}"
+            for recorded in self._passes
+            if recorded["steps"] < asked_of[recorded["name"]]
+        ]
+        if lines:
+            lines[0] = f"the program ended early, after {self._calls} optimizer steps: {lines[0]}"
+        return self._refused + lines
 
     def check(self) -> None:
         """Reports that the program ended before anything was recorded."""
-        if not self._done or (self._follows_steps and not self.recorded):
-            raise Refused(
-                f"the program ended before a step was recorded: it called optimizer.step() {self._calls} times, and "
-                f"recording begins after {self._spec['warmup']}; lower --warmup, or record a stretch of time: "
-                "--window DELAY+LENGTH"
+        spec = self._spec
+        if self._done and (self._plan is None or self._rich.steps):
+            return
+        warmup = max(spec["warmup"], 1)
+        before, advice = f"{warmup}", "lower --warmup"
+        if self._device() != "cpu":
+            lightly = light.WARMUP + spec["light_steps"] if spec["light_steps"] else 0
+            before = f"{warmup + spec['clean_steps'] + lightly} ({warmup} to warm up, {spec['clean_steps']} timed "
+            before += f"without a profiler, {lightly} recorded lightly)"
+            left = self._calls - warmup - spec["steps"]
+            advice = (
+                f"--clean-steps {left} --no-light fits" if left > 0 else "lower --warmup, --clean-steps and --steps"
             )
+        raise Refused(
+            f"the program ended before a step was recorded: it called optimizer.step() {self._calls} times, and "
+            f"recording begins after {before}; {advice}, or record a stretch of time: --window DELAY+LENGTH"
+        )

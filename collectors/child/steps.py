@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .profilers import RECORDERS, durations, endless, mark, synchronize
+from .marks import Marks, synchronize
+from .profilers import RECORDERS, endless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,8 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
         progress: told of every step.
 
     Returns:
-        ``clean_step_ns`` (one per clean step; empty where none was asked for) and what the tool's recorder returned.
+        ``clean_step_ns`` and ``clean_host_ns`` (one per clean step; empty where none was asked for) and what the tool's
+        recorder returned.
     """
     batches = endless(workload.batches)
 
@@ -33,9 +35,8 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
 
     warm_up(spec, run_step, progress)
     clean = clean_loop(spec, run_step, progress)
-    recorded = RECORDERS[spec["tool"]](spec, run_step, lambda done: progress.say("profiling", done, spec["steps"]))
-    recorded["clean_step_ns"] = clean
-    return recorded
+    recorded = RECORDERS[spec["tool"]](spec, run_step, progress)
+    return {**recorded, "clean_step_ns": clean.step_ns(), "clean_host_ns": clean.host_ns()}
 
 
 def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> None:
@@ -50,20 +51,21 @@ def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -
         synchronize(spec["device"])
 
 
-def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> list[int]:
-    """Times steps without a profiler, in ns, each from the end of the previous step to its own end.
+def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> Marks:
+    """Times steps without a profiler, each from the end of the previous step to its own end.
 
-    On CUDA the ends are events on the stream, so that the host may run ahead as it does in the profiled steps.
+    It must run before anything is recorded: the first recording loads CUPTI, which then stays in the process and slows
+    its calls down. On CUDA the ends are events on the stream, so that the host may run ahead as it does elsewhere.
     """
+    marks = Marks(spec["device"])
     count = spec["clean_steps"]
     if not count:
-        return []
+        return marks
     synchronize(spec["device"])
-    marks = []
-    for number in range(count + 1):
-        if number:
-            run_step()
-        marks.append(mark(spec["device"]))
-        progress.say("clean", number, count)
+    marks.add()
+    for number in range(count):
+        run_step()
+        marks.add()
+        progress.say("clean", number + 1, count)
     synchronize(spec["device"])
-    return durations(marks)
+    return marks

@@ -21,6 +21,8 @@ from tracetui.collectors.scrubbing.redactor import (
 )
 
 NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
+PASSES = ("light", "rich")
+"""Values of the key ``pass`` that a trace has beside the id of its run: which of the run's recordings it is."""
 KEPT_NUMBERS = "version"
 STALE = "no longer true"
 """The kind of values, such as checksums, that are wrong once the file has been rewritten."""
@@ -74,7 +76,7 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         return REDACTED
     if kind == STALE:
         return None
-    if kind == SECRET and NUMBER.fullmatch(text):
+    if kind == SECRET and (NUMBER.fullmatch(text) or text in PASSES):
         return text
     if kind in EMPTIED:
         redactor.count(kind)

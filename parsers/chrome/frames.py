@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.marks import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
@@ -53,6 +54,8 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     for name in device:
         device[name] = device[name][rows]
     steps = _steps(host)
+    if not steps.height:
+        steps = marked_steps(events.header, info, host, device, tally)
     forward = _forward_operators(host, nesting, threads, flows)
     linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
 

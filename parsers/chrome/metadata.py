@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers.categories import NULL_CODE, encodable
+from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
 
@@ -33,6 +34,7 @@ def trace_info(events: Events) -> TraceInfo:
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
+    own = marks.own(header)
     threads = sorted({(key[0], key[1], name) for key, name in _named_threads(events.metadata)})
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
@@ -45,6 +47,8 @@ def trace_info(events: Events) -> TraceInfo:
         base_time=_whole(header.get("baseTimeNanoseconds")),
         processes=tuple(sorted(processes.items())),
         threads=tuple(threads),
+        run_id=_text(own.get("run")),
+        recorded_pass=_text(own.get("pass")),
     )
 
 
@@ -57,6 +61,10 @@ def _whole(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _text(value: Any) -> str | None:
+    return encodable(value) if isinstance(value, str) else None
 
 
 def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.bytes_source import read_all
-from tracetui.parsers.chrome import layout
+from tracetui.parsers.chrome import layout, marks
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function
@@ -48,6 +48,10 @@ class Candidate:
     """What reads it, as `tools.TOOLS` calls it, or ``nsys_report`` or ``ncu_report``."""
     rank: int | None = None
     world_size: int | None = None
+    run_id: str | None = None
+    """The run of `tracetui profile` that it says it is of."""
+    recorded_pass: str | None = None
+    """Which recording of that run it is, of those by torch.profiler: `light_pass.LIGHT` or `light_pass.RICH`."""
 
     @property
     def stamp(self) -> int:
@@ -155,9 +159,11 @@ def _by_magic(head: bytes) -> str | None:
 
 
 def _ranked(path: Path, head: bytes) -> Candidate:
-    """A Chrome trace, and which rank of how many its header says it is."""
+    """A Chrome trace, and which rank of how many and whose recording its header says it is."""
     start = layout.events_start(head)
-    distributed = layout.header(head[:start] if start is not None else head).get("distributedInfo")
+    header = layout.header(head[:start] if start is not None else head)
+    distributed, own = header.get("distributedInfo"), marks.own(header)
+    run_id, recorded_pass = own.get("run"), own.get("pass")
     known = distributed if isinstance(distributed, dict) else {}
     rank, world = known.get("rank"), known.get("world_size")
     return Candidate(
@@ -165,6 +171,8 @@ def _ranked(path: Path, head: bytes) -> Candidate:
         "chrome",
         rank if isinstance(rank, int) else _rank_in_name(path),
         world if isinstance(world, int) else None,
+        run_id if isinstance(run_id, str) else None,
+        recorded_pass if isinstance(recorded_pass, str) else None,
     )
 
 

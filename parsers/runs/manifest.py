@@ -340,6 +340,24 @@ class Workload(Struct, frozen=True, gc=False):
     """Of the variables that change speed, those that were set; never others."""
 
 
+class Pass(Struct, frozen=True, gc=False):
+    """One recording of torch.profiler; of a run on a GPU there are two, of the same program and process."""
+
+    name: str | None = None
+    """`light`: GPU work, API calls and waits, for the times; `rich`: operators and what else was asked for, for the
+    names."""
+    file: str | None = None
+    """Within the run's folder."""
+    steps: Whole | None = None
+    """Recorded ones; null where it was recorded by time."""
+    step_ns: tuple[Whole, ...] = ()
+    """Each of its steps, from end to end, by the clock of `clean_step_ns`."""
+    host_ns: tuple[Whole, ...] = ()
+    """Each of its steps by the clock of `clean_host_ns`."""
+    flags: dict[str, bool] = field(default_factory=dict)
+    """What it recorded: operators, record_shapes, with_stack, profile_memory, cuda_sync_events."""
+
+
 class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
@@ -354,9 +372,15 @@ class Measurement(Struct, frozen=True, gc=False):
     flags: dict[str, bool] = field(default_factory=dict)
     """What the profiler recorded: record_shapes, with_stack, profile_memory, …"""
     clean_step_ns: tuple[Whole, ...] = ()
-    """Each step of the loop before profiling, without a profiler."""
+    """Each step of the loop before profiling, without a profiler: on CUDA from event to event on the GPU's time line,
+    else on the host's clock."""
+    clean_host_ns: tuple[Whole, ...] = ()
+    """How long the host took to give out the work of each of these steps: less than the step where it runs ahead of
+    the GPU."""
     profiled_step_ns: tuple[Whole, ...] = ()
-    """Each step under the profiler, by the same clock."""
+    """Each step under the profiler, by the clock of `clean_step_ns`; of two recordings the rich one."""
+    passes: tuple[Pass, ...] = ()
+    """The recordings of torch.profiler, in order."""
     commands: tuple[tuple[str, ...], ...] = ()
     """What was launched, in order; what looks like a secret is `***`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.runs import passes
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
+from tracetui.parsers.runs.light_pass import RICH, LightPass
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
 
@@ -62,31 +65,47 @@ def open_path(
     problems: list[TraceError] = []
     others: tuple[tuple[str, tuple[Path, ...]], ...] = ()
     place = 0
+    lights: dict[Path, Candidate] = {}
     if len(paths) == 1 and not first.is_dir():
         files = [inspect(_existing(first))]
         if choose is not None:
             choose([first.name])
     elif len(paths) == 1:
-        runs = _runs_in(first, problems, lambda candidate: _kernels_in(candidate, watch, cache))
+        found_files, lights = passes.set_aside(_found_in(first, problems))
+        runs = _runs_of(found_files, lambda candidate: _kernels_in(candidate, watch, cache))
         names = [_run_name(run, first) for run in runs]
         place = choose(names) if choose is not None else 0
         files = runs[place]
         found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
         others = (*found[:place], *found[place + 1 :])
     else:
-        files = [found for given in map(Path, paths) for found in _files_of(_existing(given), problems)]
+        files, lights = passes.set_aside(
+            found for given in map(Path, paths) for found in _files_of(_existing(given), problems)
+        )
     traces = _open_all(files, watch, cache, problems)
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
     if manifest is not None and manifest.status in UNFINISHED:
         problems.append(
             TraceError(files[0].path.parent, UNFINISHED[manifest.status], manifest.outcome.explanation or "")
         )
-    path = first if len(paths) == 1 and not others and manifest is None else _path_of(files)
+    light = next((lights[file.path] for file in files if file.path in lights), None)
+    light = light or passes.light_beside(files, manifest)
+    light_pass = None if light is None else LightPass(light.path, partial(_open, light, Watch(), cache))
+    parts = files if light is None else [*files, light]
+    path = first if len(paths) == 1 and not others and manifest is None else _path_of(files, parts)
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
-    if manifest is not None and (clean := manifest.measurement.clean_step_ns):
-        traces = [replace(trace, clean_step_ns=clean) if trace.has_timeline else trace for trace in traces]
-    return Run(path, tuple(sorted(traces, key=order)), tuple(map(str, problems)), others, manifest, place)
+    traces = [_with_program(trace, manifest, light_pass) for trace in traces]
+    ordered = tuple(sorted(traces, key=order))
+    return Run(path, ordered, tuple(map(str, problems)), others, manifest, place, light_pass)
+
+
+def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightPass | None) -> Trace:
+    """The trace with what its run says of the program without a profiler."""
+    if not trace.has_timeline:
+        return trace
+    light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
+    return replace(trace, clean_step_ns=manifest.measurement.clean_step_ns if manifest else (), light=light)
 
 
 def _existing(path: Path) -> Path:
@@ -170,11 +189,9 @@ def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trac
     return trace
 
 
-def _runs_in(
-    folder: Path, problems: list[TraceError], kernels_of: Callable[[Candidate], frozenset[str]]
-) -> list[list[Candidate]]:
-    """The runs of a folder, newest first."""
-    found = sorted(_with_hosts_as_ranks(_found_in(folder, problems)), key=lambda c: (-c.stamp, str(c.path)))
+def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[list[Candidate]]:
+    """The runs among the files of a folder, newest first."""
+    found = sorted(_with_hosts_as_ranks(files), key=lambda c: (-c.stamp, str(c.path)))
     launched: dict[Path, list[Candidate]] = {}
     loose: list[Candidate] = []
     for candidate in found:
@@ -196,14 +213,19 @@ def _in_one_folder(files: list[Candidate]) -> bool:
     return len({candidate.path.parent for candidate in files}) == 1
 
 
-def _path_of(files: list[Candidate]) -> Path:
-    """The path that names a run which is only part of a folder: its one file, its own folder, or its main file."""
+def _path_of(files: list[Candidate], parts: list[Candidate]) -> Path:
+    """The path that names a run which is only part of a folder: its one file, its own folder, or its main file.
+
+    Args:
+        files: those that the run was opened from.
+        parts: these, and those that are read only when they are asked for.
+    """
     folder = files[0].path.parent
     main = _main_of(files).path
     launched = (folder / run_manifest.FILE).is_file()
     if not _in_one_folder(files) or (len(files) == 1 and not launched):
         return main
-    own = {candidate.path for candidate in files}
+    own = {candidate.path for candidate in parts}
     return folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else main
 
 

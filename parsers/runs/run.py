@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tracetui.parsers.runs.light_pass import listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import Trace
 
@@ -36,6 +38,8 @@ class Run:
     """What `tracetui profile` says of the run, where it launched it."""
     place: int = 0
     """Where it stands among the runs of its folder: that many of `others` come before it."""
+    light_pass: LightPass | None = None
+    """The light recording of the run, not among `traces`; it is read when it is asked for."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,21 @@ class Run:
     def main(self) -> Trace:
         """The trace whose time line the run is shown by: that of the tool that sees the most of the program."""
         return main_of(self.traces)
+
+    @property
+    def light(self) -> Trace | None:
+        """The trace of the run's light pass, whose times are nearest to those of the program; `main` has the names.
+
+        None where it has none, or it can't be read (`LightPass.problem`). Reads the file when first asked.
+        """
+        return None if self.light_pass is None else self.light_pass.trace
+
+    @property
+    def passes(self) -> tuple[RecordedPass, ...]:
+        """Both recordings that torch.profiler made of this run, in order; empty where there is one."""
+        if self.light_pass is None:
+            return ()
+        return listed(self.main.source.path, self.light_pass.path, self.manifest)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""

@@ -14,6 +14,7 @@ from tracetui.analysis.selection import Selection, in_steps, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.roles import Phases
     from tracetui.analysis.captures.step_ranges import StepRanges
@@ -149,17 +150,35 @@ class Facts:
 
     @cached_property
     def model(self) -> Model | None:
-        """`analysis.dependencies.model.model`: what the steps would take if something were faster or absent."""
+        """`dependencies.model.program_model`: what the steps would take if GPU work were faster or absent."""
+        from tracetui.analysis.dependencies.model import program_model
+
+        return program_model(self.sel)
+
+    @cached_property
+    def host_model(self) -> Model | None:
+        """The model of the trace itself, whose calls have names: for what the host does."""
         from tracetui.analysis.dependencies.model import model
 
         return model(self.sel, self.trace.clean_step_ns)
 
     @cached_property
+    def model_rows(self) -> Ints:
+        """The device row of `trace` of each activity in `model`; -1 for work of the light recording that it lacks."""
+        assert self.model is not None
+        replayed, rows = self.model.sel.trace, self.model.graph.work.row
+        if replayed is self.trace:
+            return rows
+        from tracetui.analysis.matching.passes import match_passes
+
+        return match_passes(replayed, self.trace).rich_row[rows]
+
+    @cached_property
     def path(self) -> CriticalPath | None:
-        """`analysis.dependencies.critical_path.critical_path` of the model."""
+        """`analysis.dependencies.critical_path.critical_path` of `host_model`."""
         from tracetui.analysis.dependencies.critical_path import critical_path
 
-        return critical_path(self.sel, self.model) if self.model is not None else None
+        return critical_path(self.sel, self.host_model) if self.host_model is not None else None
 
     @cached_property
     def memory(self) -> Memory:

@@ -69,7 +69,7 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     model = facts.model
     if model is None:
         return _alone(facts, rows, factor)
-    mask = np.isin(model.graph.work.row, rows)
+    mask = np.isin(facts.model_rows, rows)
     spent = float((model.graph.work.end - model.graph.work.start)[mask].sum()) / max(model.graph.steps.height, 1)
     saved = model.saved(lambda costs: faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
@@ -80,7 +80,7 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
 
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
     """The gain without these calls (or other intervals) on the host and the device rows that they launch."""
-    model = facts.model
+    model = facts.host_model
     if model is None:
         return _alone(facts, rows, 0.0)
     gone = intervals.union(start, end)

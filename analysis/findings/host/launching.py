@@ -50,7 +50,7 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
 
 def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
     """The gain without launching, or without the host's other work; None if it is too small, or the GPU is the limit."""
-    model = facts.model
+    model = facts.host_model
     if model is None or model.waits_for == "gpu":
         return None
 
@@ -64,7 +64,7 @@ def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     """The two numbers behind the verdict, and the path's shares."""
-    model, path = facts.model, facts.path
+    model, path = facts.host_model, facts.path
     assert model is not None
     assert path is not None
     return (
@@ -92,7 +92,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     a graph of the whole step would save, which is launched at once. Longer ways are other work of the host (S13), and
     waits for data are S5's. The finding is critical only if it is so whatever recording cost the host.
     """
-    model = facts.model
+    model = facts.host_model
     if facts.api["name"].str.contains(_CAPTURE).any():
         return Abstention("S2", "steps that run: here CUDA graphs are being captured, which is done once")
     bound = _bound(facts, limits, launching=True)
@@ -164,7 +164,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     Replays the steps without the host's time on ways of more than 200 µs from one launch to the next, waits for data
     (S5) and for the GPU (S7) apart. The calls that take most of the critical path there show what the host does.
     """
-    model, path = facts.model, facts.path
+    model, path = facts.host_model, facts.path
     bound = _bound(facts, limits, launching=False)
     if model is None or path is None or bound is None:
         return None

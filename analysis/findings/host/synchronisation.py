@@ -154,7 +154,7 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     """
     found = waits(facts).frame
     frame = found.filter(pl.col("stall_ns") > 0)
-    model = facts.model
+    model = facts.host_model
     if not frame.height or model is None:
         return None
     free = frozenset(np.flatnonzero(np.isin(model.graph.calls.row, frame["row"].to_numpy())).tolist())

@@ -140,7 +140,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     assert facts.manifest is not None
     measured = facts.manifest.measurement
     if not measured.clean_step_ns:
-        return Abstention("V8", "steps without a profiler: launch with tracetui profile --clean-steps 5")
+        return Abstention("V8", "steps without a profiler: launch with tracetui profile --clean-steps 10")
     clean = statistics.median(measured.clean_step_ns)
     profiled = statistics.median(measured.profiled_step_ns) if measured.profiled_step_ns else facts.step_ns
     if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):

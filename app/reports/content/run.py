@@ -53,7 +53,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     for trace in shown:
         if len(shown) > 1:
             yield Title(Path(trace["source"]["path"]).name, level=2)
-        yield Facts(tuple(_head(trace)))
+        yield Facts((*_head(trace), *_light_pass(run["passes"], trace)))
         yield from sections.parts(trace, layout)
     if run.get("counters_compared"):
         yield from counters.compared_blocks(run["counters_compared"], layout)
@@ -138,6 +138,16 @@ def _head(trace: Json) -> Iterator[tuple[str, str]]:
         yield "Totals", f"cover {trace['totals_base']}, including GPU work that no step launched"
     if source["partial"]:
         yield "Partial", "loading was stopped before the end of the file"
+
+
+def _light_pass(passes: list[Json], trace: Json) -> Iterator[tuple[str, str]]:
+    """Names the light recording, beside the rich one of the same run."""
+    if not any(one["path"] == trace["source"]["path"] for one in passes):
+        return
+    for one in passes:
+        if one["path"] != trace["source"]["path"]:
+            steps = "" if one["steps"] is None else f"{format_count(one['steps'])} steps of "
+            yield "Light", f"{Path(one['path']).name}: {steps}GPU work and API calls alone, of the same run"
 
 
 def _devices(devices: list[Json]) -> str:

@@ -22,6 +22,7 @@ from tracetui.parsers.chrome import layout
 from tracetui.parsers.chrome.chunks import ChunkReader
 from tracetui.parsers.chrome.cut import outline
 from tracetui.parsers.chrome.cut.choice import choose
+from tracetui.parsers.chrome.marks import narrowed
 from tracetui.parsers.chrome.tokens import Tokens
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
@@ -98,6 +99,7 @@ def cut(
         folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # no one else writes to this file
         part = folder / "cut"
         with part.open("xb") as file:
+            reader.head = narrowed(reader.head, window, steps)
             _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
         _refuse_existing(target)
         part.rename(target)

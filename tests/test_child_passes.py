@@ -1,0 +1,333 @@
+"""What the program in the profiled Python times and records, in which order; torch is a stand-in with a GPU."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_torch import FakeTorch
+
+from tracetui.collectors import profiler_commands
+from tracetui.collectors.child import light, script, steps
+from tracetui.collectors.child.profilers import TRACE, Refused
+from tracetui.collectors.child.progress import Progress
+from tracetui.collectors.request import ProfileRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """The spec for a request, for one of its tools."""
+
+    def make(tool: str = "torch", **asked: Any) -> dict[str, Any]:
+        request = ProfileRequest(output=tmp_path / "out", entry=None if "command" in asked else "mlp", **asked)
+        made = profiler_commands.child_spec(request, tool, tmp_path, "run-1")
+        return {**made, "warmup_s": 0.0}
+
+    return make
+
+
+def run_model(spec: dict[str, Any], fake: FakeTorch) -> dict[str, Any]:
+    """The measurement of a model whose step takes a millisecond."""
+
+    def step(_: Any) -> None:
+        time.sleep(1e-3)
+        fake.done.append("step")
+
+    workload = SimpleNamespace(batches=lambda: iter(range(10**6)), step=step)
+    return steps.run(spec, workload, Progress(spec["progress"]))
+
+
+def order(fake: FakeTorch) -> str:
+    """Steps and profilers, in order."""
+    kept = {"step": ".", "start light": "<", "stop light": ">", "start rich": "[", "stop rich": "]"}
+    return "".join(kept[what] for what in fake.done if what in kept)
+
+
+def test_clean_steps_then_light_then_rich(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch(monkeypatch)
+    made = run_model(spec(), fake)
+    # 3 to warm up, 10 clean; 2 that warm the recording up and 10 in it; 1 and 3
+    assert order(fake) == "." * 13 + "<" + "." * 12 + ">" + "[" + "." * 4 + "]"
+    assert [len(made[key]) for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns")] == [10, 10, 3]
+    assert all(ns >= 1_000_000 for ns in made["clean_step_ns"] + made["clean_host_ns"])
+    assert [(one["name"], one["file"], one["steps"]) for one in made["passes"]] == [
+        ("light", light.TRACE, 10),
+        ("rich", TRACE, 3),
+    ]
+    assert [len(one["step_ns"]) for one in made["passes"]] == [10, 3]
+    assert made["files"] == [light.TRACE, TRACE]
+    assert made["skipped"] == []
+
+
+def test_the_light_recording_has_its_boundaries(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch(monkeypatch)
+    before = time.time_ns()
+    made = run_model(spec(light_steps=4), fake)
+    said = fake.exported[light.TRACE]
+    assert said["experimental_config"] == {"enable_cuda_sync_events": True}
+    own = said["tracetui"]
+    assert (own["run"], own["pass"], own["entry"]) == ("run-1", "light", "mlp")
+    assert len(own["marks"]) == 5
+    assert all(after - start >= 1_000_000 for start, after in pairwise(own["marks"]))
+    assert before < own["marks"][0] < own["marks"][-1] < time.time_ns()
+    assert fake.exported[TRACE]["tracetui"] == {"run": "run-1", "entry": "mlp", "pass": "rich"}
+    flags = [one["flags"]["cuda_sync_events"] for one in made["passes"]]
+    assert flags == [True, False]
+
+
+def test_the_gpu_is_waited_for_around_each_recording(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch(monkeypatch)
+    run_model(spec(clean_steps=0, light_steps=2, steps=1, warmup=0), fake)
+    inside = fake.done[fake.done.index("start light") - 1 :]
+    assert inside == [
+        "synchronize", "start light", "step", "step", "synchronize", "event", "step", "event", "step", "event",
+        "synchronize", "stop light",
+        "start rich", "step", "synchronize", "next rich", "event", "step", "event", "synchronize", "next rich",
+        "stop rich",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpu"), [({"light_steps": 0}, True), ({"device": "cpu"}, True), ({}, False)], ids=["asked", "cpu", "none"]
+)
+def test_without_a_light_recording(
+    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], gpu: bool
+) -> None:
+    fake = FakeTorch(monkeypatch, gpu=gpu)
+    made = run_model(spec(**asked), fake)
+    assert order(fake) == "." * 13 + "[" + "." * 4 + "]"
+    assert [one["name"] for one in made["passes"]] == ["rich"]
+    assert len(made["clean_host_ns"]) == 10
+    assert made["skipped"] == []
+    if asked.get("device") == "cpu" or not gpu:
+        assert "event" not in fake.done
+        assert made["clean_step_ns"] == made["clean_host_ns"]
+
+
+def test_a_torch_without_that_setting_records_without_it(
+    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch, sync_events=False)
+    made = run_model(spec(), fake)
+    assert "experimental_config" not in fake.exported[light.TRACE]
+    assert made["passes"][0]["flags"]["cuda_sync_events"] is False
+
+
+def test_a_light_recording_that_torch_refuses_is_left_out(
+    spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    fake.refuses = "CUPTI is not there\nmore"
+    made = run_model(spec(), fake)
+    assert [one["name"] for one in made["passes"]] == ["rich"]
+    (line,) = made["skipped"]
+    assert line.endswith("CUPTI is not there")
+
+
+def test_a_torch_that_cannot_record_gpus_says_so(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeTorch(monkeypatch, cupti=False)
+    made = run_model(spec(), fake)
+    assert [one["name"] for one in made["passes"]] == ["rich"]
+    assert "without CUPTI" in made["skipped"][0]
+    assert "event" in fake.done  # the clean steps are those of a GPU
+
+
+def test_boundaries_on_several_gpus_give_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeTorch(monkeypatch)
+    marks = light.Marks("cuda")
+    marks.add()
+    marks.add()
+
+    def refuse(_: object) -> float:
+        raise RuntimeError("Both events must be on the same device")
+
+    marks._events[0].elapsed_time = refuse
+    assert marks.step_ns() == []
+    assert len(marks.host_ns()) == 1
+
+
+def test_clean_steps_belong_to_the_tool_that_loads_nothing_before_them(spec: Callable[..., Any]) -> None:
+    tools = ("nsys", "torch", "memory")
+    assert {tool: spec(tool, tools=tools)["clean_steps"] for tool in tools} == {"nsys": 0, "torch": 10, "memory": 0}
+    assert {tool: spec(tool, tools=tools)["light_steps"] for tool in tools} == {"nsys": 0, "torch": 10, "memory": 0}
+    assert spec("nsys", tools=("nsys",))["clean_steps"] == 10
+
+
+# --- own programs
+
+PROGRAM = """
+import time
+for number in range({calls}):
+    time.sleep(0.001)
+    for hook in HOOKS:
+        hook(None)
+"""
+
+
+def run_program(
+    spec: dict[str, Any], fake: FakeTorch, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """What is known of a program that calls its optimizer so often; ``error`` if it was refused."""
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM.format(calls=calls))
+
+    def hooked(path: str, run_name: str) -> None:
+        assert run_name == "__main__"
+        exec(
+            compile(Path(path).read_text(), path, "exec"), {"HOOKS": [*fake.hooks, lambda _: fake.done.append("step")]}
+        )
+
+    monkeypatch.setattr(script.runpy, "run_path", hooked)
+    monkeypatch.setattr(script.sys, "argv", ["start.py"])
+    monkeypatch.setattr(script.machine_torch, "settings", dict)
+    result: dict[str, Any] = {}
+    try:
+        script.run({**spec, "script": ["python", str(program)]}, Progress(spec["progress"]), result)
+    except Refused as error:
+        result["error"] = str(error)
+    return result
+
+
+@pytest.fixture
+def own(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[dict[str, Any], FakeTorch]]:
+    def run(calls: int, *, gpu: bool = True, **asked: Any) -> tuple[dict[str, Any], FakeTorch]:
+        fake = FakeTorch(monkeypatch, gpu=gpu)
+        made = spec(command=("python", "train.py"), **asked)
+        return run_program(made, fake, calls, tmp_path, monkeypatch), fake
+
+    return run
+
+
+def test_an_own_program_has_all_three(own: Callable[..., Any]) -> None:
+    result, fake = own(40)
+    made = result["measurement"]
+    # what happens after a call of the optimizer comes before that call's dot
+    assert order(fake) == "." * 12 + "<" + "." * 12 + ">[" + "." * 3 + "]" + "." * 13
+    assert [len(made[key]) for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns")] == [10, 10, 3]
+    assert [(one["name"], one["steps"], len(one["step_ns"])) for one in made["passes"]] == [
+        ("light", 10, 10),
+        ("rich", 3, 3),
+    ]
+    assert len(fake.exported[light.TRACE]["tracetui"]["marks"]) == 11
+    assert "error" not in result
+    assert result["skipped"] == []
+
+
+def test_28_steps_are_enough(own: Callable[..., Any]) -> None:
+    result, _ = own(28)
+    assert "error" not in result
+    assert result["skipped"] == []
+    fewer, _ = own(27)
+    assert fewer["skipped"] == [
+        "the program ended early, after 27 optimizer steps: 2 of 3 steps are in trace.pt.trace.json.gz"
+    ]
+
+
+def test_what_a_program_that_ends_early_gave_is_kept_and_said(own: Callable[..., Any]) -> None:
+    clean, fake = own(8)
+    assert len(clean["measurement"]["clean_step_ns"]) == 5
+    assert clean["measurement"]["passes"] == []
+    assert not fake.exported
+    assert "optimizer.step() 8 times" in clean["error"]
+    assert "recording begins after 25" in clean["error"]
+    assert "--clean-steps 2 --no-light fits" in clean["error"]
+    fitting, _ = own(8, clean_steps=2, light_steps=0)
+    assert "error" not in fitting
+    assert fitting["skipped"] == []
+
+    lightly, fake = own(20)
+    assert [(one["name"], one["steps"]) for one in lightly["measurement"]["passes"]] == [("light", 5)]
+    assert len(fake.exported[light.TRACE]["tracetui"]["marks"]) == 6
+    assert "5 of 10 steps are in light.pt.trace.json.gz" in lightly["skipped"][0]
+    assert "error" in lightly
+
+    warming, fake = own(14)  # within the two steps that warm the light recording up
+    assert warming["measurement"]["passes"] == []
+    assert fake.phases()[-1] == "synchronize"
+    assert "stop light" in fake.done
+    assert not fake.exported
+
+
+def test_on_the_cpu_a_short_program_is_recorded_before_it_is_timed(own: Callable[..., Any]) -> None:
+    result, fake = own(9, gpu=False)
+    assert order(fake) == "." * 2 + "[" + "." * 3 + "]" + "." * 4
+    assert len(result["measurement"]["clean_step_ns"]) == 3
+    assert result["skipped"] == [
+        "the program ended early, after 9 optimizer steps: 3 of 10 steps were timed without a profiler"
+    ]
+    assert "error" not in result
+
+
+def test_a_program_that_has_a_gpu_and_does_not_use_it_is_one_of_the_cpu(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    fake.initialized = False
+    made = run_program(spec(command=("python", "x.py")), fake, 20, tmp_path, monkeypatch)
+    assert [one["name"] for one in made["measurement"]["passes"]] == ["rich"]
+    assert "event" not in fake.done  # an event would make it use the GPU
+
+
+def test_steps_that_become_part_of_a_graph_are_no_steps(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    fake.capturing = True
+    made = run_program(spec(command=("python", "x.py")), fake, 40, tmp_path, monkeypatch)
+    assert "optimizer.step() 0 times" in made["error"]
+    assert "synchronize" not in fake.done[:-1]  # waiting would end the capture
+
+
+def test_a_stretch_of_time_has_no_clean_steps_and_says_so(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    asked = spec(command=("python", "x.py"), window=(0.005, 0.02))
+    handler = signal.getsignal(signal.SIGALRM)
+    try:
+        made = run_program(asked, fake, 60, tmp_path, monkeypatch)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert made["skipped"] == ["no clean steps and no light recording: --window has no steps to time"]
+    (recorded,) = made["measurement"]["passes"]
+    assert (recorded["name"], recorded["steps"], recorded["step_ns"]) == ("rich", None, [])
+    assert made["measurement"]["clean_step_ns"] == []
+
+
+# --- what is told of it
+
+
+def test_progress_is_told_no_more_often_than_it_is_read(tmp_path: Path) -> None:
+    progress = Progress(str(tmp_path / "progress"))
+    for number in range(1, 1001):
+        progress.say("clean", number, 1000)
+    progress.say("light", 1, 10)
+    lines = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+    assert len(lines) < 50
+    assert [(line["phase"], line["step"]) for line in (lines[0], *lines[-2:])] == [
+        ("clean", 1), ("clean", 1000), ("light", 1),
+    ]  # fmt: skip
+
+
+def test_a_dry_run_says_what_will_be_timed_and_recorded() -> None:
+    request = ProfileRequest(output=Path("out"), entry="mlp", tools=("torch", "nsys"))
+    said = profiler_commands.plan(request, "torch")
+    assert said.index("3 steps to warm up") < said.index("10 timed") < said.index("10 recorded lightly")
+    assert said.index("recorded lightly") < said.index("3 recorded with operators, shapes, modules")
+    assert profiler_commands.plan(request, "nsys") == "3 steps to warm up, then 3 recorded"
+    for without in ({"device": "cpu"}, {"light_steps": 0}):
+        assert "lightly" not in profiler_commands.plan(ProfileRequest(Path("out"), "mlp", **without), "torch")
+    timed = ProfileRequest(Path("out"), command=("python", "x.py"), window=(10, 5))
+    assert profiler_commands.plan(timed, "torch").startswith("it records 5 s, 10 s after")
