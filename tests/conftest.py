@@ -61,14 +61,13 @@ settings.load_profile("tracetui")
 
 @pytest.fixture(scope="session", autouse=True)
 def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps tests out of the user's cache, settings, and what was remembered."""
+    """Keeps tests out of the user's cache, settings, and what was remembered; all workers share one cache."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with pytest.MonkeyPatch.context() as patch:
-        for variable, name in (
-            ("TRACETUI_CACHE_DIR", "cache"),
-            ("TRACETUI_CONFIG_DIR", "config"),
-            ("TRACETUI_DATA_DIR", "data"),
-        ):
-            patch.setenv(variable, str(tmp_path_factory.mktemp(name)))
+        patch.setenv("TRACETUI_CACHE_DIR", str(shared / "tracetui-cache"))
+        patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
         yield
 
