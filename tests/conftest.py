@@ -33,8 +33,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Starts two workers per core: tests of the screen wait for it to come to rest about as long as they compute."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Starts three workers for two cores: each reads and compiles every test; some tests wait for other programs."""
+    return -(-3 * len(os.sched_getaffinity(0)) // 2)
 
 
 @pytest.hookimpl(optionalhook=True)
