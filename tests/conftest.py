@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
+from shared_analyses import Sharing
 
 from tracetui.parsers import open_path
 
@@ -57,6 +58,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tracetui")
+
+
+@pytest.fixture(autouse=True)
+def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Has a test that changes the program compute everything itself; other screens share what they compute."""
+    Sharing.allowed = "monkeypatch" not in request.fixturenames
+    yield
+    Sharing.allowed = False
 
 
 @pytest.fixture(scope="session", autouse=True)

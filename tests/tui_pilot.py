@@ -7,6 +7,7 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import shared_analyses
 import textual.app
 import textual.pilot
 import textual.screen
@@ -66,6 +67,7 @@ def _parsed_once(sheet: Stylesheet, css: str, *place: Any, **origin: Any) -> lis
 
 
 Stylesheet._parse_rules = _parsed_once  # type: ignore[method-assign]
+shared_analyses.begin()
 
 
 async def settle(pilot: Pilot[Any]) -> None:
