@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
+from shared_analyses import Sharing
 
 from tracetui.parsers import open_path
 
@@ -33,8 +34,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Starts two workers per core: tests of the screen wait for it to come to rest about as long as they compute."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Starts three workers for two cores: each reads and compiles every test; some tests wait for other programs."""
+    return -(-3 * len(os.sched_getaffinity(0)) // 2)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,16 +60,23 @@ settings.register_profile(
 settings.load_profile("tracetui")
 
 
+@pytest.fixture(autouse=True)
+def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Has a test that changes the program compute everything itself; other screens share what they compute."""
+    Sharing.allowed = "monkeypatch" not in request.fixturenames
+    yield
+    Sharing.allowed = False
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps tests out of the user's cache, settings, and what was remembered."""
+    """Keeps tests out of the user's cache, settings, and what was remembered; all workers share one cache."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with pytest.MonkeyPatch.context() as patch:
-        for variable, name in (
-            ("TRACETUI_CACHE_DIR", "cache"),
-            ("TRACETUI_CONFIG_DIR", "config"),
-            ("TRACETUI_DATA_DIR", "data"),
-        ):
-            patch.setenv(variable, str(tmp_path_factory.mktemp(name)))
+        patch.setenv("TRACETUI_CACHE_DIR", str(shared / "tracetui-cache"))
+        patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
         yield
 

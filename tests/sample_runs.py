@@ -48,8 +48,12 @@ def recorded(name: str) -> Path:
 
 @cache
 def run_of(name: str) -> Run:
-    """A recording by its path below ``tests/data``, read from the file once for all tests of a session."""
-    return open_path(recorded(name), cache=False)
+    """A recording by its path below ``tests/data``, read once for all tests of a session.
+
+    One worker reads the file, others what it left in the cache, which `test_chrome_reader` and `test_runs_and_cache`
+    compare with the file.
+    """
+    return open_path(recorded(name))
 
 
 @cache

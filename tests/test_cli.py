@@ -7,7 +7,6 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from sample_runs import recorded
@@ -15,20 +14,9 @@ from sample_runs import recorded
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
 TWO_RANKS = "chrome/ddp_vit_small_2ranks"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of this module's own, for the processes it starts too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRACETUI_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

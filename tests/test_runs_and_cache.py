@@ -18,6 +18,18 @@ from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache
 from tracetui.parsers.trace import FRAMES
 
+OF_EACH_KIND = (
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
+    "chrome/cudagraph_replay.trace.json.gz",
+    "jax/h200.trace.json.gz",
+    "nsys/graph_node.sqlite.gz",
+    "nsys/gpt_small_ctx256.sqlite.gz",
+    "ncu/vim_full_raw.csv.gz",
+    "ncu/vim_full_details.csv.gz",
+    "memory/gpt_memory_snapshot.pickle.gz",
+    "ops/ops.sqlite.gz",
+)
+
 
 def trace_file(path, rank=None, world=None, name="k", count=1):
     events = [
@@ -94,9 +106,10 @@ def stages():
     return seen, lambda progress: seen.append(progress.stage)
 
 
-def test_the_second_look_comes_from_the_cache_and_is_the_same(store, stages):
+@pytest.mark.parametrize("name", OF_EACH_KIND)
+def test_the_second_look_comes_from_the_cache_and_is_the_same(store, stages, name):
     seen, watch = stages
-    path = recorded("chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz")
+    path = recorded(name)
     first = open_path(path).traces[0]
     second = open_path(path, progress=watch).traces[0]
     assert seen == ["cached"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +22,6 @@ from tracetui.app.cli.main import main
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tracetui.analysis.sweeps.model import Sweep
 
 Points = list[tuple[dict[str, Any], list[float], float, int]]
@@ -37,9 +37,15 @@ REDUCTION: Points = [
 ]
 
 
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sweep(tmp_path_factory.mktemp("made") / "sweep", REDUCTION)
+
+
 @pytest.fixture
-def reduction(tmp_path: Path) -> Path:
-    return write_sweep(tmp_path / "sweep", REDUCTION)
+def reduction(tmp_path: Path, made_once: Path) -> Path:
+    """The sweep of `REDUCTION`; its files are as old as those they are copies of, so that the cache knows them."""
+    return Path(shutil.copytree(made_once, tmp_path / "sweep"))
 
 
 def table(tmp_path: Path, text: str) -> Sweep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -392,7 +393,7 @@ async def test_two_paths_open_the_diff():
 
 async def test_the_diff_tab_says_how_to_open_a_second_run(tmp_path):
     for name, source in (("a.json.gz", FP32), ("b.json.gz", FP16)):
-        (tmp_path / name).write_bytes(source.read_bytes())
+        shutil.copy2(source, tmp_path / name)
     async with opened(tmp_path / "a.json.gz", tab="diff") as (app, pilot):
         assert "There is no second run" in screen_text(app)
         await press(pilot, "o")

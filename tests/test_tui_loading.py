@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -153,7 +154,7 @@ async def test_a_missing_file_is_named():
 async def test_a_folder_of_runs_asks_which(tmp_path):
     samples = FP32.parent
     for name in ("vim_tiny_fp32_bs4.pt.trace.json.gz", "gpt_small_ctx256.trace.json.gz"):
-        (tmp_path / name).write_bytes((samples / name).read_bytes())
+        shutil.copy2(samples / name, tmp_path / name)
     async with opened(tmp_path) as (app, pilot):
         assert "2 runs in" in screen_text(app)
         await press(pilot, "down", "enter")

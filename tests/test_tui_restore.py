@@ -41,12 +41,12 @@ def trace(tmp_path) -> Path:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """The recording under a name, whether it is a file or a folder."""
+    """The recording under a name, whether it is a file or a folder; with its age, by which the cache knows it."""
     if source.is_dir():
         target = target.with_name(target.name.partition(".")[0])
         shutil.copytree(source, target)
     else:
-        shutil.copyfile(source, target)
+        shutil.copy2(source, target)
     return target
 
 

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
         if source.is_dir():
             shutil.copytree(source, tmp_path / name)
         else:
-            (tmp_path / f"{name}.pt.trace.json.gz").write_bytes(source.read_bytes())
+            shutil.copy2(source, tmp_path / f"{name}.pt.trace.json.gz")
     return tmp_path
 
 

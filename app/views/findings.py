@@ -154,6 +154,7 @@ class FindingsView(TableView):
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:
             self.detail.show_text(Text())
+        self.call_after_refresh(self.host.refresh_lines)  # whether there is more text is known once it is laid out
 
     def footer_labels(self) -> dict[str, str]:
         """What Enter and y do here."""
