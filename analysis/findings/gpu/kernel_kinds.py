@@ -37,7 +37,7 @@ _PLAIN = re.compile(
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 _CAST = re.compile(
     r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
-    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel"
+    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel|^SubTensorOpWithCast"
 )
 _TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
 _LOG_SOFTMAX = re.compile(
