@@ -53,7 +53,11 @@ class Facts:
 
     def missing(self, needs: Iterable[str]) -> str:
         """See `Subject.missing`; the names are the keys of `NEEDS`."""
-        return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
+        for name in needs:
+            there, words = NEEDS[name]
+            if not there(self):
+                return NO_SHAPES if name == "shapes" and self.records_shapes else words
+        return ""
 
     # --- frames and analyses
 
@@ -188,6 +192,11 @@ class Facts:
         """The run's run.json."""
         return self.run.manifest
 
+    @property
+    def records_shapes(self) -> bool:
+        """Whether the file says that record_shapes was on, whether or not its operators have any."""
+        return dict(self.trace.info.captured).get("record_shapes") == "1"
+
     @cached_property
     def host_kinds(self) -> frozenset[str]:
         """The kinds of host rows (`schema.HOST_KINDS`) that the recording has."""
@@ -267,6 +276,8 @@ def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
     return lambda facts: not facts.host_kinds.isdisjoint(kinds)
 
 
+NO_SHAPES = "shapes: record_shapes was on, but no operator of the recording has any"
+"""What `Facts.missing` says of shapes where asking for them is no help."""
 NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "timeline": (
         lambda facts: facts.trace.has_timeline,
