@@ -32,7 +32,7 @@ _XLA_KERNEL = re.compile(
 _PYTHON = re.compile(r"^(.*/)?(python|pypy|ipython|uvicorn|gunicorn|torchrun)[\d.]*( |$)", re.IGNORECASE)
 _OPENMP = re.compile(r"^__omp_offloading|^nvkernel_|(?<![a-z])(openmp|gomp|kmpc?)(?![a-z])", re.IGNORECASE)
 _LIBRARY = re.compile(
-    r"cub(las)?::|cublas|cudnn|cutlass|nvjet|xmma|cutensor|cufft|cusparse|cusolver|nccl|rccl|^Cijk_|miopen|rocblas|hipblas"
+    r"^(sm\d+|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell)_|cub(las)?::|cublas|cudnn|cutlass|nvjet|xmma|cutensor|cufft|cusparse|cusolver|nccl|rccl|^Cijk_|miopen|rocblas|hipblas"
     r"|tensorrt|myelin|^__myl|tensorflow|Eigen::|mxnet|onnxruntime|cupy|cudapy|numba|^triton_|^tvm|thrust::|rocprim",
     re.IGNORECASE,
 )

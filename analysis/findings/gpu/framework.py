@@ -18,6 +18,7 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Gain
     from tracetui.analysis.findings.core.rule import Limits
@@ -34,8 +35,13 @@ _FUSED_BY_COMPILER = re.compile(r"^triton_[a-z]+_fused_|^(loop|input)_\w*fusion(
 
 def _without(facts: Facts, mask: Bools) -> Gain:
     """The gain without the chosen launches."""
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
-    return gain.of_kernels(facts, rows, fewer_launches=True)
+    return gain.of_kernels(facts, _rows(facts, mask), fewer_launches=True)
+
+
+def _rows(facts: Facts, mask: Bools) -> Ints:
+    """Device rows of the chosen launches."""
+    rows: Ints = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    return rows
 
 
 @rule(
@@ -100,6 +106,7 @@ def _optimizer_finding(
         advice.for_optimizer(facts, loop=loop),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=_rows(facts, found.kernels),
     )
 
 
@@ -147,6 +154,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         advice.for_attention(facts, found),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=found.replaced,
     )
 
 
@@ -208,6 +216,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         next_command="" if hints.is_compiled(facts) else hints.rerun(facts, "--compile"),
+        work=_rows(facts, (softmax & much) | (others & many)),
     )
 
 
@@ -293,6 +302,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         advice.for_layout(facts, str(sorts["sort"][0])),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=_rows(facts, mask),
     )
 
 

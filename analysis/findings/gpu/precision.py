@@ -133,6 +133,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         next_command=hints.rerun(facts, "--dtype", "tf32"),
+        work=rows,
     )
 
 
@@ -216,6 +217,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         next_command=hints.rerun(facts, "--dtype", "fp16") if fp32 else "",
+        work=rows,
     )
 
 
@@ -248,7 +250,8 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent:
         return None
-    bound = gain.of_kernels(facts, facts.launches["row"].cast(pl.Int64).to_numpy()[mask], fewer_launches=True)
+    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    bound = gain.of_kernels(facts, rows, fewer_launches=True)
     number = int(mask.sum())
     return Finding(
         "F12",
@@ -265,6 +268,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         program(facts).say(pytorch=_ONCE, other=_ONCE_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=rows,
     )
 
 

@@ -194,7 +194,8 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     if not runs:
         return None
     spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
-    bound = gain.of_kernels(facts, launched["row"].cast(pl.Int64).to_numpy()[spare], fewer_launches=True)
+    rows = launched["row"].cast(pl.Int64).to_numpy()[spare]
+    bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
     return Finding(
@@ -220,6 +221,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns if spare.any() else None,
         ceiling_percent=ceiling,
         next_command=hints.larger_batch(facts),
+        work=rows,
     )
 
 

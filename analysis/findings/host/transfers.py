@@ -107,6 +107,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         program(facts).say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=slow["row"].to_numpy(),
     )
 
 
@@ -194,6 +195,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         _ON_BOARD if hints.is_integrated(facts) else program(facts).say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
+        work=found["row"].to_numpy(),
     )
 
 
