@@ -235,7 +235,7 @@ def _but_the_longest(launched: pl.DataFrame, mask: Bools) -> Bools:
         .filter("chosen")
         .sort("duration", "at", descending=[True, False])
     )
-    rest = mask.copy()
+    rest: Bools = mask.copy()
     rest[chains.unique([*lane, "chain"], keep="first", maintain_order=True)["at"].to_numpy()] = False
     return rest
 

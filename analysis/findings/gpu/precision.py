@@ -129,7 +129,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
-        program(facts).say(pytorch=_TF32, jax=_TF32_JAX, other=_TF32_IN_C),
+        program(facts).say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         next_command=hints.rerun(facts, "--dtype", "tf32"),
@@ -137,15 +137,15 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     )
 
 
-_TF32 = (
+TF32 = (
     'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range and'
     " needs no other change. Then bf16: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy of either."
 )
-_TF32_JAX = (
+TF32_JAX = (
     'jax.config.update("jax_default_matmul_precision", "tensorfloat32"): TF32 has fp32\'s range and needs no other'
     " change. Then bfloat16 for activations and weights. Check the accuracy of either."
 )
-_TF32_IN_C = (
+TF32_IN_C = (
     "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), in cuDNN CUDNN_TENSOR_OP_MATH or a graph that allows TF32:"
     " TF32 has fp32's range and needs no other change. Then bf16 (cublasGemmEx with CUDA_R_16BF inputs and fp32"
     " accumulation). Check the accuracy of either."
