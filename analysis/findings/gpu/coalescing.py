@@ -152,10 +152,12 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         gained = stake(facts, [access.name], min(1 / access.factor, 1.0))
         counts = bound.get(access.name) == "memory"
         proof = Query("counters", row=access.name)
+        at_least = "at least " if access.is_least else ""
         yield Finding(
             "K7",
             gained.severity if counts else "info",
-            f"{short(access.name)} moves {'at least ' if access.is_least else ''}{words.number(access.factor)} times the sectors that its accesses need",
+            f"{short(access.name)} moves {at_least}{words.number(access.factor)} times the sectors that its accesses"
+            " need",
             (
                 Evidence("sectors touched", access.sectors, "", proof),
                 Evidence("sectors that would do", access.ideal, "", proof),
