@@ -83,6 +83,14 @@ def test_xla_under_nsys_is_jax(tmp_path: Path) -> None:
     assert program(facts_of(open_path(path, cache=False).traces[0])).framework == "jax"
 
 
+@pytest.mark.parametrize("rule", ["S5", "S6", "K2", "K13", "G1", "G5"])
+def test_nobody_is_asked_for_what_only_torch_can_record(tmp_path: Path, rule: str) -> None:
+    asked = abstains(rule, _native(tmp_path, [(STENCIL, 50_000)]))
+    assert not any(word in asked for word in ("DataLoader", "record_shapes", "profile_memory", "with_stack"))
+    unknown = abstains(rule, _native(tmp_path, [(STENCIL, 50_000), (SCALE, 1000)], python=True))
+    assert any(word in unknown for word in ("DataLoader", "record_shapes", "profile_memory"))
+
+
 # --- S8: pinned memory
 
 

@@ -56,8 +56,16 @@ class Facts:
         for name in needs:
             there, words = NEEDS[name]
             if not there(self):
-                return NO_SHAPES if name == "shapes" and self.records_shapes else words
+                return self._in_its_words(name, words)
         return ""
+
+    def _in_its_words(self, need: str, words: str) -> str:
+        """What to record for a need that is not met, for this recording and this kind of program."""
+        from tracetui.analysis.findings.core.program import program
+
+        if need == "shapes" and self.records_shapes:
+            return NO_SHAPES
+        return NOT_OF_TORCH.get(need, words) if program(self).framework in ("jax", "native") else words
 
     # --- frames and analyses
 
@@ -278,6 +286,14 @@ def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
 
 NO_SHAPES = "shapes: record_shapes was on, but no operator of the recording has any"
 """What `Facts.missing` says of shapes where asking for them is no help."""
+NOT_OF_TORCH = {
+    "operators": "operators, which torch.profiler records of PyTorch programs only",
+    "modules": "nn.Module calls, which PyTorch programs only have",
+    "loader": "waits for data: put a range called data_loading around the reading of each batch",
+    "shapes": "shapes of operators, which torch.profiler records of PyTorch programs only",
+    "memory": "memory use, which PyTorch's allocator alone tells",
+}
+"""What `Facts.missing` says of these needs to programs of which it is known that they are not PyTorch's."""
 NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "timeline": (
         lambda facts: facts.trace.has_timeline,

@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.finding import Finding
 
@@ -28,14 +30,19 @@ def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
         found: the findings of one recording.
         duration: how long each row of its device frame lasts, ns.
     """
-    about = {place: np.unique(one.work) for place, one in enumerate(found) if one.work is not None and one.impact_ns}
-    whole = {place: float(duration[rows].sum()) for place, rows in about.items()}
+    about: dict[int, NDArray[np.bool_]] = {}
+    for place, one in enumerate(found):
+        if one.work is not None and one.impact_ns:
+            about[place] = np.zeros(duration.size, np.bool_)
+            about[place][one.work] = True
     seen = list(found)
     for place, rows in about.items():
+        mine = np.where(rows, duration, 0)
+        whole = float(mine.sum())
         shared = [
-            (100 * float(duration[np.intersect1d(rows, theirs, assume_unique=True)].sum()) / whole[place], other)
+            (100 * float(mine[theirs].sum()) / whole, other)
             for other, theirs in about.items()
-            if other != place and whole[place]
+            if other != place and whole
         ]
         named = sorted(((share, other) for share, other in shared if share >= LEAST_PERCENT), key=_largest)[:MOST]
         if named:
