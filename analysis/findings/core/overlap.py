@@ -10,14 +10,14 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.finding import Finding
 
 LEAST_PERCENT = 10.0
 """Findings that share less of their GPU time than this are not named."""
 MOST = 3
+BITS = 64
+"""More findings than this are not compared; no recording has had so many."""
 
 
 def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
@@ -30,18 +30,20 @@ def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
         found: the findings of one recording.
         duration: how long each row of its device frame lasts, ns.
     """
-    about: dict[int, NDArray[np.bool_]] = {}
-    for place, one in enumerate(found):
-        if one.work is not None and one.impact_ns:
-            about[place] = np.zeros(duration.size, np.bool_)
-            about[place][one.work] = True
+    about = [place for place, one in enumerate(found) if one.work is not None and one.impact_ns][:BITS]
+    # one bit per finding: rows with the same bits are in the same findings
+    bits = np.zeros(duration.size, np.uint64)
+    for number, place in enumerate(about):
+        bits[found[place].work] |= np.uint64(1 << number)
+    kinds, kind = np.unique(bits, return_inverse=True)
+    spent = np.bincount(kind, weights=duration, minlength=kinds.size)
+    within = [(kinds >> np.uint64(number)) & np.uint64(1) == 1 for number in range(len(about))]
     seen = list(found)
-    for place, rows in about.items():
-        mine = np.where(rows, duration, 0)
-        whole = float(mine.sum())
+    for rows, place in zip(within, about, strict=True):
+        whole = float(spent[rows].sum())
         shared = [
-            (100 * float(mine[theirs].sum()) / whole, other)
-            for other, theirs in about.items()
+            (100 * float(spent[rows & theirs].sum()) / whole, other)
+            for theirs, other in zip(within, about, strict=True)
             if other != place and whole
         ]
         named = sorted(((share, other) for share, other in shared if share >= LEAST_PERCENT), key=_largest)[:MOST]
