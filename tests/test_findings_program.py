@@ -11,7 +11,6 @@ from made_run import ADD, HGEMM, SGEMM, SOFTMAX, Made, facts_of, finding, look, 
 from nsys_file import NsysFile
 from sample_runs import recorded
 
-from tracetui.analysis.findings.core.program import program
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -61,26 +60,26 @@ def _in_c(text: str) -> bool:
     ],
 )
 def test_the_framework_is_known_from_the_evidence(recording: Callable[[str], Trace], name: str, framework: str) -> None:
-    told = program(facts_of(recording(name)))
+    told = facts_of(recording(name)).program
     assert told.framework == framework
     assert bool(told.seen_by) == (framework != "unknown")
 
 
 def test_a_program_with_kernels_of_its_own_is_native(tmp_path: Path) -> None:
-    assert program(_native(tmp_path, [(STENCIL, 50_000)])).framework == "native"
-    assert program(_native(tmp_path, [(OPENMP, 50_000)])).seen_by == OPENMP
+    assert _native(tmp_path, [(STENCIL, 50_000)]).program.framework == "native"
+    assert _native(tmp_path, [(OPENMP, 50_000)]).program.seen_by == OPENMP
 
 
 def test_a_python_process_or_only_library_kernels_tell_nothing(tmp_path: Path) -> None:
-    assert program(_native(tmp_path, [(STENCIL, 50_000)], python=True)).framework == "unknown"
-    assert program(_native(tmp_path, [(SGEMM, 50_000), (HGEMM, 5_000)])).framework == "unknown"
+    assert _native(tmp_path, [(STENCIL, 50_000)], python=True).program.framework == "unknown"
+    assert _native(tmp_path, [(SGEMM, 50_000), (HGEMM, 5_000)]).program.framework == "unknown"
 
 
 def test_xla_under_nsys_is_jax(tmp_path: Path) -> None:
     file = NsysFile()
     file.launch("loop_add_fusion", (0, 900), (1000, 9000))
     path = file.write(tmp_path / "a.sqlite")
-    assert program(facts_of(open_path(path, cache=False).traces[0])).framework == "jax"
+    assert facts_of(open_path(path, cache=False).traces[0]).program.framework == "jax"
 
 
 @pytest.mark.parametrize("rule", ["S5", "S6", "K2", "K13", "G1", "G5"])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.findings.core.data_loader import Loader
+    from tracetui.analysis.findings.core.program import Program
     from tracetui.analysis.findings.core.whatif import Replay
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
@@ -61,11 +62,9 @@ class Facts:
 
     def _in_its_words(self, need: str, words: str) -> str:
         """What to record for a need that is not met, for this recording and this kind of program."""
-        from tracetui.analysis.findings.core.program import program
-
         if need == "shapes" and self.records_shapes:
             return NO_SHAPES
-        return NOT_OF_TORCH.get(need, words) if program(self).framework in ("jax", "native") else words
+        return NOT_OF_TORCH.get(need, words) if self.program.framework in ("jax", "native") else words
 
     # --- frames and analyses
 
@@ -199,6 +198,13 @@ class Facts:
     def manifest(self) -> RunManifest | None:
         """The run's run.json."""
         return self.run.manifest
+
+    @cached_property
+    def program(self) -> Program:
+        """`program.program_of`: the framework, whose language advice speaks."""
+        from tracetui.analysis.findings.core.program import program_of
+
+        return program_of(self.trace, self.launches["name"])
 
     @property
     def records_shapes(self) -> bool:

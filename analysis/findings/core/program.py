@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
-    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.parsers import Trace
 
 Framework = Literal["pytorch", "jax", "native", "unknown"]
 
@@ -55,18 +54,19 @@ class Program:
         return (jax or other) if self.framework == "jax" else other
 
 
-@kept
-def program(facts: Facts) -> Program:
+def program_of(trace: Trace, kernels: pl.Series) -> Program:
     """The kind of program, from what was recorded: calls and ranges, then kernels, then the tool and the process.
 
     A program counts as native only if it launches kernels of its own, which no library and no framework has, and no
     process of the recording is a Python.
+
+    Args:
+        trace: the recording.
+        kernels: the names of the kernels that were launched.
     """
-    trace = facts.trace
     if trace.info.kind == "jax":
         return Program("jax", "a recording of the JAX profiler")
     calls = trace.host.filter(pl.col("kind").is_in(["operator", "annotation", "python", "module"]))["name"]
-    kernels = facts.launches["name"]
     for framework, where, pattern in (
         ("pytorch", calls, _TORCH_CALL),
         ("jax", calls, _XLA_CALL),
@@ -75,7 +75,7 @@ def program(facts: Facts) -> Program:
     ):
         if seen := _first(where, pattern):
             return Program(framework, seen)  # type: ignore[arg-type]
-    if facts.host_kinds & {"module", "dataloader"} or trace.info.tool == "PyTorch Kineto":
+    if trace.host["kind"].is_in(["module", "dataloader"]).any() or trace.info.tool == "PyTorch Kineto":
         return Program("pytorch", "a recording of torch.profiler")
     own = _first(kernels, _OPENMP) or _of_its_own(kernels)
     if own and not any(_PYTHON.search(name) for _, name in trace.info.processes):

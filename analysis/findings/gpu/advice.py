@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.findings.core import hints
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def for_optimizer(facts: Facts, *, loop: bool) -> str:
     """How to update all parameters at once."""
-    return program(facts).say(
+    return facts.program.say(
         pytorch="Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor"
         " once." + (" If that is not available, foreach=True updates many tensors per launch." if loop else ""),
         jax="Keep the whole update in one jit with the step, so that XLA fuses each parameter's operations; with many"
@@ -38,7 +37,7 @@ def for_attention(facts: Facts, found: Attention) -> str:
             " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]), which says"
             " what it misses (dtype, mask, head size, need for weights)." + backends
         )
-    return program(facts).say(
+    return facts.program.say(
         pytorch="Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…,"
         " is_causal=…)." + backends,
         jax='jax.nn.dot_product_attention(..., implementation="cudnn"), or a Pallas flash attention kernel.',
@@ -57,7 +56,7 @@ def for_fusion(facts: Facts, *, softmax: bool) -> str:
         " (torch.nn.functional.rms_norm, Apex, Liger), bias and activation in the GEMM's epilogue, in-place or foreach"
         " variants, bf16 to halve the bytes."
     )
-    return first + program(facts).say(
+    return first + facts.program.say(
         pytorch=by_torch,
         jax="XLA fuses what it sees in one jit: keep layers in it, and look for operations that break fusions.",
         other="Put neighbouring kernels in one, so that intermediate values stay in registers or shared memory; bias"
@@ -88,7 +87,7 @@ def for_layout(facts: Facts, sort: str) -> str:
         " for every convolution.",
         "transpose": "Use the GEMM's transpose flags and leading dimensions, or store in the order of use.",
     }.get(sort, "Let the kernel that follows read with strides, in place of copying its input first.")
-    return program(facts).say(
+    return facts.program.say(
         pytorch=f"{in_torch} torch.compile fuses the copies that are left with their neighbours.",
         jax=f"{in_c} XLA chooses layouts within one jit: look at what crosses its border, and at transposes in the"
         " program.",

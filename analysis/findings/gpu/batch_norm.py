@@ -11,7 +11,6 @@ import polars as pl
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 
@@ -92,7 +91,7 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, and no training in the recording",
-        program(facts).say(
+        facts.program.say(
             pytorch="model.eval(), then torch.nn.utils.fusion.fuse_conv_bn_eval for each pair (or"
             " torch.ao.quantization.fuse_modules); torch.compile does it with torch._inductor.config.freezing = True."
             " Compare the outputs.",

@@ -11,7 +11,6 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.gpu.activities import activities, distinct
@@ -107,7 +106,7 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.ns(worst.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}; without collectives:"
         f" {bound.why}",
         f"exposed for {words.percent(limits.exposed_percent)} of the step or more",
-        program(facts).say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
+        facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
         impact_ns=saved,
         work=rows,
     )

@@ -9,7 +9,6 @@ import polars as pl
 
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import advice
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
@@ -197,7 +196,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     ]
     return Finding(
         "F7",
-        "info" if program(facts).framework == "native" else gain.severity(bound.ceiling_percent),
+        "info" if facts.program.framework == "native" else gain.severity(bound.ceiling_percent),
         f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
         (
             *(

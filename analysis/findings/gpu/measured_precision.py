@@ -8,7 +8,6 @@ import polars as pl
 
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import is_beside_timeline, stake
@@ -67,6 +66,6 @@ def fp32_measured(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{kernel_sorts.worked_out(facts, slow)}; {found.why}",
         f"above {words.percent(limits.share_percent)} of the profiled kernel time, compute capability"
         f" {limits.capability:g} or later",
-        program(facts).say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
+        facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
         next_command="nsys profile --trace=cuda,nvtx PROGRAM",
     )

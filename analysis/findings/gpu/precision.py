@@ -10,7 +10,6 @@ import polars as pl
 
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.roofline import peaks
@@ -129,7 +128,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
-        program(facts).say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
+        facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         next_command=hints.rerun(facts, "--dtype", "tf32"),
@@ -209,7 +208,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
         f" could be, compute capability {limits.capability:g} or later",
         (
-            program(facts).say(pytorch=_MIXED, other=_MIXED_IN_C)
+            facts.program.say(pytorch=_MIXED, other=_MIXED_IN_C)
             if fp32
             else "The types fit, the shapes or strides may not: make channels, hidden and vocabulary sizes multiples of"
             " 8, align the tensors to 16 bytes, and pass contiguous ones."
@@ -265,7 +264,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
-        program(facts).say(pytorch=_ONCE, other=_ONCE_IN_C),
+        facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         work=rows,

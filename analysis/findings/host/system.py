@@ -10,7 +10,6 @@ import polars as pl
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, hints, waiting, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.parsers.names import kernel_names
 
@@ -118,7 +117,7 @@ def _loader_advice(facts: Facts, *, in_main_process: bool) -> str:
         if in_main_process
         else "Raise num_workers and prefetch_factor, and keep persistent_workers=True"
     )
-    return program(facts).say(
+    return facts.program.say(
         pytorch=f"{workers}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to"
         " the GPU (DALI, torchvision's v2 transforms on tensors), or cache the decoded data.",
         jax="Make the next batch on other processes (grain, tf.data with prefetch) and put it on the GPU"
@@ -156,7 +155,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
         f"below {words.percent(limits.share_percent)} of the step",
-        program(facts).say(
+        facts.program.say(
             pytorch="Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
             other="Do not tune the reading of data for this run: it is there when the step asks for it.",
         ),
@@ -215,7 +214,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.percent(limits.launches_percent)} of launches and {words.percent(limits.time_percent)} of kernel time"
         f" below {limits.kernel_us:g} µs, {limits.run:g} or more in a row",
-        program(facts).say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
+        facts.program.say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
         if hints.graph_percent(facts) <= 50
         else _FEWER_IN_GRAPHS,
         impact_ns=bound.ns if spare.any() else None,

@@ -12,7 +12,6 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
 from tracetui.analysis.gpu.steps import step_slots
@@ -119,7 +118,7 @@ def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | No
         f" {words.ns(facts.step_ns)} = {words.percent(share)} with more than {count} threads",
         f"load above {limits.load:g} times the cores, or {words.percent(limits.crowded_percent)} of the step with more"
         " threads than cores",
-        program(facts).say(
+        facts.program.say(
             pytorch="torch.set_num_threads (OMP_NUM_THREADS) so that threads and loader workers together stay below the"
             " cores, one core left for the thread that launches; end other programs.",
             other="OMP_NUM_THREADS and your pools so that all threads together stay below the cores, one core left for"

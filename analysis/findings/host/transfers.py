@@ -11,7 +11,6 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.program import program
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
@@ -104,7 +103,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ),
         f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host {hints.per(facts)}; {bound.why}",
         f"any copy of {limits.copy_kib:g} KiB or more",
-        program(facts).say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
+        facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         work=slow["row"].to_numpy(),
@@ -192,7 +191,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
         f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
         " the step or more",
-        _ON_BOARD if hints.is_integrated(facts) else program(facts).say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
+        _ON_BOARD if hints.is_integrated(facts) else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         work=found["row"].to_numpy(),
