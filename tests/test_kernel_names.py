@@ -188,3 +188,54 @@ def test_little_time_is_in_other(recording: Callable[[str], Trace], path: str) -
 )
 def test_kernels_of_attention_libraries(name: str, short: str, kind: str, tensor_cores: bool) -> None:
     assert (short_name(name), category(name), uses_tensor_cores(name)) == (short, kind, tensor_cores)
+
+
+# --- names that other tools' recordings have
+
+MOE_UP = (
+    "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedP2x1x2x3"
+    "_biasM_bN_tma_tmaOpt_clmp_swiGlu_dynBatch_sm100f"
+)
+MOE_DOWN = (
+    "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut"
+    "_schedP2x1x2x3_biasM_bN_tmaOpt_clmp_dynBatch_sm100f"
+)
+CK_NORM = "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassINS_27Rmsnorm2dFwdPipelineProblemI"
+CK_PREFILL = "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_45BlockFmhaBatchPrefillPipelineQRKS"
+CK_WHOLE = "void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipelineQRKSVS<int> > >(int)"
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "kind", "tensor_cores"),
+    [
+        (MOE_UP, "bmm_MxE4m3_MxE2m1MxE4m3_Fp32…Glu_dynBatch_sm100f", "gemm", True),
+        (MOE_DOWN, "bmm_Bfloat16_MxE2m1MxE4m3_Fp…lmp_dynBatch_sm100f", "gemm", True),
+        ("bn_fw_inf_1C11_kernel_NCHW", "bn_fw_inf_1C11_kernel_NCHW", "norm", False),
+        ("miopen_bn_infer_spatial", "miopen_bn_infer_spatial", "norm", False),
+        ("SubTensorOpWithScalar1d", "SubTensorOpWithScalar1d", "elementwise", False),
+        ("SubTensorOpWithCastTensor1d", "SubTensorOpWithCastTensor1d", "copy", False),
+        ("cutlass_80_tensorop_f16_s16816gemm_f16_64x64", None, "gemm", True),
+        ("igemm_wrw_gtcx2_nhwc_bf16_bx0_ex1_bt256x128x16_wt32x32x8_ws2x1", None, "conv", True),
+        (CK_NORM, "Rmsnorm2dFwd", "norm", False),
+        (CK_PREFILL, "FmhaBatchPrefillWithPagedKVCacheKernel", "attention", True),
+        (CK_WHOLE, "FmhaFwdKernel", "attention", True),
+        ("void ck_tile::kentry<64, 2, ck_tile::FmhaBwdOGradDotOKernel<int> >(int)", None, "attention", False),
+    ],
+)
+def test_names_of_generated_and_amd_kernels(name: str, short: str | None, kind: str, tensor_cores: bool) -> None:
+    assert (category(name), uses_tensor_cores(name)) == (kind, tensor_cores)
+    assert short is None or short_name(name) == short
+
+
+def test_the_moe_products_of_a_b200_are_half_of_its_kernel_time(recording: Callable[[str], Trace]) -> None:
+    device = recording("public/tl_b200_eager.json.gz").device.filter(pl.col("kind") == "kernel")
+    spent = device.select(pl.col("name").cast(pl.String), "duration")
+    products = spent.filter(pl.col("name").str.starts_with("bmm_"))
+    assert {(category(name), uses_tensor_cores(name)) for name in products["name"]} == {("gemm", True)}
+    assert products["duration"].sum() / spent["duration"].sum() == pytest.approx(0.48, abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["public/tl_vllm_piecewise.json.gz", "public/tl_sglang_decode.json.gz"])
+def test_no_kernel_is_called_by_its_entry_point(recording: Callable[[str], Trace], name: str) -> None:
+    device = recording(name).device.filter(pl.col("kind") == "kernel")
+    assert "kentry" not in {short_name(kernel) for kernel in device["name"].cast(pl.String).unique()}

@@ -25,20 +25,26 @@ MODULES = (
     "host.launching",
     "host.transfers",
     "host.synchronisation",
+    "host.threads",
     "validity.machine",
     "gpu.framework",
     "gpu.precision",
+    "gpu.batch_norm",
+    "gpu.communication",
     "gpu.kernels",
     "gpu.kernel_traffic",
     "gpu.kernel_sums",
+    "gpu.coalescing",
+    "gpu.measured_precision",
     "pairs.comparison",
+    "pairs.causes",
     "pairs.sweep",
     "gpu.memory",
 )
 """Modules of rules in this folder, in the order in which their rules are listed."""
 
 
-OF_MORE_RUNS = frozenset({"pairs.comparison", "pairs.sweep"})
+OF_MORE_RUNS = frozenset({"pairs.comparison", "pairs.causes", "pairs.sweep"})
 """The modules whose rules look at a pair of runs or at a sweep."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core import overlap
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
 from tracetui.analysis.findings.core.rule import Limits, Rule
 
@@ -54,7 +55,15 @@ def find(
         if not silent:
             checked.append(declared.id)
         found += [(declared, answer) for answer in answers if isinstance(answer, Finding)]
-    return _sifted(found, abstained, checked, config)
+    return _with_overlaps(subject, _sifted(found, abstained, checked, config))
+
+
+def _with_overlaps(subject: Subject, said: Findings) -> Findings:
+    if not any(finding.work is not None for finding in said.found):
+        return said
+    # only rules on one recording know its GPU work
+    duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
+    return replace(said, found=overlap.told(said.found, duration))
 
 
 def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Finding | Abstention]:

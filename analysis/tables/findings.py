@@ -40,7 +40,8 @@ FINDINGS = Table(
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
         Field("reference", screen=False, about="where to read more"),
-        Field("remarks", kind="list", screen=False, about="what other rules say against the numbers it rests on"),
+        Field("remarks", kind="list", screen=False,
+              about="what other rules say against the numbers it rests on, and which count the same GPU time"),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",

@@ -33,8 +33,11 @@ DEVICE_CATEGORIES = {
     "cuda_sync": "synchronization", "cuda_event": "synchronization",
     "gpu_user_annotation": "annotation", "collective_comm": "annotation",
 }  # fmt: skip
-IGNORED_CATEGORIES = frozenset({"trace", "profiler", "cuda_profiler_range"})
+PROFILER_RANGE = "cuda_profiler_range"
+IGNORED_CATEGORIES = frozenset({"trace", "profiler", PROFILER_RANGE})
 """Spans of the profiler itself: they define the recorded window and are never shown as work."""
+COUNTERS_NOT_KERNELS = "kernel of which Kineto recorded counters (cuda_profiler_range) and no times"
+"""The note on a kernel in a profiler range: with `profiler_metrics` CUPTI replays kernels one by one and times none."""
 
 
 def settle(events: Events, info: TraceInfo) -> None:

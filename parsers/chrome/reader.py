@@ -35,6 +35,9 @@ JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
 STREAMED = {"host", "device", "memory"}
 
+NO_EVENT = "the file is whole, but no trace: it is JSON without a single event"
+"""The note on a JSON list or object of something else, such as a memory timeline."""
+
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     """Reads a Chrome trace, plain or gzip, into the five frames.
@@ -142,13 +145,23 @@ class Scanner:
                 if source.damage:
                     self._tally.missing("the compressed stream ends early", 1, source.damage)
                 elif not reader.closed:
-                    self._tally.missing("the file ends before its closing bracket", 1)
+                    whole = not self.parsed and _is_json(reader.head + reader.last + reader.tail)
+                    self._tally.missing(NO_EVENT if whole else "the file ends before its closing bracket", 1)
             self.header, self.is_kineto = reader.header, reader.is_kineto
         yield self._collector.finish()
 
     def _collect(self, events: Iterable[tuple[int, dict[str, Any]]]) -> None:
         for position, event in events:
             self._collector.add(position, event)
+
+
+def _is_json(text: bytes) -> bool:
+    """Whether this is a whole JSON document: then it is not cut short, whatever it holds."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:

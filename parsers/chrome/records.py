@@ -221,6 +221,8 @@ class Collector:
         if category in classify.IGNORED_CATEGORIES:
             if category == "trace" and self.window is None:
                 self.window = (start, duration)
+            elif category == classify.PROFILER_RANGE:
+                self._tally.missing(classify.COUNTERS_NOT_KERNELS, 1, str(event.get("name", "")))
             return
         name = event.get("name")
         if not isinstance(name, str):

@@ -36,7 +36,9 @@ def _words(text: str) -> frozenset[str]:
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ANONYMOUS = re.compile(r"(\(anonymous namespace\)|<unnamed>)::")
-_GENERIC_BASES = frozenset({"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel", "kernel_agent", "run"})
+_GENERIC_BASES = frozenset(
+    {"kernel", "Kernel", "Kernel2", "globalKernel", "device_kernel", "kernel_agent", "kentry", "run"}
+)
 _GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
 """Matches wrappers that only restrict a kernel to some GPUs: `flash::enable_sm90_or_later<…>`."""
 _LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
@@ -138,12 +140,19 @@ def _parts(name: str) -> _Parts:
     return _Parts(path or (text or "unknown",), template)
 
 
+_LENGTH = re.compile(r"L[a-z]n?\d+E|(?P<length>\d+)")
+"""A number in a mangled name: a template argument's value (``Li16E``), or the length of the identifier after it."""
+
+
 def _mangled(text: str) -> _Parts:
     """A mangled name that can't be demangled, such as one cut short: its length-prefixed identifiers, in order."""
     words: list[str] = []
     at = 0
-    while match := re.compile(r"\d+").search(text, at):
-        length, start = int(match.group()), match.end()
+    while match := _LENGTH.search(text, at):
+        if match["length"] is None:
+            at = match.end()
+            continue
+        length, start = int(match["length"]), match.end()
         word = text[start : start + length]
         if length and len(word) == length and _IDENTIFIER.fullmatch(word):
             words.append(word)
@@ -176,6 +185,8 @@ def _own_name(parts: _Parts) -> str:
         return parts.base
     if "cublasGemv" in parts.template:
         return "gemvx::kernel"  # ncu leaves the namespace out
+    if parts.path[0].startswith("ck"):  # kentry<blocks per unit, maybe an architecture, what it runs, …>
+        return next((word for word in _IDENTIFIER.findall(parts.template) if word[0].isupper()), parts.base)
     inner = _inner_name(parts.template)
     of_cutlass = "cutlass" in parts.path[0] or parts.path == ("device_kernel",)  # ncu leaves the namespace out
     if inner and inner not in _PLUMBING and not inner[0].isdigit() and of_cutlass:
@@ -283,15 +294,19 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "norm",
-            r"(layer|batch|group|instance|rms|weight)_?norm|rmsnorm|\bbn_|_bn_|gammabeta|rowwisemoments|welford"
+            # bN in the names of TensorRT-LLM's products (biasM_bN_) is the layout of a bias
+            r"(layer|batch|group|instance|rms|weight)_?norm|rmsnorm|\bbn_|_(?-i:bn)_|gammabeta|rowwisemoments|welford"
             r"|computeinternalgradients|computefusedparams|norm_(fwd|bwd|forward|backward)",
         ),
         ("softmax", r"softmax"),
         ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
-        ("gemm", r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_|dot_kernel|xmma|884|1688"),
+        (
+            "gemm",
+            r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_|^bmm_|dot_kernel|xmma|884|1688",
+        ),
         (
             "copy",
-            r"copy|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permute|flip|roll_|memcpy|index_copy|repeat"
+            r"copy|SubTensorOpWith(Cast|Sub)|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permute|flip|roll_|memcpy|index_copy|repeat"
             r"|pack_|unpack",
         ),
         ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|triton_(red|per)_"),
@@ -348,10 +363,14 @@ _PLAIN_MATH = re.compile(
     r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv", re.IGNORECASE
 )
 _TENSOR_MATH = re.compile(
-    r"tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
-    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash(?!infer)|prefillwith|warpspecialized|mfma|xdlops|_xdl_|tcgen05|umma|tensor_?core",
+    r"(?<!sub)tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
+    r"|161616|fp8_gemm|s16832|i16832|sdpa|flash(?!infer)|prefillwith|warpspecialized|mfma|xdlops|_xdl_|_gtcx\d?_|tcgen05|umma"
+    r"|tensor_?core|_et\d+x\d+_m\d+x\d+x\d+_",
     re.IGNORECASE,
 )
+"""SubTensorOp is MIOpen's elementwise work, gtcx its matrix cores; ``et…_m128x16x32`` has the shape of one tensor-core
+instruction (TensorRT-LLM's generated products)."""
+_CK_ATTENTION = re.compile(r"^Fmha(?!\w*(OGradDotO|ConvertQGrad|AppendKV))")
 _PRE_AMPERE_FMHA = re.compile(r"fmha_cutlass[FB]_(f32\w*_sm(50|60|70|75)|\w+_sm50)")
 
 
@@ -368,6 +387,8 @@ def uses_tensor_cores(name: str) -> bool:
         return False
     if own.startswith("Cijk_"):
         return re.search(r"_MI(16|32|4)x", own) is not None
+    if parts.path[0] == "ck_tile" and _CK_ATTENTION.search(own):
+        return True
     if "fmha" in own:
         return _PRE_AMPERE_FMHA.search(own) is None
     if "multi_head" in own or parts.base in _WRAPPERS:

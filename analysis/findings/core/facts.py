@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.data_loader import Loader
+    from tracetui.analysis.findings.core.program import Program
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
     from tracetui.analysis.overview import Overview
@@ -55,7 +56,17 @@ class Facts:
 
     def missing(self, needs: Iterable[str]) -> str:
         """See `Subject.missing`; the names are the keys of `NEEDS`."""
-        return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
+        for name in needs:
+            there, words = NEEDS[name]
+            if not there(self):
+                return self._in_its_words(name, words)
+        return ""
+
+    def _in_its_words(self, need: str, words: str) -> str:
+        """What to record for a need that is not met, for this recording and this kind of program."""
+        if need == "shapes" and self.records_shapes:
+            return NO_SHAPES
+        return NOT_OF_TORCH.get(need, words) if self.program.framework in ("jax", "native") else words
 
     # --- frames and analyses
 
@@ -216,6 +227,18 @@ class Facts:
         return self.run.manifest
 
     @cached_property
+    def program(self) -> Program:
+        """`program.program_of`: the framework, whose language advice speaks."""
+        from tracetui.analysis.findings.core.program import program_of
+
+        return program_of(self.trace, self.launches["name"])
+
+    @property
+    def records_shapes(self) -> bool:
+        """Whether the file says that record_shapes was on, whether or not its operators have any."""
+        return dict(self.trace.info.captured).get("record_shapes") == "1"
+
+    @cached_property
     def host_kinds(self) -> frozenset[str]:
         """The kinds of host rows (`schema.HOST_KINDS`) that the recording has."""
         return frozenset(self.trace.host["kind"].unique().drop_nulls().cast(pl.String))
@@ -294,6 +317,16 @@ def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
     return lambda facts: not facts.host_kinds.isdisjoint(kinds)
 
 
+NO_SHAPES = "shapes: record_shapes was on, but no operator of the recording has any"
+"""What `Facts.missing` says of shapes where asking for them is no help."""
+NOT_OF_TORCH = {
+    "operators": "operators, which torch.profiler records of PyTorch programs only",
+    "modules": "nn.Module calls, which PyTorch programs only have",
+    "loader": "waits for data: put a range called data_loading around the reading of each batch",
+    "shapes": "shapes of operators, which torch.profiler records of PyTorch programs only",
+    "memory": "memory use, which PyTorch's allocator alone tells",
+}
+"""What `Facts.missing` says of these needs to programs of which it is known that they are not PyTorch's."""
 NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "timeline": (
         lambda facts: facts.trace.has_timeline,

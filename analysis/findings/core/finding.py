@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
 
 Severity = Literal["invalid", "critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
@@ -58,7 +61,9 @@ class Finding:
     reference: str = ""
     """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
-    """Remarks that validity rules added."""
+    """Remarks that validity rules added, and which other findings count the same GPU time (`overlap.told`)."""
+    work: Ints | None = field(default=None, compare=False, repr=False)
+    """Rows of the device frame that it is about; None if it is not about certain GPU work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
 _INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
 _INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
 _AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
-_COMPILED_KERNEL = re.compile(r"^triton_(poi|red|per|tem|mm|for)_")
+_COMPILED_KERNEL = re.compile(r"^triton_([a-z]+_fused|poi|red|per|tem|mm|for)_")
 _COMPILED_CALL = re.compile(r"^Torch-Compiled Region|^CompiledFunction")
 _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 

@@ -10,25 +10,37 @@ import polars as pl
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu import advice
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools, Gain
+    from tracetui.analysis.findings.core.gain import Gain
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Optimizer
+    from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.gpu.kernel_kinds import Optimizer
 
 _FUSED = re.compile(
     r"Fused(Adam|SGD|Adagrad|Lamb)|fused_(adam|sgd)|AdamFunctor|DistAdam|^triton_(for|poi)_", re.IGNORECASE
 )
 _FOREACH = re.compile(r"multi_tensor_apply")
+_FUSED_BY_COMPILER = re.compile(r"^triton_[a-z]+_fused_|^(loop|input)_\w*fusion(_\d+)?$|^(\w+_)?fusion(_\d+)?$")
+"""Kernels of Inductor and XLA, which have fused what stands next to each other."""
 
 
 def _without(facts: Facts, mask: Bools) -> Gain:
     """The gain without the chosen launches."""
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
-    return gain.of_kernels(facts, rows, fewer_launches=True)
+    return gain.of_kernels(facts, _rows(facts, mask), fewer_launches=True)
+
+
+def _rows(facts: Facts, mask: Bools) -> Ints:
+    """Device rows of the chosen launches."""
+    rows: Ints = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    return rows
 
 
 @rule(
@@ -49,8 +61,8 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
 
     A loop launches several kernels for every parameter tensor. ``foreach`` launches one per operation for many tensors,
     and each of these kernels reads and writes all of them again. ``fused`` launches one that does everything. The rule
-    counts parameters by the gradients that autograd accumulates. The whole optimizer step is at stake, on the host and
-    on the GPU.
+    counts parameters by the gradients that autograd accumulates, and only kernels of single tensors make a loop. The
+    whole optimizer step is at stake, on the host and on the GPU.
     """
     found = kernel_sorts.optimizer(facts)
     if found is None or not found.kernels.any():
@@ -61,8 +73,8 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
     per_call = mine.height / found.calls
     limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
-    loop = per_call >= limit
     foreach = kernel_sorts.by_name(mine, lambda name: _FOREACH.search(name) is not None)
+    loop = int((~foreach).sum()) / found.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
     bound = gain.of_calls(facts, found.start, found.end, mine["row"].cast(pl.Int64).to_numpy())
@@ -90,11 +102,11 @@ def _optimizer_finding(
         f" {words.ns(facts.step_ns)}; {bound.why}",
         f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
-        "Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor once."
-        + (" If that is not available, foreach=True updates many tensors per launch." if loop else ""),
+        advice.for_optimizer(facts, loop=loop),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        work=_rows(facts, found.kernels),
     )
 
 
@@ -139,28 +151,11 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
         f"{words.things(limits.chains, 'chain')} or more",
-        _attention_advice(facts, found),
+        advice.for_attention(facts, found),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-    )
-
-
-def _attention_advice(facts: Facts, found: Attention) -> str:
-    if facts.trace.info.kind == "jax":
-        return 'jax.nn.dot_product_attention(..., implementation="cudnn"), or a Pallas flash attention kernel.'
-    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), kernel_sorts.fp32_matrix_work).any()
-    backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
-    called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
-    if called.str.contains("_scaled_dot_product_attention_math").any():
-        return (
-            "scaled_dot_product_attention was called and fell back to its math backend: find out why with"
-            " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]), which says"
-            " what it misses (dtype, mask, head size, need for weights)." + backends
-        )
-    return (
-        "Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…, is_causal=…)."
-        + backends
+        work=found.replaced,
     )
 
 
@@ -178,61 +173,85 @@ def _attention_advice(facts: Facts, found: Attention) -> str:
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
 
-    Categories come from the kernels' names. All of their time and launches are at stake, though a fused kernel must
-    still read and write its data once.
+    Categories come from the kernels' names. Kernels that a compiler has already fused (Inductor's Triton kernels, XLA's
+    fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
+    its data once, so the longest of each uninterrupted chain of such kernels on a stream stays; the time and the
+    launches of the rest are at stake. The names of a
+    program's own kernels are its author's, so for a program without a framework the finding is only a remark.
     """
     category = kernel_sorts.categories(facts.launches)
+    fused = kernel_sorts.by_name(facts.launches, lambda name: _FUSED_BY_COMPILER.search(name) is not None)
     softmax = (category == "softmax").to_numpy()
-    others = category.is_in(["elementwise", "norm", "copy"]).to_numpy()
+    others = category.is_in(["elementwise", "norm", "copy"]).to_numpy() & ~fused
     (soft_ns, soft), (other_ns, other) = kernel_sorts.spent(facts, softmax), kernel_sorts.spent(facts, others)
     if soft is None or other is None:
         return None
     much, many = soft > limits.softmax_percent, other > limits.others_percent
     if not (much or many):
         return None
-    mask = (softmax & much) | (others & many)
-    bound = _without(facts, mask)
+    bound = _without(facts, (softmax & much) | _but_the_longest(facts.launches, others & many))
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
     sums = [
-        (name, kernel_sorts.spent(facts, (category == name).to_numpy())[0])
+        (name, kernel_sorts.spent(facts, (category == name).to_numpy() & ~(fused & ~softmax))[0])
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     return Finding(
         "F7",
-        bound.severity,
+        "info" if facts.program.framework == "native" else bound.severity,
         f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
-        tuple(
-            Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
-            for name, spent in sorted(sums, key=lambda part: -part[1])
-            if spent
+        (
+            *(
+                Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
+                for name, spent in sorted(sums, key=lambda part: -part[1])
+                if spent
+            ),
+            *_fused_already(facts, fused),
         ),
         f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
         f" {words.ns(kernel_sorts.whole_ns(facts))}; without"
-        f" {'all of it' if much and many else 'softmax' if much else 'the latter'}: {bound.why}",
+        f" {_parts_at_stake(much=much, many=many)}: {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
-        _fusion_advice(facts, much=much),
+        advice.for_fusion(facts, softmax=much),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         next_command="" if hints.is_compiled(facts) else hints.rerun(facts, "--compile"),
+        work=_rows(facts, (softmax & much) | (others & many)),
     )
 
 
-def _fusion_advice(facts: Facts, *, much: bool) -> str:
-    first = "Use a fused attention, which keeps softmax on the chip. " if much else ""
-    if facts.trace.info.kind == "jax":
-        return (
-            first + "XLA fuses what it sees in one jit: keep layers in it, and look for operations that break fusions."
+def _parts_at_stake(*, much: bool, many: bool) -> str:
+    chains = "all but the longest kernel of each chain of the latter"
+    return f"softmax and {chains}" if much and many else "softmax" if much else chains
+
+
+def _but_the_longest(launched: pl.DataFrame, mask: Bools) -> Bools:
+    """The chosen launches without the longest of each uninterrupted chain of them on a stream."""
+    lane = ["device", "stream"]
+    chains = (
+        launched.select(*lane, "duration", chosen=pl.Series(mask))
+        .with_row_index("at")
+        .with_columns(chain=pl.col("chosen").rle_id().over(lane))
+        .filter("chosen")
+        .sort("duration", "at", descending=[True, False])
+    )
+    rest: Bools = mask.copy()
+    rest[chains.unique([*lane, "chain"], keep="first", maintain_order=True)["at"].to_numpy()] = False
+    return rest
+
+
+def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
+    """Evidence on kernels that a compiler fused, if there are any."""
+    if fused.any():
+        spent, _ = kernel_sorts.spent(facts, fused)
+        yield Evidence(
+            f"fused by a compiler, not counted, {hints.per(facts)}",
+            facts.per_step(spent),
+            "ns",
+            kernel_sorts.proof(facts, fused),
         )
-    if hints.is_compiled(facts):
-        return first + "It is compiled: look for graph breaks and custom operators between which nothing can be fused."
-    return (
-        first + "torch.compile fuses elementwise chains, norms and copies; by hand: fused norm kernels"
-        " (torch.nn.functional.rms_norm, Apex, Liger), bias and activation in the GEMM's epilogue, in-place or foreach"
-        " variants, bf16 to halve the bytes."
-    )
 
 
 LAYOUTS = (
@@ -282,10 +301,11 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
-        _layout_advice(str(sorts["sort"][0])),
+        advice.for_layout(facts, str(sorts["sort"][0])),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        work=_rows(facts, mask),
     )
 
 
@@ -308,21 +328,3 @@ def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("ns").sum(), pl.col("calls").sum(), pl.col("name").first())
         .sort("ns", "sort", descending=[True, False])
     )
-
-
-def _layout_advice(sort: str) -> str:
-    first = {
-        "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
-        " and after it.",
-        "cat": "Write parts into one preallocated tensor (out=, slices), or keep them as views of it, in place of"
-        " torch.cat.",
-        "NCHW/NHWC": "Convert model and input once to memory_format=torch.channels_last, so that cuDNN need not for"
-        " every convolution.",
-        "transpose": "Give the operators strides they take (einsum, transposed GEMM flags), or store in the order of"
-        " use.",
-    }.get(
-        sort,
-        "Find what copies (the Operators tab: contiguous, clone, reshape) and pass views to operators that take"
-        " strides.",
-    )
-    return f"{first} torch.compile fuses the copies that are left with their neighbours."

@@ -21,6 +21,7 @@ from tracetui.parsers.names.kernel_key import function_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.gpu.occupancy import SmLimits
@@ -41,6 +42,8 @@ class Stake:
     ceiling_percent: float | None
     severity: Severity
     why: str
+    rows: Ints | None = None
+    """Device rows of these kernels; None without a time line."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,9 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
             f"{words.percent(100 * share)} of the recorded kernel time × (1 - {remaining:.3g}) = {words.percent(saved)}"
         )
         return Stake(None, None, "info", f"{what} of it; only a time line tells what the step gains")
-    found = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
-    return Stake(found.ns, found.ceiling_percent, found.severity, found.why)
+    rows = mine["row"].cast(pl.Int64).to_numpy()
+    found = gain.of_kernels(facts, rows, factor=remaining)
+    return Stake(found.ns, found.ceiling_percent, found.severity, found.why, rows)
 
 
 def largest(facts: Facts, least_percent: float) -> Iterator[dict[str, object]]:

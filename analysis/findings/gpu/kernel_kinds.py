@@ -37,7 +37,7 @@ _PLAIN = re.compile(
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 _CAST = re.compile(
     r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
-    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel"
+    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel|^SubTensorOpWithCast"
 )
 _TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
 _LOG_SOFTMAX = re.compile(
@@ -181,10 +181,16 @@ def attention(facts: Facts) -> Attention:
         on = rows.to_numpy()
         here = category[on]
         spans: list[tuple[int, int]] = []
+        found: list[tuple[int, int, int]] = []
         for at in np.flatnonzero((here == "softmax") & ~log[on]).tolist():
             first, last = _to_gemm(here, at, -1), _to_gemm(here, at, 1)
             if first is None or last is None:
                 continue
+            found.append((first, at, last))
+        shared = {first for first, _, _ in found} & {last for _, _, last in found}
+        for first, at, last in found:
+            if first in shared or last in shared:
+                continue  # an attention's result goes through a product of its own before the next one's scores
             between[on[first + 1 : last]] = True
             ends[on[[first, last]]] = True
             spans.append((int(begins[on[first]]), int(begins[on[last]])))

@@ -72,6 +72,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             else "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
+            work=found.rows,
         )
     top = float(table["total_ns"].head(10).sum())
     share = 100 * top / whole

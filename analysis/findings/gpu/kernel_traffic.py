@@ -77,6 +77,7 @@ def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
             " shared memory.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
+            work=found.rows,
         )
 
 
@@ -121,4 +122,5 @@ def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
             " operands run together, tile, or use a smaller batch.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
+            work=found.rows,
         )

@@ -100,6 +100,7 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
             _BY_BOUND[row["bound"]],
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
+            work=found.rows,
         )
 
 
@@ -161,6 +162,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             " come nearer.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
+            work=found.rows,
             next_command=ncu_command(row["name"]),
         )
 
@@ -232,6 +234,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
             + ("" if told else " Only counters tell whether more warps help; they don't if memory is the bottleneck."),
             impact_ns=gained.ns,
             ceiling_percent=gained.ceiling_percent,
+            work=gained.rows,
             next_command="" if name in classes else ncu_command(name),
         )
 
@@ -299,6 +302,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         " kernels on several streams.",
         impact_ns=gained.ns,
         ceiling_percent=gained.ceiling_percent,
+        work=gained.rows,
         next_command=hints.larger_batch(facts),
     )
 

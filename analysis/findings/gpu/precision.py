@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.core.gain import Bools
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,28 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
-        'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range'
-        " and needs no other change. Then bf16: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy of"
-        " either.",
+        facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--dtype", "tf32"),
+        work=rows,
     )
+
+
+TF32 = (
+    'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range and'
+    " needs no other change. Then bf16: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy of either."
+)
+TF32_JAX = (
+    'jax.config.update("jax_default_matmul_precision", "tensorfloat32"): TF32 has fp32\'s range and needs no other'
+    " change. Then bfloat16 for activations and weights. Check the accuracy of either."
+)
+TF32_IN_C = (
+    "cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), in cuDNN CUDNN_TENSOR_OP_MATH or a graph that allows TF32:"
+    " TF32 has fp32's range and needs no other change. Then bf16 (cublasGemmEx with CUDA_R_16BF inputs and fp32"
+    " accumulation). Check the accuracy of either."
+)
 
 
 @rule(
@@ -195,8 +209,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
         f" could be, compute capability {limits.capability:g} or later",
         (
-            "Mixed precision: torch.autocast('cuda', dtype=torch.float16) with a GradScaler in training (bf16 needs"
-            " compute capability 8); convolutions in channels_last."
+            facts.program.say(pytorch=_MIXED, other=_MIXED_IN_C)
             if fp32
             else "The types fit, the shapes or strides may not: make channels, hidden and vocabulary sizes multiples of"
             " 8, align the tensors to 16 bytes, and pass contiguous ones."
@@ -205,7 +218,18 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--dtype", "fp16") if fp32 else "",
+        work=rows,
     )
+
+
+_MIXED = (
+    "Mixed precision: torch.autocast('cuda', dtype=torch.float16) with a GradScaler in training (bf16 needs compute"
+    " capability 8); convolutions in channels_last."
+)
+_MIXED_IN_C = (
+    "Mixed precision: fp16 operands with fp32 accumulation (bf16 needs compute capability 8), and a scaled loss in"
+    " training; convolutions in NHWC."
+)
 
 
 @rule(
@@ -227,7 +251,8 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent:
         return None
-    bound = gain.of_kernels(facts, facts.launches["row"].cast(pl.Int64).to_numpy()[mask], fewer_launches=True)
+    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    bound = gain.of_kernels(facts, rows, fewer_launches=True)
     number = int(mask.sum())
     return Finding(
         "F12",
@@ -241,10 +266,20 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
-        "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of"
-        " autocast; in training one autocast around the whole forward pass, so that its cache holds converted weights"
-        " (torch.no_grad turns that cache off); torch.compile fuses those that are left into their neighbours.",
+        facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        work=rows,
     )
+
+
+_ONCE = (
+    "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of autocast;"
+    " in training one autocast around the whole forward pass, so that its cache holds converted weights (torch.no_grad"
+    " turns that cache off); torch.compile fuses those that are left into their neighbours."
+)
+_ONCE_IN_C = (
+    "Keep each array in the type it is used in; convert while the kernel that writes or reads it has the value in a"
+    " register, in place of a kernel of its own."
+)

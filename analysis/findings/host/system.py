@@ -93,12 +93,6 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         return None
     sure = (bound.sure_percent or 0.0) >= limits.critical_percent
     loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
-    advice = (
-        "The batch is made by the process that trains (num_workers=0). Give the DataLoader num_workers=4 or more and"
-        " persistent_workers=True"
-        if found.in_main_process
-        else "Raise num_workers and prefetch_factor, and keep persistent_workers=True"
-    )
     return Finding(
         "S5",
         loud if share >= limits.warning_percent else "info",
@@ -112,12 +106,28 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all",
         f"above {words.percent(limits.share_percent)} of the step; a warning from"
         f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
-        f"{advice}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to the GPU"
-        " (DALI, torchvision's v2 transforms on tensors), or cache the decoded data.",
+        _loader_advice(facts, in_main_process=found.in_main_process),
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
         next_command=hints.rerun(facts, "--workers", "4"),
+    )
+
+
+def _loader_advice(facts: Facts, *, in_main_process: bool) -> str:
+    workers = (
+        "The batch is made by the process that trains (num_workers=0). Give the DataLoader num_workers=4 or more and"
+        " persistent_workers=True"
+        if in_main_process
+        else "Raise num_workers and prefetch_factor, and keep persistent_workers=True"
+    )
+    return facts.program.say(
+        pytorch=f"{workers}; use pin_memory=True with .to(device, non_blocking=True); move decoding and augmentation to"
+        " the GPU (DALI, torchvision's v2 transforms on tensors), or cache the decoded data.",
+        jax="Make the next batch on other processes (grain, tf.data with prefetch) and put it on the GPU"
+        " (jax.device_put) while this one computes; decode on the GPU (DALI), or cache the decoded data.",
+        other="Read and prepare the next batch on threads of its own while this one computes, into pinned memory, and"
+        " copy it on a stream of its own; or cache the prepared data.",
     )
 
 
@@ -149,7 +159,10 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
         f"below {words.percent(limits.share_percent)} of the step",
-        "Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
+        facts.program.say(
+            pytorch="Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
+            other="Do not tune the reading of data for this run: it is there when the step asks for it.",
+        ),
     )
 
 
@@ -184,7 +197,8 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     if not runs:
         return None
     spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
-    bound = gain.of_kernels(facts, launched["row"].cast(pl.Int64).to_numpy()[spare], fewer_launches=True)
+    rows = launched["row"].cast(pl.Int64).to_numpy()[spare]
+    bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
     return Finding(
@@ -204,10 +218,13 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.percent(limits.launches_percent)} of launches and {words.percent(limits.time_percent)} of kernel time"
         f" below {limits.kernel_us:g} µs, {limits.run:g} or more in a row",
-        _FEWER if hints.graph_percent(facts) <= 50 else _FEWER_IN_GRAPHS,
+        facts.program.say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
+        if hints.graph_percent(facts) <= 50
+        else _FEWER_IN_GRAPHS,
         impact_ns=bound.ns if spare.any() else None,
         ceiling_percent=ceiling,
         next_command=hints.larger_batch(facts),
+        work=rows,
     )
 
 
@@ -217,6 +234,14 @@ _FEWER = (
     "Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and one wide GEMM in"
     " place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes each kernel worth its"
     " launch."
+)
+_FEWER_IN_XLA = (
+    "Keep what belongs together in one jit, so that XLA fuses it; one wide GEMM in place of several narrow ones; a"
+    " larger batch makes each kernel worth its launch."
+)
+_FEWER_IN_C = (
+    "Put what follows one another in one kernel, process many small problems in one launch (a batched call, a grid over"
+    " all of them), and launch what is left as a CUDA or HIP graph."
 )
 _FEWER_IN_GRAPHS = (
     "CUDA graphs spare their launches already: use a larger batch, one wide GEMM in place of several narrow ones, or"

@@ -103,13 +103,28 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ),
         f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host {hints.per(facts)}; {bound.why}",
         f"any copy of {limits.copy_kib:g} KiB or more",
-        "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
-        " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
-        " wait with an event.",
+        facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        work=slow["row"].to_numpy(),
     )
+
+
+_PINNED = (
+    "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
+    " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
+    " wait with an event."
+)
+_PINNED_JAX = (
+    "Call jax.device_put for the next batch before this step's results are asked for, and keep on the GPU what the"
+    " steps use again; results come to the host once, in one jax.device_get."
+)
+_PINNED_IN_C = (
+    "Put the buffers in pinned memory: cudaHostAlloc or cudaHostRegister (HIP: hipHostMalloc, hipHostRegister; OpenMP:"
+    " omp_alloc with the trait omp_atk_pinned) once, for buffers that are used again; then the asynchronous copy"
+    " returns at once. Wait for it with an event, only where its data is needed."
+)
 
 
 def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -177,10 +192,11 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
         f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
         " the step or more",
-        _ON_BOARD if hints.is_integrated(facts) else _BESIDE,
+        _ON_BOARD if hints.is_integrated(facts) else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        work=found["row"].to_numpy(),
     )
 
 
@@ -192,4 +208,13 @@ _BESIDE = (
     "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
     " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream) before its"
     " use; send uint8 images and convert on the GPU."
+)
+_PREFETCH = (
+    "Call jax.device_put for the next batch before the present step is waited for (a queue of two batches); send uint8"
+    " images and convert on the GPU."
+)
+_STREAM = (
+    "Copy the next piece on a stream of its own while the present one computes: two pinned buffers, cudaMemcpyAsync"
+    " (HIP: hipMemcpyAsync) on the copy stream, an event that the computing stream waits for; in OpenMP target data"
+    " with nowait and depend."
 )

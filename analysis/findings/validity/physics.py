@@ -33,6 +33,10 @@ CACHE_MIB = {"6.0": 4, "6.1": 3, "7.0": 6, "7.2": 0.5, "7.5": 6, "8.0": 40, "8.6
 """Size of the L2 cache by compute capability; other GPUs get the largest that exists."""
 LARGEST_CACHE_MIB = 128
 MHZ = 1e6
+_NO_WORK = (
+    "work whose size is known: shapes were recorded, but of no matrix product, elementwise operator or copy that takes"
+    " long enough"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,9 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return Abstention("V15", "; ".join(peaks.unknown) or "the GPU's peaks")
     rates = [*_of_operators(facts, peaks, limits), *_of_copies(facts, peaks, limits), *_of_steps(facts, peaks)]
     if not rates:
-        return Abstention("V15", "work whose size is known: record with record_shapes=True")
+        return Abstention(
+            "V15", _NO_WORK if facts.records_shapes else "work whose size is known: record with record_shapes=True"
+        )
     over = [rate for rate in rates if rate.percent > _allowed(rate, limits)]
     if not over:
         return None

@@ -10,6 +10,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
+from tracetui.parsers.chrome.classify import COUNTERS_NOT_KERNELS
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -33,8 +34,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     The rule counts calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
     run.json, or memory allocated on a GPU, also prove that the run used one. Usually CUPTI was not allowed to see the
-    GPU, which drivers report to nobody. Every figure about the GPU would be 0, so findings that rest on such figures
-    are suppressed.
+    GPU, which drivers report to nobody; or Kineto was asked for counters, and recorded these in place of kernels. Every
+    figure about the GPU would be 0, so findings that rest on such figures are suppressed.
     """
     from tracetui.analysis.attribution.launch_calls import launch_calls
 
@@ -48,7 +49,10 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None  # without any call it is an empty capture, which V11 reports
     if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
         return None
+    counted = sum(note.count for note in trace.notes if note.reason == COUNTERS_NOT_KERNELS)
     what = "none took any time" if kernels.height else "no kernel was recorded"
+    if counted and not kernels.height:
+        what = "the file has counters in place of kernels"
     done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
     return Finding(
         "V9",
@@ -57,14 +61,18 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         known(
             ("launching calls", calls, "", Query("host:API calls", "Launch")),
             ("kernels recorded", kernels.height),
+            ("kernels with counters only", counted or None),
             ("device of the run", device),
         ),
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
         "kernel time above 0",
-        "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, end "
-        "other profilers, and use a torch whose CUPTI fits the driver.",
-        next_command="tracetui doctor",
+        "Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then records no "
+        "kernel's time: record again without them, and counters with Nsight Compute."
+        if counted
+        else "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, "
+        "end other profilers, and use a torch whose CUPTI fits the driver.",
+        next_command="" if counted else "tracetui doctor",
     )
 
 
@@ -136,7 +144,7 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     "V11",
     "Empty capture",
     refutes=("gpu", "shares", "whole"),
-    advice="Call torch.cuda.cudart().cudaProfilerStart() and cudaProfilerStop() around the steps, or leave "
+    advice="Call cudaProfilerStart() and cudaProfilerStop() around the steps (PyTorch: torch.cuda.cudart()), or leave "
     "--capture-range (nsys) and --profile-from-start off (ncu) out.",
     source="NVIDIA's guides to nsys and ncu",
 )
@@ -179,8 +187,8 @@ def _why_empty(facts: Facts, settings: dict[str, str]) -> tuple[str, str]:
         return f"CUDA was not traced, only {asked}", "Record again with nsys profile --trace=cuda,nvtx."
     if waited:
         return f"the capture waited for {waited}, which never came", (
-            "Call torch.cuda.cudart().cudaProfilerStart() before and cudaProfilerStop() after the steps, or record "
-            "all: leave --capture-range (nsys) or --profile-from-start off (ncu) out."
+            "Call cudaProfilerStart() before and cudaProfilerStop() after the steps (PyTorch: torch.cuda.cudart()), or "
+            "record all: leave --capture-range (nsys) or --profile-from-start off (ncu) out."
         )
     return "the program used no GPU, or the capture began after its work or ended before", (
         "Check that the program ran on the GPU, and that the capture covers its work (--capture-range, --delay)."

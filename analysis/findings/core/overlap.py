@@ -1,0 +1,67 @@
+"""Which findings are about the same GPU work, so that their gains do not add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.finding import Finding
+
+LEAST_PERCENT = 10.0
+"""Findings that share less of their GPU time than this are not named."""
+MOST = 3
+BITS = 64
+"""More findings than this are not compared; no recording has had so many."""
+
+
+def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
+    """The findings, each with a remark that names the others in which its GPU time is counted too.
+
+    Only findings with GPU work and time at stake are compared: a share is of the finding's own GPU time, the sum of the
+    durations of its `Finding.work`.
+
+    Args:
+        found: the findings of one recording.
+        duration: how long each row of its device frame lasts, ns.
+    """
+    about = [place for place, one in enumerate(found) if one.work is not None and one.impact_ns][:BITS]
+    # one bit per finding: rows with the same bits are in the same findings
+    bits = np.zeros(duration.size, np.uint64)
+    for number, place in enumerate(about):
+        bits[found[place].work] |= np.uint64(1 << number)
+    kinds, kind = np.unique(bits, return_inverse=True)
+    spent = np.bincount(kind, weights=duration, minlength=kinds.size)
+    within = [(kinds >> np.uint64(number)) & np.uint64(1) == 1 for number in range(len(about))]
+    seen = list(found)
+    for rows, place in zip(within, about, strict=True):
+        whole = float(spent[rows].sum())
+        shared = [
+            (100 * float(spent[rows & theirs].sum()) / whole, other)
+            for theirs, other in zip(within, about, strict=True)
+            if other != place and whole
+        ]
+        named = sorted(((share, other) for share, other in shared if share >= LEAST_PERCENT), key=_largest)[:MOST]
+        if named:
+            seen[place] = replace(seen[place], remarks=(*seen[place].remarks, _remark(found, named)))
+    return tuple(seen)
+
+
+def _largest(shared: tuple[float, int]) -> tuple[float, int]:
+    return -shared[0], shared[1]
+
+
+def _remark(found: Sequence[Finding], named: list[tuple[float, int]]) -> str:
+    share, other = named[0]
+    first = f"{_percent(share)} of this GPU time is in {found[other].id} too"
+    others = [f"{_percent(share)} in {found[other].id}" for share, other in named[1:]]
+    return f"{', '.join([first, *others])}: these gains do not add up"
+
+
+def _percent(share: float) -> str:
+    return "all" if share > 99.5 else f"{share:.0f} %"

@@ -1,0 +1,96 @@
+"""What kind of program was recorded, from the evidence of the recording: advice speaks its language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from tracetui.analysis.base import names
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+
+Framework = Literal["pytorch", "jax", "native", "unknown"]
+
+_TORCH_CALL = re.compile(
+    r"^(aten|prims|c10d|torch|torchvision|torchaudio|torch_\w+)::|^autograd::|^ProfilerStep#|^Optimizer\.\w+#"
+    r"|^enumerate\(DataLoader\)|^## Call Compiled|^Torch-Compiled Region|^nn\.Module: |^(.*/)?torch/[\w/]*\.py\(\d+\)"
+)
+"""Operators, ranges and Python functions that only PyTorch records."""
+_TORCH_KERNEL = re.compile(r"\b(at|c10|c10d|torch|torchvision)::|^_ZN\w*?(2at6native|3c10)|^triton_[a-z]+_fused_")
+"""Kernels of PyTorch's own libraries, and those that its compiler generates."""
+_XLA_CALL = re.compile(
+    r"^(Pjit(Function)?|PjRt\w*::|PJRT_|XlaModule:|GpuExecutable::|TSL:|jit_\w+:XLA)|:XLA GPU module$"
+)
+_XLA_KERNEL = re.compile(
+    r"^((loop|input|wrapped)_\w*fusion|wrapped_\w+|(gemm_)?fusion)(_\w+)?$|^gemm_fusion_|^triton_gemm_"
+)
+_PYTHON = re.compile(r"^(.*/)?(python|pypy|ipython|uvicorn|gunicorn|torchrun)[\d.]*( |$)", re.IGNORECASE)
+_OPENMP = re.compile(r"^__omp_offloading|^nvkernel_|(?<![a-z])(openmp|gomp|kmpc?)(?![a-z])", re.IGNORECASE)
+_LIBRARY = re.compile(
+    r"^(sm\d+|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell)_|cub(las)?::|cublas|cudnn|cutlass|nvjet|xmma|cutensor|cufft|cusparse|cusolver|nccl|rccl|^Cijk_|miopen|rocblas|hipblas"
+    r"|tensorrt|myelin|^__myl|tensorflow|Eigen::|mxnet|onnxruntime|cupy|cudapy|numba|^triton_|^tvm|thrust::|rocprim",
+    re.IGNORECASE,
+)
+"""Kernels of libraries and of other frameworks: they don't tell what calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The framework of a program, and what shows it."""
+
+    framework: Framework
+    """``native`` is a program in C, C++ or Fortran (CUDA, HIP, OpenMP); ``unknown`` has no evidence for any."""
+    seen_by: str
+    """What shows it, in words; empty if nothing does."""
+
+    def say(self, *, pytorch: str, jax: str = "", other: str) -> str:
+        """The text for this framework; `other` is for native and unknown programs, and for JAX if it has no own."""
+        if self.framework == "pytorch":
+            return pytorch
+        return (jax or other) if self.framework == "jax" else other
+
+
+def program_of(trace: Trace, kernels: pl.Series) -> Program:
+    """The kind of program, from what was recorded: calls and ranges, then kernels, then the tool and the process.
+
+    A program counts as native only if it launches kernels of its own, which no library and no framework has, and no
+    process of the recording is a Python.
+
+    Args:
+        trace: the recording.
+        kernels: the names of the kernels that were launched.
+    """
+    if trace.info.kind == "jax":
+        return Program("jax", "a recording of the JAX profiler")
+    calls = trace.host.filter(pl.col("kind").is_in(["operator", "annotation", "python", "module"]))["name"]
+    for framework, where, pattern in (
+        ("pytorch", calls, _TORCH_CALL),
+        ("jax", calls, _XLA_CALL),
+        ("pytorch", kernels, _TORCH_KERNEL),
+        ("jax", kernels, _XLA_KERNEL),
+    ):
+        if seen := _first(where, pattern):
+            return Program(framework, seen)  # type: ignore[arg-type]
+    if trace.host["kind"].is_in(["module", "dataloader"]).any() or trace.info.tool == "PyTorch Kineto":
+        return Program("pytorch", "a recording of torch.profiler")
+    own = _first(kernels, _OPENMP) or _of_its_own(kernels)
+    if own and not any(_PYTHON.search(name) for _, name in trace.info.processes):
+        return Program("native", own)
+    return Program("unknown", "")
+
+
+def _first(column: pl.Series, pattern: re.Pattern[str]) -> str:
+    """One of the names that match; empty if none does."""
+    found = column.filter(pl.Series(names.matching(column, lambda name: pattern.search(name) is not None)))
+    return str(found.cast(pl.String).sort()[0]) if found.len() else ""
+
+
+def _of_its_own(kernels: pl.Series) -> str:
+    """A kernel that no library has, by its name; empty if there is none."""
+    mine = kernels.filter(pl.Series(names.matching(kernels, lambda name: _LIBRARY.search(name) is None)))
+    known = mine.cast(pl.String).drop_nulls()
+    return str(known.sort()[0]) if known.len() else ""

@@ -1,0 +1,130 @@
+"""Communication between GPUs that no computation hides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.gpu.activities import activities, distinct
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.parsers.names import kernel_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.core.rule import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What a GPU communicates, per step."""
+
+    gpu: int
+    ns: float
+    """The time in which a collective runs."""
+    exposed_ns: float
+    """The part of it in which this GPU computes nothing."""
+
+
+def talks(facts: Facts) -> list[Talk]:
+    """The GPUs that communicate, the most exposed first.
+
+    A GPU's collectives are compared with its own kernels only: what another GPU computes hides nothing. Copies and
+    fills do not count as work that hides them.
+    """
+    work = activities(facts.sel)
+    slots = step_slots(facts.sel)
+    device = work.column("device")
+    talking = work.kernel & names.matching(work.frame["name"], _talks)
+    found = []
+    for gpu in distinct(device[talking]):
+        here = device == gpu
+        talk, compute = (
+            intervals.union(work.start[here & rows], work.end[here & rows])
+            for rows in (talking, work.compute & ~talking)
+        )
+        parts = (talk, intervals.subtract(talk, compute))
+        whole, alone = (float(np.sum(intervals.covered(part, slots.start, slots.end))) for part in parts)
+        if whole:
+            found.append(Talk(gpu, facts.per_step(whole), facts.per_step(alone)))
+    return sorted(found, key=lambda talk: -talk.exposed_ns)
+
+
+def _talks(name: str) -> bool:
+    return kernel_names.category(name) == "communication"
+
+
+@rule(
+    "S14",
+    "Communication that no computation hides",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "exposed_percent": Threshold(10, "%", "collectives while their GPU computes nothing, of the step"),
+    },
+    advice="Start collectives earlier and in other sizes, so that computation runs beside them; send fewer bytes.",
+    source="torch-tb-profiler (communication above 10 % of the step), HTA (overlap of communication and computation)",
+)
+def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
+    """A GPU runs collectives and computes nothing meanwhile, for a good part of the step.
+
+    Each GPU is judged by its own kernels. At stake is the exposed time of the worst GPU, as far as the step would end
+    earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later, which one
+    rank's file can't tell apart, the finding names no share that could be gained and is never critical.
+    """
+    found = talks(facts)
+    share = facts.ceiling(found[0].exposed_ns) if found else None
+    if share is None or share < limits.exposed_percent:
+        return None
+    worst = found[0]
+    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[kernel_sorts.by_name(facts.launches, _talks)]
+    bound = gain.of_kernels(facts, rows)
+    saved = min(bound.ns, worst.exposed_ns)
+    alone: Severity = gain.severity(facts.ceiling(saved))
+    where = f"GPU {worst.gpu}" if len(found) > 1 else "the GPU"
+    return Finding(
+        "S14",
+        "warning" if alone == "critical" else alone,
+        f"Exposed communication: for {words.percent(share)} of {hints.span(facts)} {where} communicates and computes"
+        " nothing",
+        (
+            *(
+                Evidence(f"exposed on GPU {talk.gpu}, {hints.per(facts)}", talk.exposed_ns, "ns", Query("overview"))
+                for talk in found[:4]
+            ),
+            Evidence("collectives there", worst.ns, "ns", Query("kernels", "communication")),
+            Evidence("hidden by computation", 100 * (1 - worst.exposed_ns / worst.ns), "%", Query("overview")),
+        ),
+        f"{words.ns(worst.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}; without collectives:"
+        f" {bound.why}",
+        f"exposed for {words.percent(limits.exposed_percent)} of the step or more",
+        facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
+        impact_ns=saved,
+        work=rows,
+    )
+
+
+_WHO_IS_LATE = (
+    " First open the recordings of all ranks together: a rank that comes late makes the others wait inside the"
+    " collective, and then its own work is what to shorten."
+)
+_IN_TORCH = (
+    "DistributedDataParallel: other bucket_cap_mb, gradient_as_bucket_view=True, no_sync() while gradients are"
+    " accumulated, the bf16_compress_hook; FSDP: prefetch forward and backward, larger units."
+)
+_IN_JAX = (
+    "XLA's latency-hiding scheduler and collective pipelining (xla_gpu_enable_latency_hiding_scheduler) start"
+    " collectives early; other shardings move fewer bytes."
+)
+_IN_C = (
+    "Give NCCL (RCCL) a stream of its own, split the work so that a part can be sent while the next is computed, and"
+    " send a smaller type."
+)

@@ -1,0 +1,76 @@
+"""Findings that are about the same GPU work say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from judged import find
+from made_run import ADD, HGEMM, SGEMM, TO_HALF, Made, facts_of
+from sample_runs import recorded
+
+from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core import overlap
+from tracetui.analysis.findings.core.finding import Finding
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _finding(id: str, *rows: int, impact: float | None = 1.0) -> Finding:
+    return Finding(id, "info", id, (), "", "", "", impact_ns=impact, work=np.array(rows))
+
+
+def test_each_finding_says_how_much_of_its_time_others_count() -> None:
+    whole, part, apart = overlap.told(
+        [_finding("F7", 0, 1, 2), _finding("F12", 1), _finding("S10", 3)], np.array([60, 30, 10, 5])
+    )
+    assert whole.remarks == ("30 % of this GPU time is in F12 too: these gains do not add up",)
+    assert part.remarks == ("all of this GPU time is in F7 too: these gains do not add up",)
+    assert apart.remarks == ()
+
+
+def test_little_in_common_and_findings_without_time_are_not_named() -> None:
+    first, second = overlap.told([_finding("F7", 0, 1), _finding("F12", 1, 2)], np.array([99, 1, 99]))
+    assert not first.remarks
+    assert not second.remarks
+    first, second = overlap.told([_finding("F7", 0), _finding("K3", 0, impact=None)], np.array([9]))
+    assert not first.remarks
+    assert not second.remarks
+
+
+def test_f7_contains_f12(tmp_path: Path) -> None:
+    made, at = Made(), 0.0
+    kernels = [(HGEMM, 300.0), (TO_HALF, 200.0), (TO_HALF, 200.0), (ADD, 300.0)]
+    for number in range(2):
+        begin = at
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + len(kernels), begin + 1000)
+        for place, (name, lasts) in enumerate(kernels):
+            made.launch(name, (begin + place, begin + place + 1), (at, at + lasts))
+            at += lasts
+        made.step(number, begin, at)
+    rules = {id: all_rules()[id] for id in ("F7", "F12", "F1")}
+    said = {one.id: one.remarks for one in find(made.facts(tmp_path), rules=rules).found}
+    assert said == {
+        "F7": ("57 % of this GPU time is in F12 too: these gains do not add up",),
+        "F12": ("all of this GPU time is in F7 too: these gains do not add up",),
+    }
+
+
+def test_f1_alone_has_no_remark(tmp_path: Path) -> None:
+    made = Made()
+    made.step(0, 0, 1000)
+    made.host("cuda_runtime", "cudaDeviceSynchronize", 1, 1000)
+    made.launch(SGEMM, (0, 1), (1, 1000))
+    (found,) = find(made.facts(tmp_path), rules={"F1": all_rules()["F1"]}).found
+    assert not found.remarks
+
+
+def test_a_recording_in_which_f7_contains_f12() -> None:
+    run = open_path(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"), cache=False)
+    rules = {id: all_rules()[id] for id in ("F7", "F12", "F11")}
+    said = {one.id: " ".join(one.remarks) for one in find(facts_of(run.main), rules=rules).found}
+    assert "all of this GPU time is in F7 too" in said["F12"]
+    assert "F12" in said["F7"]
+    assert "F12" not in said["F11"]
