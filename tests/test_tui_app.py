@@ -511,6 +511,26 @@ async def test_quitting_has_the_code_of_success():
         assert not app.is_running
 
 
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "N", "c", "o"])
+async def test_ctrl_q_quits_in_dialogs_too(key):
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, key)
+        assert len(app.screen_stack) > 1, "a dialog is open"
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert app._exit
+        assert app.runs.exit_code == 0
+
+
+def test_in_dialogs_a_key_that_no_longer_quits_does_not(monkeypatch):
+    monkeypatch.setattr(commands, "COMMANDS", commands.COMMANDS)
+    commands.use_keys({"app.quit": ["Q"]})
+    assert not commands.quits("ctrl+q")
+    commands.use_keys({})
+    assert commands.quits("ctrl+q")
+    assert not commands.quits("q")
+
+
 async def test_over_ssh_the_table_scrolls_by_half_pages():
     async with opened(FP32, tab="host", low_bandwidth=True) as (app, pilot):
         assert app.theme == "ansi"
