@@ -17,7 +17,7 @@ from sample_runs import recorded
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
 from tracetui.app.cli.profile_options import split_command
-from tracetui.collectors import profiler_commands
+from tracetui.collectors import process, profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
@@ -178,6 +178,24 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path
     assert manifest.status == "interrupted"
     with pytest.raises(ProcessLookupError):
         os.kill(int(marker.read_text()), 0)
+
+
+@pytest.mark.parametrize("forgetful", [False, True], ids=["", "the group's leader ends at once"])
+def test_what_a_program_left_in_the_background_ends_with_it(tmp_path, monkeypatch, forgetful):
+    monkeypatch.setattr(process, "PATIENCE_S", 0.5)
+    marker = tmp_path / "pids"
+    # a shell's background jobs ignore SIGINT, so they outlive their shell
+    script = f"sleep 60 & echo $! > {marker}; (trap '' TERM INT; exec sleep 60) & echo $! >> {marker}; "
+    script += "exec sleep 60" if forgetful else "wait"
+
+    def tick():
+        if marker.exists() and len(marker.read_text().split()) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.run(["sh", "-c", script], tmp_path / "log.txt", tick)
+    for pid in map(int, marker.read_text().split()):
+        assert process._state_and_group(Path(f"/proc/{pid}/stat"))[0] in "ZX", "it has ended"
 
 
 def test_the_recording_of_a_program_that_failed_is_exported(nsys, tmp_path):
