@@ -253,6 +253,47 @@ def test_what_no_model_takes_is_refused_before_anything_is_made(tmp_path, capsys
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture
+def bare_python(tool):
+    """A Python that has no package."""
+    return tool("python-bare", f'exec {sys.executable} -I -S "$@"')
+
+
+@pytest.mark.parametrize(
+    ("asked", "more"),
+    [
+        (["vim_tiny"], []),
+        (["mlp", "--tool", "memory"], []),
+        (["timm:resnet18"], []),
+        (["mlp"], ["--sweep", "batch=1,2"]),
+        (["--tool", "torch"], ["--", "PYTHON", "x.py"]),
+    ],
+)
+def test_a_missing_package_is_said_before_anything_is_made(tmp_path, capsys, bare_python, asked, more):
+    if more[:1] == ["--"]:  # the program's own Python
+        more = [str(bare_python) if word == "PYTHON" else word for word in more]
+    else:
+        asked = [*asked, "--python", str(bare_python)]
+    assert main(["profile", *asked, "--output", str(tmp_path / "out"), *more]) == 2
+    assert "needs torch, which is not installed in" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"], "where the Python is"
+
+
+def test_a_missing_package_leaves_a_folder_of_the_users_alone(tmp_path, capsys, bare_python):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    assert main(["profile", "mlp", "--python", str(bare_python), "--output", str(out)]) == 2
+    assert "pip install torch" in capsys.readouterr().err
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_a_python_that_gives_no_answer_is_judged_by_the_run(tool, tmp_path, capsys):
+    silent = tool("silent-python", "exit 9")
+    assert main(["profile", "mlp", "--python", str(silent), "--no-open", "--output", str(tmp_path / "out")]) == 9
+    assert "exit code 9" in capsys.readouterr().err
+
+
 def test_a_sweep_without_its_profiler_makes_nothing(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tracetui.collectors.launch.find_tool", lambda probe, name: None)
     out = tmp_path / "out"
