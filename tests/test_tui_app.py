@@ -445,6 +445,21 @@ async def test_notes_say_what_was_repaired():
         assert "720 repaired" in screen_text(app)
 
 
+async def test_notes_say_what_of_run_json_could_not_be_used(tmp_path):
+    (tmp_path / "gpt_small_ctx256.trace.json.gz").write_bytes(Path(GPT).read_bytes())
+    state = {"unix_ns": 1, "temperatures_c": {"cpu": "warm"}}
+    document = {"schema": "tracetui.run/1", "status": "asleep", "power": {"during": [state]}}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    async with opened(tmp_path, size=(140, 30)) as (app, pilot):
+        of_trace = len(app.session.trace().notes)
+        assert f"{of_trace + 2} notes (N)" in lines(app)[0]
+        await press(pilot, "N")
+        text = screen_text(app)
+        assert text.index("gpt_small_ctx256.trace.json.gz") < text.index("run.json") < text.index("such as asleep")
+        assert "1 skipped: status that is none" in text
+        assert "temperatures_c" in text
+
+
 async def test_a_narrow_terminal_still_shows_names_and_times():
     async with opened(FP32, tab="kernels", size=(60, 20)) as (app, pilot):
         assert "selective_scan_fwd_kernel" in lines(app)[4]
