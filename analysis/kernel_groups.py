@@ -71,7 +71,7 @@ def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
             "median_ns", "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers",
             "shared_memory",
         )
-        .sort("total_ns", "group", descending=[True, False])
+        .sort("total_ns", "group", descending=[True, False], nulls_last=True)
     )  # fmt: skip
 
 

@@ -62,22 +62,23 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         "name", "short_name", "category", "calls", "total_ns", "percent", "in_steps_ns", "mean_ns", "median_ns",
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
         "tensor_cores", "operator", "operators", "module", "modules", "range",
-    ).sort("total_ns", "name", descending=[True, False])  # fmt: skip
+    ).sort("total_ns", "name", descending=[True, False], nulls_last=True)  # fmt: skip
 
 
 def sums(sel: Selection) -> dict[str, pl.Expr]:
-    """The aggregations of a group of launches: the numbers of `kernels`."""
+    """The aggregations of a group of launches: the numbers of `kernels`; no time is known without a duration."""
     spent = pl.col("duration")
-    steps = spent.filter(pl.col("step").is_not_null()).sum()
+    measured = spent.count() > 0
+    steps = pl.when(measured).then(spent.filter(pl.col("step").is_not_null()).sum())
     return {
         "calls": pl.len().cast(pl.UInt32),
-        "total_ns": spent.sum(),
+        "total_ns": pl.when(measured).then(spent.sum()),
         "in_steps_ns": steps if sel.trace.steps.height else pl.lit(None, pl.Int64),
         "mean_ns": spent.mean(),
         "median_ns": spent.median(),
         "min_ns": spent.min(),
         "max_ns": spent.max(),
-        "std_ns": spent.std().fill_null(0.0),
+        "std_ns": pl.when(measured).then(spent.std().fill_null(0.0)),
         "registers": pl.col("registers").max(),
         "shared_memory": pl.col("shared_memory").max(),
         **{column: _weighted(column) for column in _WEIGHTED},

@@ -17,6 +17,7 @@ from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.nvidia_tools import find_tool
 from tracetui.collectors.machine.probe import Probe
 from tracetui.collectors.request import ProfileError, ProfileRequest
+from tracetui.collectors.requirements import check_packages
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     """
     programs = find_programs(request)
     check_model(request)
+    check_packages(request)
     folder = RunFolder(request.output)
     folder.create()
     return _Run(request, folder, programs, tell).all()

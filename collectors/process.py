@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 POLL_S = 0.1
 PATIENCE_S = 10.0
@@ -55,16 +55,40 @@ def run(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Tells the whole group to stop, with a stronger signal each time."""
+    """Tells the whole group to stop, with a stronger signal each time, until none of it runs.
+
+    The program is the leader of a session of its own, so Ctrl+C on the terminal reaches only tracetui, which ends here
+    what it launched. What the program has launched may outlive it: a shell's background jobs ignore SIGINT.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
         deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            try:
-                process.wait(POLL_S)
-            except subprocess.TimeoutExpired:
-                continue
-            except KeyboardInterrupt:  # the user asked twice: kill at once
-                break
-            return
+        try:
+            while time.monotonic() < deadline:
+                if process.poll() is not None and not group_runs(process.pid):
+                    return
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:  # the user asked twice: kill at once
+            continue
+
+
+def group_runs(group: int) -> bool:
+    """Returns whether a process of this group runs; one that has ended and that nobody asks about does not."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's process
+        return True
+    states = [state for state, of in map(_state_and_group, Path("/proc").glob("[0-9]*/stat")) if of == group]
+    return not states or any(state not in ("Z", "X") for state in states)
+
+
+def _state_and_group(stat: Path) -> tuple[str, int]:
+    """Returns a process's state and group, as proc(5) has them behind its name, which may hold anything."""
+    try:
+        state, _, group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        return state, int(group)
+    except (OSError, ValueError):  # it has just ended
+        return "X", -1

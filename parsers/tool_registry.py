@@ -57,7 +57,7 @@ TOOLS = (
         "a Chrome trace (torch.profiler, JAX)",
         sniff="tracetui.parsers.chrome.layout:looks_like_chrome",
         suffixes=(".json", ".json.gz", ".gz"),
-        found_by=rb'(?m)"traceEvents"|^\s*\[\s*\{[^{}]{0,200}"ph"\s*:',
+        found_by=rb'(?m)"traceEvents"|^(?:\xef\xbb\xbf)?\s*\[\s*\{[^{}]{0,200}"ph"\s*:',
         doubtful=True,
     ),
     Tool("jax", "tracetui.parsers.chrome.reader:read_chrome", same_files_as="chrome"),

@@ -308,6 +308,32 @@ def test_chrome_traces_are_compared_when_asked(tmp_path):
     assert rows[0]["phases"]["forward"]["launched_us"] == 8.0
 
 
+def test_jax_traces_are_compared_when_asked(tmp_path):
+    recording = recorded("jax/h200.trace.json.gz").read_bytes()
+    for size in (1, 2, 4):
+        (tmp_path / f"net_bs{size}.trace.json.gz").write_bytes(recording)
+    run = open_path(tmp_path, cache=False)
+    assert run.main.info.kind == "jax"
+    rows = report(run, sections=["captures"])["run"]["captures"]
+    assert [row["axes"] for row in rows] == [{"bs": 1}, {"bs": 2}, {"bs": 4}]
+    assert len({row["gpu_us"] for row in rows}) == 1
+
+
+def test_nsys_reports_are_compared_when_asked_and_not_exported_unasked(tool, tmp_path):
+    source = training(tmp_path / "source.sqlite", 1)
+    tool("nsys", f'for word; do case "$word" in --output=*) cp {source} "${{word#--output=}}";; esac; done')
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    for size in (1, 2):
+        (folder / f"net_bs{size}.nsys-rep").write_bytes(b"NVTX")
+    run = open_path(folder, cache=False)
+    assert run.main.info.kind == "nsys"
+    assert report(run)["run"]["captures"] == []
+    rows = report(run, sections=["captures"])["run"]["captures"]
+    assert [row["axes"] for row in rows] == [{"bs": 1}, {"bs": 2}]
+    assert [row["problem"] for row in rows] == [None, None]
+
+
 def test_one_file_has_no_table(tmp_path):
     run = open_path(training(tmp_path / "a.sqlite", 1), cache=False)
     assert report(run)["run"]["captures"] == []

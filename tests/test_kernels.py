@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.base.conventions import TORCH_TB
+from tracetui.analysis.kernel_groups import kernel_groups
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     kernel_configurations,
@@ -18,8 +19,9 @@ from tracetui.analysis.kernels import (
     kernels,
     operator_kernels,
 )
+from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope, select
-from tracetui.parsers import Source, Trace, TraceInfo, open_path
+from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +80,29 @@ def test_shares_and_order(recording: Recording) -> None:
     assert frame["in_steps_ns"].null_count() == frame.height  # no steps in this recording
     once = frame.filter(pl.col("calls") == 1)
     assert once["std_ns"].to_list() == [0.0] * once.height
+
+
+def test_without_a_duration_no_time_is_known(recording: Recording) -> None:
+    trace = recording(GPT)
+    whole = kernels(select(trace))
+    name = whole["name"][0]
+    unmeasured = pl.when(pl.col("name").cast(pl.String) != name).then("duration").alias("duration")
+    sel = select(replace(trace, device=trace.device.with_columns(unmeasured)))
+    frame = kernels(sel)
+    assert frame["name"].to_list() == [*whole["name"][1:], name], "what is not known comes last"
+    last = frame.row(-1, named=True)
+    times = ("total_ns", "percent", "in_steps_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns")
+    assert [last[time] for time in times] == [None] * len(times)
+    assert last["calls"] == whole["calls"][0]
+    assert frame["total_ns"].to_list()[:-1] == whole["total_ns"].to_list()[1:]
+    rows = kernel_groups(sel, "category").select("total_ns", "std_ns")
+    assert rows["total_ns"].sum() == whole["total_ns"][1:].sum()
+    steps = replace(sel.trace, steps=recording(VIM).steps)
+    assert kernels(select(steps))["in_steps_ns"].to_list()[-1] is None
+    none = replace(trace, device=trace.device.with_columns(duration=pl.lit(None, pl.Int64)))
+    found = report(Run(trace.source.path, (none,)), sections=["kernels"], by="category")["run"]["traces"][0]
+    for row in (*found["kernels"], *found["kernel_groups"]):
+        assert (row["total_us"], row["std_us"], row["percent"]) == (None, None, None)
 
 
 def test_labels_of_modules(recording: Recording) -> None:

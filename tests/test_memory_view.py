@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 GPT = "memory/gpt_memory_snapshot.pickle.gz"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
+NO_MEMORY = "nsys/graph_whole.sqlite.gz"
 
 
 # --- the chart
@@ -280,6 +281,17 @@ def test_text_markdown_and_csv(name):
     assert len(rows) == len(section["holders"])
     assert rows[0]["peak_allocated_bytes"] == str(section["peak_allocated_bytes"])
     assert sum(int(row["bytes"]) for row in rows if row["by"] == rows[0]["by"]) == section["peak_allocated_bytes"]
+
+
+def test_the_csv_of_several_recordings_has_the_holders_of_any():
+    held, bare = (report(run_of(name), sections=["memory"])["run"]["traces"][0] for name in (GPT, NO_MEMORY))
+    assert bare["memory"] is not None
+    assert not bare["memory"]["holders"]
+    first, *rest = csv.DictReader(io.StringIO(report_csv({"run": {"traces": [bare, held]}}, "memory")))
+    assert len(rest) == len(held["memory"]["holders"])
+    assert [row["bytes"] for row in rest] == [str(row["bytes"]) for row in held["memory"]["holders"]]
+    assert first["bytes"] == ""
+    assert first["trace"] == bare["source"]["path"]
 
 
 def test_out_of_memory_is_in_the_reports(tmp_path: Path):

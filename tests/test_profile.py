@@ -17,7 +17,7 @@ from sample_runs import recorded
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
 from tracetui.app.cli.profile_options import split_command
-from tracetui.collectors import profiler_commands
+from tracetui.collectors import process, profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
@@ -180,6 +180,24 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path
         os.kill(int(marker.read_text()), 0)
 
 
+@pytest.mark.parametrize("forgetful", [False, True], ids=["", "the group's leader ends at once"])
+def test_what_a_program_left_in_the_background_ends_with_it(tmp_path, monkeypatch, forgetful):
+    monkeypatch.setattr(process, "PATIENCE_S", 0.5)
+    marker = tmp_path / "pids"
+    # a shell's background jobs ignore SIGINT, so they outlive their shell
+    script = f"sleep 60 & echo $! > {marker}; (trap '' TERM INT; exec sleep 60) & echo $! >> {marker}; "
+    script += "exec sleep 60" if forgetful else "wait"
+
+    def tick():
+        if marker.exists() and len(marker.read_text().split()) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.run(["sh", "-c", script], tmp_path / "log.txt", tick)
+    for pid in map(int, marker.read_text().split()):
+        assert process._state_and_group(Path(f"/proc/{pid}/stat"))[0] in "ZX", "it has ended"
+
+
 def test_the_recording_of_a_program_that_failed_is_exported(nsys, tmp_path):
     outcome = profiled(tmp_path, "sh", "-c", "exit 7")
     assert outcome.exit_code == 7
@@ -250,6 +268,47 @@ def test_what_no_model_takes_is_refused_before_anything_is_made(tmp_path, capsys
     assert words in err
     assert not out
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def bare_python(tool):
+    """A Python that has no package."""
+    return tool("python-bare", f'exec {sys.executable} -I -S "$@"')
+
+
+@pytest.mark.parametrize(
+    ("asked", "more"),
+    [
+        (["vim_tiny"], []),
+        (["mlp", "--tool", "memory"], []),
+        (["timm:resnet18"], []),
+        (["mlp"], ["--sweep", "batch=1,2"]),
+        (["--tool", "torch"], ["--", "PYTHON", "x.py"]),
+    ],
+)
+def test_a_missing_package_is_said_before_anything_is_made(tmp_path, capsys, bare_python, asked, more):
+    if more[:1] == ["--"]:  # the program's own Python
+        more = [str(bare_python) if word == "PYTHON" else word for word in more]
+    else:
+        asked = [*asked, "--python", str(bare_python)]
+    assert main(["profile", *asked, "--output", str(tmp_path / "out"), *more]) == 2
+    assert "needs torch, which is not installed in" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"], "where the Python is"
+
+
+def test_a_missing_package_leaves_a_folder_of_the_users_alone(tmp_path, capsys, bare_python):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    assert main(["profile", "mlp", "--python", str(bare_python), "--output", str(out)]) == 2
+    assert "pip install torch" in capsys.readouterr().err
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_a_python_that_gives_no_answer_is_judged_by_the_run(tool, tmp_path, capsys):
+    silent = tool("silent-python", "exit 9")
+    assert main(["profile", "mlp", "--python", str(silent), "--no-open", "--output", str(tmp_path / "out")]) == 9
+    assert "exit code 9" in capsys.readouterr().err
 
 
 def test_a_sweep_without_its_profiler_makes_nothing(tmp_path, capsys, monkeypatch):

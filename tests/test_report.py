@@ -52,7 +52,8 @@ OF_NCU = (
     "l2_hit_percent l1_percent l2_percent registers shared_memory waves tensor_percent tensor_cores dram_bytes bound"
 )
 OF_KERNELS = (
-    "in_steps_us percent mean_us median_us min_us max_us occupancy_percent blocks_per_sm registers shared_memory"
+    "total_us in_steps_us percent mean_us median_us min_us max_us std_us occupancy_percent blocks_per_sm registers "
+    "shared_memory"
 )
 NULL_IN: dict[str, dict[str, str]] = {
     NO_DURATIONS: {
@@ -89,7 +90,7 @@ NULL_IN: dict[str, dict[str, str]] = {
 """A recording for each value that is declared as one that may be null, in which it is."""
 NEVER_NULL = {
     "overview.gpu": "device",
-    "communication.kernels": "percent",
+    "communication.kernels": "total_us mean_us percent",
     "host_functions": "percent",
     "ranges": "device_us device_self_us gpu_ops by_category",
     "counters": "grid block occupancy_percent",

@@ -77,6 +77,14 @@ def test_a_bad_file_among_good_ones_is_a_warning(tmp_path):
     assert not [warning for warning in run.warnings if "config.json" in warning]
 
 
+def test_a_list_of_events_with_a_byte_order_mark_is_found_in_a_folder(tmp_path):
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7}}
+    (tmp_path / "a.json").write_text(json.dumps([event]), encoding="utf-8-sig")
+    run = open_path(tmp_path, cache=False)
+    assert run.main.device.height == 1
+    assert run.path.name == "a.json" or run.path == tmp_path
+
+
 def test_traces_below_subfolders_are_found(tmp_path):
     trace_file(tmp_path / "plugins" / "profile" / "2026_01_01" / "host.trace.json")
     assert len(open_path(tmp_path, cache=False).traces) == 1

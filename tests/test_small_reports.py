@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +96,26 @@ def test_small_results_stay_with_what_they_are_of_and_large_ones_go() -> None:
 def test_the_rules_of_a_run_come_in_the_order_of_all() -> None:
     of_run = [id for id, rule in catalogue.all_rules("run").items() if rule.subject == "run"]
     assert of_run == [id for id, rule in catalogue.all_rules().items() if rule.subject == "run"]
+
+
+def test_a_report_of_one_section_imports_nothing_of_the_others() -> None:
+    program = (
+        "import sys\n"
+        "from tracetui.app.cli.main import main\n"
+        f"main(['report', {str(SAMPLE / 'trace.pt.trace.json.gz')!r}, '--section', 'overview'])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('tracetui.')), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stderr.split())
+    assert "tracetui.app.charts.gantt" in imported, "the picture of the section itself"
+    assert not imported & {
+        "tracetui.analysis.findings.engine",
+        "tracetui.analysis.findings.catalogue",
+        "tracetui.app.reports.content.findings",
+        "tracetui.app.reports.content.memory",
+        "tracetui.app.reports.content.captures",
+        "tracetui.app.charts.roofline",
+        "tracetui.app.charts.icicle",
+        "tracetui.app.charts.histogram",
+        "tracetui.app.charts.area",
+    }

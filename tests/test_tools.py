@@ -58,6 +58,7 @@ def test_words_name_tabs_and_sections(kind: str) -> None:
         ("a.pkl", b"\x80\x04segments\n==PROF== \n", "memory_snapshot"),
         ("a.log", b"[1, 2]\n==PROF== Connected\n", "ncu"),
         ("a.json", b'\n[{"ph": "X"}]', "chrome"),
+        ("a.json", b'\xef\xbb\xbf[{"ph": "X"}]', "chrome"),
         ("a.nsys-rep", b"anything", "nsys_report"),
         ("a.ncu-rep", b"SQLite format 3\x00", "nsys"),
     ],

@@ -446,6 +446,21 @@ async def test_notes_say_what_was_repaired():
         assert "720 repaired" in screen_text(app)
 
 
+async def test_notes_say_what_of_run_json_could_not_be_used(tmp_path):
+    (tmp_path / "gpt_small_ctx256.trace.json.gz").write_bytes(Path(GPT).read_bytes())
+    state = {"unix_ns": 1, "temperatures_c": {"cpu": "warm"}}
+    document = {"schema": "tracetui.run/1", "status": "asleep", "power": {"during": [state]}}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    async with opened(tmp_path, size=(140, 30)) as (app, pilot):
+        of_trace = len(app.session.trace().notes)
+        assert f"{of_trace + 2} notes (N)" in lines(app)[0]
+        await press(pilot, "N")
+        text = screen_text(app)
+        assert text.index("gpt_small_ctx256.trace.json.gz") < text.index("run.json") < text.index("such as asleep")
+        assert "1 skipped: status that is none" in text
+        assert "temperatures_c" in text
+
+
 async def test_a_narrow_terminal_still_shows_names_and_times():
     async with opened(FP32, tab="kernels", size=(60, 20)) as (app, pilot):
         assert "selective_scan_fwd_kernel" in lines(app)[4]
@@ -510,6 +525,26 @@ async def test_quitting_has_the_code_of_success():
         await pilot.pause()
         assert app.runs.exit_code == 0
         assert not app.is_running
+
+
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+p", "N", "c", "o"])
+async def test_ctrl_q_quits_in_dialogs_too(key):
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        await press(pilot, key)
+        assert len(app.screen_stack) > 1, "a dialog is open"
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert app._exit
+        assert app.runs.exit_code == 0
+
+
+def test_in_dialogs_a_key_that_no_longer_quits_does_not(monkeypatch):
+    monkeypatch.setattr(commands, "COMMANDS", commands.COMMANDS)
+    commands.use_keys({"app.quit": ["Q"]})
+    assert not commands.quits("ctrl+q")
+    commands.use_keys({})
+    assert commands.quits("ctrl+q")
+    assert not commands.quits("q")
 
 
 async def test_over_ssh_the_table_scrolls_by_half_pages():

@@ -110,6 +110,21 @@ async def test_esc_keeps_what_was_read_and_marks_it(slow):
         assert "PARTIAL" in screen_text(app).split("\n")[0]
 
 
+@pytest.mark.parametrize(("keys", "tab"), [((), "counters"), (("2",), "kernels"), (("2", "1"), "overview")])
+async def test_a_tab_that_is_chosen_while_reading_is_shown(slow, keys, tab):
+    reader = slow(open_path(recorded("ncu/scan_metrics_raw.csv.gz"), cache=False))
+    app = TracetuiApp([Path("big.csv")])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, "Reading")
+        for key in keys:
+            await pilot.press(key)
+        reader.end.set()
+        await settle(pilot)
+        assert app.tab == tab
+        assert app.view is not None
+        assert tab == app.view.TAB
+
+
 async def test_quitting_does_not_wait_for_the_reader(slow, monkeypatch):
     begun, returns = threading.Event(), threading.Event()
 

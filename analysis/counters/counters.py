@@ -113,6 +113,11 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     Args:
         launches: what `launch_counters` gives, or some of its rows.
     """
+    return means(launches).join(_rule_lists(launches), on="name", how="left", maintain_order="left")
+
+
+def means(launches: pl.DataFrame) -> pl.DataFrame:
+    """`by_kernel` without the rules, whose lists take longer than the numbers."""
     weight = pl.col("launches")
 
     def mean(column: str) -> pl.Expr:
@@ -145,7 +150,6 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     table = table.with_columns(
         occupancy_limiter=pl.when(limiters.len() > 0).then(limiters.join(", ")), bound=bound_class()
     )
-    table = table.join(_rule_lists(launches), on="name", how="left", maintain_order="left")
     return table.sort("total_ns", "name", descending=[True, False], nulls_last=True)
 
 

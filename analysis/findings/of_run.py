@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.engine import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +30,9 @@ def findings_of(
     If the run has a time line, its facts include what Nsight Compute or a memory snapshot recorded beside it. Such a
     recording by itself is then checked only by the rules on its file, so that no finding appears twice.
     """
+    from tracetui.analysis.findings.catalogue import all_rules
+    from tracetui.analysis.findings.engine import find
+
     rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:
         rules = {id: rule for id, rule in rules.items() if id.startswith("V") and not rule.needs}

@@ -76,7 +76,7 @@ def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None
         trace: one of its recordings.
         known: what `joined` gives for the two, where that is known already.
     """
-    from tracetui.analysis.counters.counters import by_kernel, launch_counters
+    from tracetui.analysis.counters.counters import launch_counters, means
 
     tables = [launch_counters(trace).with_columns(kernel="name")] if trace.info.kind == "ncu" else []
     for found in joined(run, trace, "ncu") if known is None else known:
@@ -88,7 +88,7 @@ def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None
     if not tables:
         return None
     launches = pl.concat(tables)
-    kernels = by_kernel(launches).select("name", *COUNTERS)
+    kernels = means(launches).select("name", *COUNTERS)
     return Measured(kernels, int(kernels["launches"].sum()), _share(trace, kernels["name"]))
 
 

@@ -205,7 +205,12 @@ def _joins(run: Run) -> list[Json]:
 def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
     if not run.traces:
         return False
-    return BY_KIND[run.main.info.kind].compared_unasked if sections is None else "captures" in sections
+    if sections is not None:
+        return "captures" in sections
+    tool = BY_KIND[run.main.info.kind]
+    files = (path for _, paths in run.others for path in paths)
+    # the tool's own reports have to be exported first, which takes long
+    return tool.compared_unasked and not any(path.name.lower().endswith(tool.reports) for path in files)
 
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:

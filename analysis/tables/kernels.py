@@ -34,7 +34,10 @@ KERNELS = Table(
             "name", "Kernel", width=22, priority=0, flex=True, short="short_name", full="full_name",
             about="kernel function",
         ),
-        Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations of all calls"),
+        Field(
+            "total_ns", "Total", "time", priority=0, main=True, sums=True, null=True,
+            about="sum of the durations of all calls",
+        ),
         Field(
             "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
             about="share of all kernel time",
@@ -61,7 +64,7 @@ KERNELS = Table(
         Field("median_ns", "Median", "time", priority=7, null=True, about="median duration of a call"),
         Field("min_ns", "Min", "time", priority=9, null=True, about="duration of the shortest call"),
         Field("max_ns", "Max", "time", priority=8, null=True, about="duration of the longest call"),
-        Field("std_ns", "Std", "time", priority=9, about="sample standard deviation of the durations"),
+        Field("std_ns", "Std", "time", priority=9, null=True, about="sample standard deviation of the durations"),
         Field(
             "blocks_per_sm", "Blk/SM", "number", width=6, priority=8, null=True,
             about="blocks of a launch per multiprocessor of the GPU",
@@ -238,9 +241,9 @@ COMMUNICATION = Table(
     "collectives",
     (
         Field("name", "Collective", flex=True, short="short_name", about="kernel function of the collective"),
-        Field("total_ns", "Total", "time", about="sum of the durations of all calls"),
+        Field("total_ns", "Total", "time", null=True, about="sum of the durations of all calls"),
         Field("calls", "Calls", "count", about="number of launches"),
-        Field("mean_ns", "Mean", "time", about="mean duration of a call"),
+        Field("mean_ns", "Mean", "time", null=True, about="mean duration of a call"),
         Field("percent", "%", "percent", null=True, about="share of all kernel time"),
         SHORT_NAME,
     ),

@@ -12,6 +12,7 @@ from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.fitting import printable
 from tracetui.collectors import launch, profiler_commands, sweep
 from tracetui.collectors.request import ProfileError, ProfileRequest
+from tracetui.collectors.requirements import check_packages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,7 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     launch.find_programs(request)
     for point in every:
         launch.check_model(point.request)
+    check_packages(request)
     request.output.mkdir(parents=True)
     done: list[tuple[sweep.Point, str]] = []
     code = DONE

@@ -271,6 +271,11 @@ def bindings(where: str) -> list[BindingType]:
     ]
 
 
+def quits(key: str) -> bool:
+    """Returns whether a key quits in dialogs too: Ctrl+Q, which means nothing in a list or a text."""
+    return key == "ctrl+q" and any(c.id == "app.quit" and key in c.keys.split(",") for c in COMMANDS)
+
+
 def in_tab(tab: str) -> list[Command]:
     """Returns the commands that work in a tab, in the order of the registry."""
     return [c for c in COMMANDS if not c.tabs or tab in c.tabs]

@@ -80,12 +80,12 @@ def plain_csv(rows: Iterable[Json], keys: Iterable[str]) -> str:
 
 
 def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
-    """The rows under their header; `keys` are the header of a list without rows."""
+    """The rows under their header, which has what any of them has; `keys` are the header of a list without rows."""
     rows = list(rows)
-    fields = list(rows[0] if rows else keys)
+    fields = list(dict.fromkeys(key for row in rows for key in row) if rows else keys)
     out = io.StringIO()
     if fields:
-        writer = csv.DictWriter(out, fields, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(out, fields, lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()

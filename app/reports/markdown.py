@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.content.findings import finding_markdown
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
 from tracetui.app.text.fitting import printable
 
@@ -49,6 +48,8 @@ def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, Facts):
         return [*(f"- {plain(title)}: {plain(said)}" for title, said in part.rows), ""]
     if isinstance(part, FindingList):
+        from tracetui.app.reports.content.findings import finding_markdown
+
         return finding_markdown(part.found, layout, plain, code)
     if isinstance(part, Sentences):
         return _sentences(part)

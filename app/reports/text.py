@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Block, Facts, FindingList, Sentences, Title, rows_shown
 from tracetui.app.text.fitting import cell_width, fit
@@ -35,6 +34,8 @@ def _lines(part: Part, layout: Layout) -> list[str]:
             line for title, said in part.rows for line in layout.field(title, said, width=width + 1 if width < 4 else 8)
         ]
     if isinstance(part, FindingList):
+        from tracetui.app.reports.content.findings import finding_lines
+
         return finding_lines(part.found, layout, whole=part.whole)
     if isinstance(part, Sentences):
         return _sentences(part, layout)

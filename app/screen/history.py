@@ -171,7 +171,9 @@ class Navigation:
     # --- from tab to tab
 
     def to_tab(self, tab: str) -> None:
-        """Goes to a tab."""
+        """Goes to a tab; while the first run is read, the tab that it will be shown in."""
+        if "a" not in self._session.runs:
+            self._shell.default_tab = False
         if tab == self._shell.tab:
             return
         self.leave()

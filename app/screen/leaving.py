@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.events import InputEvent, Paste
+from textual.events import InputEvent, Key, Paste
+
+from tracetui.app.keys import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +55,13 @@ class Leaving:
         self._app.call_later(self._app.set_timer, LEAVING_SECONDS, self._leave)
         self._before()
 
-    def swallows(self, event: Event) -> bool:
-        """Returns whether an event is input that arrives after the end was requested."""
+    def uses_up(self, event: Event) -> bool:
+        """Ends the program on a key that quits; returns whether an event is input for which nothing else is left.
+
+        Textual looks up no key of the application while a dialog is open.
+        """
+        if isinstance(event, Key) and len(self._app.screen_stack) > 1 and commands.quits(event.key):
+            self._app.exit()
         return self.asked and isinstance(event, (InputEvent, Paste))
 
     def _ask_all(self) -> None:

@@ -85,7 +85,8 @@ class Restorer:
         if known is None or entry.letter != self._runs.loader.wanted.get("a"):
             self._left = known
             return
-        again = [tabs.TITLES[self._shell.tab]] if self._shell.tab != self._shell.usual_tab else []
+        restored = self._shell.tab == known.tab != self._shell.usual_tab  # another one was chosen during the reading
+        again = [tabs.TITLES[self._shell.tab]] if restored else []
         if self._session.filter and self._session.filter == known.filter:
             again.append(f"/ {printable(known.filter)}")
         if known.sorts:

@@ -12,10 +12,11 @@ from tracetui.app.text.fitting import fit, fit_all, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tracetui.app.session.session import Session
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
+    from tracetui.parsers.trace import Note
 
     Own = Callable[[str], str]
     """Converts one of our own texts to what the terminal can show."""
@@ -64,6 +65,7 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
         if session.partial:
             parts.append("PARTIAL")
         notes = len(session.trace().notes) + len(run.warnings)
+        notes += 0 if run.manifest is None else len(run.manifest.notes)
         if notes:
             parts.append(f"{notes} note{'s' if notes > 1 else ''} ({commands.key('app.notes')})")
     return Text(own(" · ".join(parts) + " "), "bold" if session.partial or session.range_words else "")
@@ -73,11 +75,14 @@ def notes_text(session: Session, own: Own) -> Text:
     """Lists every file, how much of it was read, and what was skipped, repaired or missing."""
     text = Text()
     for side, run in sorted(session.runs.items()):
+        mark = f"{side.upper()}  " if "b" in session.runs else ""
         for trace in run.traces:
-            _notes_of(text, f"{side.upper()}  " if "b" in session.runs else "", trace, own)
+            _notes_of(text, mark, trace, own)
         for one in run.passes[:1]:
             text.append(own(f"{printable(str(one.path))}\n"), "bold")
             text.append("   the light pass of the same run: GPU work and API calls alone\n")
+        if run.manifest is not None and run.manifest.notes:
+            _notes_of_manifest(text, mark, run, own)
         for warning in run.warnings:
             text.append(own(f"   warning: {printable(warning)}\n"))
     return text
@@ -90,9 +95,22 @@ def _notes_of(text: Text, mark: str, trace: Trace, own: Own) -> None:
         f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
         f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"
     )
-    for note in trace.notes:
+    _list(text, trace.notes, own)
+    if not trace.notes:
+        text.append("   nothing was skipped, repaired or missing\n")
+
+
+def _notes_of_manifest(text: Text, mark: str, run: Run, own: Own) -> None:
+    """Lists what of a run's run.json could not be used; it lies beside the recordings."""
+    from tracetui.parsers.runs.manifest import FILE
+
+    assert run.manifest is not None
+    text.append(own(f"{mark}{printable(str(run.traces[0].source.path.with_name(FILE)))}\n"), "bold")
+    _list(text, run.manifest.notes, own)
+
+
+def _list(text: Text, notes: Iterable[Note], own: Own) -> None:
+    for note in notes:
         text.append(own(f"   {note.count:,} {note.kind}: {printable(note.reason)}\n"))
         if note.example:
             text.append(own(f"      such as {fit(printable(note.example), EXAMPLE_WIDTH)}\n"))
-    if not trace.notes:
-        text.append("   nothing was skipped, repaired or missing\n")

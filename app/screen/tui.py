@@ -395,5 +395,5 @@ class TracetuiApp(App[None]):
 
     async def on_event(self, event: Event) -> None:
         """Ignores keys once the end was requested."""
-        if not self.ending.swallows(event):
+        if not self.ending.uses_up(event):
             await super().on_event(event)

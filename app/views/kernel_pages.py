@@ -48,9 +48,9 @@ def kernel_page(
 ) -> Page:
     """A table of kernels, with what ncu measured of them where the run holds that."""
     base = session.counted().describe_totals()
-    total = int(frame["total_ns"].sum()) if frame.height else 0
+    time = _kernel_time(frame)
     frame, columns, coverage = beside(session, frame, KERNELS.columns)
-    remarks = (base, f"{format_ns(total)} of kernel time", *coverage)
+    remarks = (base, *time, *coverage)
     page = Page.of(
         KERNELS,
         with_full_names(tell_apart(frame)),
@@ -61,6 +61,12 @@ def kernel_page(
         within=within,
     )
     return in_units(session, page)
+
+
+def _kernel_time(frame: pl.DataFrame) -> tuple[str, ...]:
+    """The remark on the time of all kernels; none where no launch has a duration."""
+    total = frame["total_ns"]
+    return () if total.len() and not total.count() else (f"{format_ns(int(total.sum()))} of kernel time",)
 
 
 def group_page(session: Session, by: str) -> Page:
@@ -75,7 +81,7 @@ def group_page(session: Session, by: str) -> Page:
         with_full_names(frame),
         title=f"Kernels by {group_words(by)}",
         columns=known_columns(columns, frame),
-        note=f"{session.counted().describe_totals()} · {format_ns(int(frame['total_ns'].sum() or 0))} of kernel time",
+        note=" · ".join((session.counted().describe_totals(), *_kernel_time(frame))),
         empty=nothing("kernels", session.trace().info.kind),
         within=(f"{GROUPED}{by}", ""),
     )

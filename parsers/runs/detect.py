@@ -11,7 +11,7 @@ from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout, marks
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function
+from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,14 +182,17 @@ def _rank_in_name(path: Path) -> int | None:
 
 
 def comparable_files(run: Run) -> list[Path]:
-    """The files of the main trace's kind in every run of the folder that a run was opened from."""
+    """The files of the main trace's kind in every run of the folder that a run was opened from.
+
+    A tool's own report counts as its export does, and a file that only reading tells from another kind as that one.
+    """
     kind = run.main.info.kind
     files = [trace.source.path for trace in run.of_kind(kind)]
-    return [*files, *(path for _, paths in run.others for path in paths if _kind_of(path) == kind)]
+    return [*files, *(path for _, paths in run.others for path in paths if _tool_of(path) == tool_of(kind))]
 
 
-def _kind_of(path: Path) -> str | None:
+def _tool_of(path: Path) -> str | None:
     try:
-        return inspect(path).kind
+        return tool_of(inspect(path).kind)
     except TraceError:
         return None

@@ -1,27 +1,21 @@
-"""The charts of a run's report, from its JSON contract; without rows where there is nothing to draw."""
+"""The charts of a run's report, from its JSON contract; without rows where there is nothing to draw.
+
+Each chart imports what draws it when it is drawn: a report of one section draws few of them.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.distribution import Distribution
 from tracetui.analysis.base.number_format import format_bytes, format_us
-from tracetui.analysis.timeline.lanes import Lane
-from tracetui.app.charts.area import area_chart, plot_width
-from tracetui.app.charts.gantt import GanttLane, gantt
-from tracetui.app.charts.histogram import histogram
-from tracetui.app.charts.icicle import icicle
-from tracetui.app.charts.icicle_tree import IcicleTree
-from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
 from tracetui.app.reports.parts import Chart
-from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.app.charts.icicle_tree import IcicleTree
 
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
@@ -35,6 +29,8 @@ def _chart(title: str, rows: Iterable[str]) -> Chart:
 
 def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """A stacked bar for each step of the section ``overview``."""
+    from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
+
     rows = found["per_step"]
     steps = [
         Step(
@@ -51,6 +47,8 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
 
 def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
+    from tracetui.app.charts.gantt import GanttLane, gantt
+
     picture = found["lanes"]
     if not picture["lanes"]:
         return _chart("", [])
@@ -65,6 +63,9 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
 
 
 def _lane(row: Json) -> str:
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.app.charts.lane_titles import lane_title
+
     source = "host" if row["kind"] == "calls" else "device"
     lane = Lane(row["kind"], source, (), row["device"], row["stream"], row["process"], row["thread"])
     return lane_title(lane, short=True)
@@ -72,6 +73,9 @@ def _lane(row: Json) -> str:
 
 def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """Shows how long the launches of the kernel with most time take."""
+    from tracetui.analysis.base.distribution import Distribution
+    from tracetui.app.charts.histogram import histogram
+
     row = rows[0] if rows else {}
     spread = row.get("distribution")
     if spread is None:
@@ -91,6 +95,8 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
 
 def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """The module tree as boxes, by GPU time, else host time."""
+    from tracetui.app.charts.icicle_tree import IcicleTree
+
     gpu = [(row["device_total_us"] or 0) + (row["backward_device_us"] or 0) for row in rows]
     both = any(row["backward_device_us"] for row in rows)
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
@@ -101,6 +107,9 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
 
 def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """The tree of ranges as boxes, by GPU time, else host time."""
+    from tracetui.app.charts.icicle_tree import IcicleTree
+    from tracetui.app.tables.range_tree import spelled
+
     gpu = [row["device_total_us"] or 0 for row in rows]
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
@@ -110,12 +119,16 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
 
 def _boxes(tree: IcicleTree, width: int) -> list[str]:
     """Draws an icicle; none for a single level, since the table shows the same."""
+    from tracetui.app.charts.icicle import icicle
+
     rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
     return rows if len(rows) > 1 else []
 
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """The allocator's curve."""
+    from tracetui.app.charts.area import area_chart, plot_width
+
     curve = found["curve"]
     if len(curve) < 2:
         return _chart("", [])

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.tables.runs import RANKS
-from tracetui.app.reports.content import counters, sections
-from tracetui.app.reports.content.captures import capture_parts
-from tracetui.app.reports.content.joins import sentences as sentences_of_join
+from tracetui.app.reports.content import sections
 from tracetui.app.reports.parts import Facts, Sentences, Title, listed
 from tracetui.app.text.tool_words import WORDS
 
@@ -40,6 +38,8 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         many = len(run["other_runs"]) + 1
         yield Sentences((f"One of {many} runs in this folder; the rest is listed below.",))
     if run["captures"]:
+        from tracetui.app.reports.content.captures import capture_parts
+
         yield from capture_parts(run["captures"], layout)
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
     elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
@@ -56,11 +56,15 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield Facts((*_head(trace), *_light_pass(run["passes"], trace)))
         yield from sections.parts(trace, layout)
     if run.get("counters_compared"):
-        yield from counters.compared_blocks(run["counters_compared"], layout)
+        from tracetui.app.reports.content.counters import compared_blocks
+
+        yield from compared_blocks(run["counters_compared"], layout)
     if others:
         yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
     for join in run.get("joins", ()):
-        yield Sentences((" ".join(sentences_of_join(join)),))
+        from tracetui.app.reports.content.joins import sentences
+
+        yield Sentences((" ".join(sentences(join)),))
     yield from _others(run)
 
 

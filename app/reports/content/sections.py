@@ -10,15 +10,9 @@ from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
-from tracetui.app.reports.content import counters as counter_parts
 from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
-from tracetui.app.reports.content.memory import memory_parts
-from tracetui.app.reports.content.roofline import roofline_block
-from tracetui.app.reports.content.trees import modules, range_tree, shown_ranges
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
-from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
-from tracetui.app.tables.range_tree import spelled
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
@@ -141,6 +135,8 @@ def launched_by(kernels: list[Json]) -> str:
 
 def operators(trace: Json, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
+    from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
+
     rows = trace["operators"]
     if all(row["name"] == NOT_ATTRIBUTED for row in rows):
         return
@@ -167,8 +163,25 @@ def most_per_step(rows: list[Json]) -> list[Json]:
     return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
 
 
+def modules(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The module tree."""
+    from tracetui.app.reports.content import trees
+
+    yield from trees.modules(trace, layout)
+
+
+def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The tree of ranges."""
+    from tracetui.app.reports.content import trees
+
+    yield from trees.range_tree(trace, layout)
+
+
 def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
+    from tracetui.app.reports.content.trees import shown_ranges
+    from tracetui.app.tables.range_tree import spelled
+
     rows = trace["ranges"]
     if rows:
         # time outside of ranges is not an instance of a range
@@ -205,17 +218,23 @@ def launches(trace: Json, layout: Layout) -> Iterator[Part]:
 
 def memory(trace: Json, layout: Layout) -> Iterator[Part]:
     """The allocator's peaks and who held them."""
+    from tracetui.app.reports.content.memory import memory_parts
+
     yield from memory_parts(trace["memory"], layout)
 
 
 def counters(trace: Json, layout: Layout) -> Iterator[Part]:
     """What Nsight Compute measured, by kernel."""
-    yield from counter_parts.blocks(trace, layout)
+    from tracetui.app.reports.content.counters import blocks
+
+    yield from blocks(trace, layout)
 
 
 def roofline(trace: Json, layout: Layout) -> Iterator[Part]:
     """Shows how near each kernel comes to the GPU's roofs: the chart, then the table."""
     if trace["roofline"]:
+        from tracetui.app.reports.content.roofline import roofline_block
+
         yield roofline_block(trace, layout, CHART_WIDTH)
 
 

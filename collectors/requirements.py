@@ -1,0 +1,74 @@
+"""Asks the Python that will be profiled whether the packages of a run are there, before anything is made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.request import ProfileError
+from tracetui.models import registry
+from tracetui.models.needs import TORCH
+
+if TYPE_CHECKING:
+    from tracetui.collectors.request import ProfileRequest
+    from tracetui.models.needs import Need
+
+SECONDS = 60
+MARK = "tracetui-requirements:"
+IN_PYTHON = frozenset({"torch", "memory"})
+"""The tools that work inside the profiled Python, by torch."""
+_ASK = """
+import importlib.util, json, sys
+def there(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+print("tracetui-requirements:" + json.dumps([name for name in json.loads(sys.argv[1]) if not there(name)]))
+"""
+"""Imports none of them; runs on Python 3.8 or later."""
+
+
+def check_packages(request: ProfileRequest) -> None:
+    """Reports a missing package before there is anything to clean up.
+
+    A Python that gives no answer is not judged: the run itself will say what is wrong with it.
+
+    Raises:
+        ProfileError: a package that the run can't do without is not installed; says how to install it.
+    """
+    needs = _needs(request)
+    if not needs:
+        return
+    missing = _missing(request.python, [module for need in needs for module in need.modules])
+    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
+    if lacking is None:
+        return
+    who = request.entry or f"--tool {next(tool for tool in request.tools if tool in IN_PYTHON)}"
+    where = "" if request.python == sys.executable else f" in {request.python}"
+    raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
+
+
+def _needs(request: ProfileRequest) -> list[Need]:
+    """The packages without which nothing can be recorded."""
+    if request.entry is not None:
+        return [TORCH, *(need for need in registry.find(request.entry).needs if not need.optional)]
+    return [TORCH] if IN_PYTHON.intersection(request.tools) else []
+
+
+def _missing(python: str, modules: list[str]) -> set[str]:
+    try:
+        done = subprocess.run(
+            [python, "-c", _ASK, json.dumps(modules)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+        return set(json.loads(lines[-1].removeprefix(MARK)))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return set()
