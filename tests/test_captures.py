@@ -15,7 +15,6 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.captures.roles import role_of
 from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope
