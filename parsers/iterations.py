@@ -86,7 +86,9 @@ def candidates(trace: Trace) -> list[str]:
     if not ranges.height:
         return []
     work = _Work.of(bare)
-    found = sorted(_families(ranges, work, by=None, any_name=True), key=lambda family: (-family.covered, -family.host_ns))
+    found = sorted(
+        _families(ranges, work, by=None, any_name=True), key=lambda family: (-family.covered, -family.host_ns)
+    )
     return list(dict.fromkeys(family.spoken for family in found))
 
 
@@ -148,7 +150,9 @@ def _ranges(trace: Trace) -> pl.DataFrame:
     host = (
         trace.host.lazy()
         .filter(wanted & pl.col("name").is_not_null())
-        .select("name", *(pl.col(key).fill_null(_NONE) for key in _LANE), "start", end=pl.col("start") + pl.col("duration"))
+        .select(
+            "name", *(pl.col(key).fill_null(_NONE) for key in _LANE), "start", end=pl.col("start") + pl.col("duration")
+        )
         .collect()
     )
     label = pl.col("name").cast(pl.String)
@@ -187,9 +191,7 @@ class _Family:
     def take(self, chosen: NDArray[np.bool_]) -> _Family:
         """Some of its ranges."""
         names = tuple(name for name, one in zip(self.names, chosen.tolist(), strict=True) if one)
-        return replace(
-            self, names=names, start=self.start[chosen], end=self.end[chosen], number=self.number[chosen]
-        )
+        return replace(self, names=names, start=self.start[chosen], end=self.end[chosen], number=self.number[chosen])
 
     def without(self, warm: pl.DataFrame) -> _Family:
         """Those outside ranges that are called a warm-up."""
@@ -239,7 +241,9 @@ def _asked(ranges: pl.DataFrame, name: str) -> list[str]:
     exact = ranges.filter(pl.col("name").cast(pl.String).str.strip_chars().str.to_lowercase() == asked)
     labels: list[str] = exact["label"].unique().to_list()
     if not labels:
-        labels = [text for text in ranges["label"].unique().to_list() if asked in (text.casefold(), spoken(text).casefold())]
+        labels = [
+            text for text in ranges["label"].unique().to_list() if asked in (text.casefold(), spoken(text).casefold())
+        ]
     return labels
 
 
@@ -317,7 +321,10 @@ def _marked(
     kept = family.take(np.arange(family.size) >= long)
     first = int(kept.start[0])
     warm = warm.filter((pl.col("process") == family.process) & (pl.col("end") <= first))
-    empty = [not ((whole.start >= start) & (whole.start < end)).any() for start, end in warm.select("start", "end").iter_rows()]
+    empty = [
+        not ((whole.start >= start) & (whole.start < end)).any()
+        for start, end in warm.select("start", "end").iter_rows()
+    ]
     left_out = int((whole.start < first).sum()) + sum(empty)
     begins = min([int(whole.start[0]), *warm["start"].to_list()])
     steps = pl.DataFrame(

@@ -23,6 +23,7 @@ from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
+from tracetui.parsers.names.range_roles import role_of
 
 GEMM, SOFTMAX, ADD, ADAM = (
     "ampere_sgemm_128x64_tn", "cunn_SoftMaxForward", "vectorized_elementwise_kernel", "multi_tensor_apply_kernel_adam"

@@ -21,7 +21,7 @@ PARTS_OF_STEPS = frozenset({"softmax", "matmul", "attention", "backward", "optim
 NUMBERED = re.compile(r"[#_\-\s]*\d+$")
 """What tells one instance of a range from the next."""
 MADE_BY_LIBRARY = re.compile(
-    r"(Optimizer\.|DistributedDataParallel|(nccl|gloo|mpi|ucc|xccl|hccl|c10d):|enumerate\(Data|[\w.]+::|PyTorch Profiler)"
+    r"(Optimizer\.|DistributedDataParallel|(nccl|gloo|mpi|ucc|xccl|hccl|c10d):|enumerate\(Data|[\w.]+::)"
 )
 """Ranges that a library sets around a part of its work."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
