@@ -55,7 +55,8 @@ def with_steps(trace: Trace) -> Trace:
         return trace
     work, warm = _Work.of(trace), _warm_ups(ranges)
     found = [family.without(warm) for family in _families(ranges, work, by=None)]
-    chosen = _best([family for family in found if _may_be_steps(family, work)])
+    found = [family for family in found if _may_be_steps(family, work)]
+    chosen = _best(_without_parts(found, ranges))
     if chosen is not None:
         return _marked(trace, chosen, ranges, work, warm, asked=None)
     return _noted(trace, warm)
@@ -277,6 +278,22 @@ def _may_be_steps(family: _Family, work: _Work) -> bool:
     whole = work.inside(family.start[:1], family.end[-1:])
     least = whole if means else max(whole, work.total)
     return family.covered > 0 and family.covered >= LEAST_SHARE * least
+
+
+def _without_parts(families: list[_Family], ranges: pl.DataFrame) -> list[_Family]:
+    """The families without those that the program itself makes a part of a step, even of its only one."""
+    likely = ranges.filter(pl.col("label").str.contains("(?i)step|iter|batch"))
+    told = [text for text in likely["label"].unique().to_list() if means_step(text)]
+    meant = likely.filter(pl.col("label").is_in(told))
+    kept = []
+    for family in families:
+        around = meant.filter(process=family.process).sort("start")
+        at = np.searchsorted(around["start"].to_numpy(), family.start, side="right") - 1
+        reached = np.maximum.accumulate(np.append(around["end"].to_numpy(), np.iinfo(np.int64).min))
+        inside = (at >= 0) & (family.start < reached[at])
+        if means_step(family.label) or not inside.any():
+            kept.append(family)
+    return kept
 
 
 def _best(families: list[_Family]) -> _Family | None:
