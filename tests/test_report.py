@@ -69,13 +69,13 @@ NULL_IN: dict[str, dict[str, str]] = {
         "ranges": "style gpu_projected_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
-        "memory.long_lived": "steps own library stack",
         "findings": "impact_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
         "modules": "class_name host_self_us host_total_us",
         "overview.gpu": "name sm_efficiency_percent",
     },
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
         "memops": "bytes throughput_gbps",
         "overview.gpu": "occupancy_percent",
@@ -94,6 +94,7 @@ NEVER_NULL = {
     "counters": "grid block occupancy_percent",
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
+    "memory.long_lived": "steps",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
     "ranks": "idle_us behind_percent",
 }
