@@ -68,7 +68,7 @@ class Selection:
         work = self.trace.device.lazy().filter(timed)
         end = pl.col("start") + pl.col("duration").fill_null(0)
         low, high = work.select(pl.col("start").min(), end=end.max()).collect().row(0)
-        return None if low is None else (low, high)
+        return (low, high) if low is not None and low < high else None
 
     @property
     def step_count(self) -> int:

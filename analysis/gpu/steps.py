@@ -154,7 +154,7 @@ def setup(trace: Trace) -> int | None:
 
 def _work_span(sel: Selection) -> StepSlots | None:
     span = sel.work_span
-    if span is None or span[1] <= span[0]:
+    if span is None:
         return None
     return StepSlots((0,), ("first to last GPU work",), np.array([span[0]]), np.array([span[1]]), marked=False)
 
