@@ -7,7 +7,6 @@ was launched in.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -169,13 +168,11 @@ class _Family:
 
     label: str
     process: int
-    names: tuple[str, ...]
+    names: pl.Series
     start: Ints
     end: Ints
     covered: int
     """GPU work launched in them, ns; their own time in a recording without GPU work."""
-    number: Ints
-    """What each is called by: the number in its name, else its place."""
 
     @property
     def size(self) -> int:
@@ -187,12 +184,12 @@ class _Family:
 
     @property
     def spoken(self) -> str:
-        return self.names[0].strip() if len(set(self.names)) == 1 else spoken(self.label)
+        return str(self.names[0]).strip() if self.names.n_unique() == 1 else spoken(self.label)
 
     def take(self, chosen: NDArray[np.bool_]) -> _Family:
         """Some of its ranges."""
-        names = tuple(name for name, one in zip(self.names, chosen.tolist(), strict=True) if one)
-        return replace(self, names=names, start=self.start[chosen], end=self.end[chosen], number=self.number[chosen])
+        names = self.names.filter(pl.Series(chosen))
+        return replace(self, names=names, start=self.start[chosen], end=self.end[chosen])
 
     def without(self, warm: pl.DataFrame) -> _Family:
         """Those outside ranges that are called a warm-up."""
@@ -254,19 +251,19 @@ def _family(group: pl.DataFrame, work: _Work) -> _Family:
     outermost = np.ones(start.size, np.bool_)
     outermost[1:] = start[1:] >= np.maximum.accumulate(end)[:-1]
     start, end = start[outermost], end[outermost]
-    names = tuple(group["name"].cast(pl.String).filter(pl.Series(outermost)).to_list())
+    names = group["name"].filter(pl.Series(outermost)).cast(pl.String)
     covered = work.inside(start, end) if work.total else int((end - start).sum())
-    return _Family(group["label"][0], group["process"][0], names, start, end, covered, _numbers(names))
+    return _Family(group["label"][0], group["process"][0], names, start, end, covered)
 
 
-def _numbers(names: tuple[str, ...]) -> Ints:
-    """The first number in the names that rises from each to the next; else their places."""
-    digits = [re.findall(r"\d{1,18}", name) for name in names]
-    for place in range(min(map(len, digits))):
-        values = np.array([int(found[place]) for found in digits], np.int64)
+def _numbers(family: _Family) -> Ints:
+    """What each is called by: the first number in the names that rises from each to the next, else its place."""
+    digits = family.names.str.extract_all(r"\d{1,18}")
+    for place in range(int(digits.list.len().min() or 0)) if "#" in family.label else ():  # type: ignore[arg-type]
+        values: Ints = digits.list.get(place).cast(pl.Int64).to_numpy()
         if (np.diff(values) > 0).all():
             return values
-    return np.arange(len(names), dtype=np.int64)
+    return np.arange(family.size, dtype=np.int64)
 
 
 def _may_be_steps(family: _Family, work: _Work) -> bool:
@@ -345,7 +342,12 @@ def _marked(
     left_out = int((whole.start < first).sum()) + sum(empty)
     begins = min([int(whole.start[0]), *warm["start"].to_list()])
     steps = pl.DataFrame(
-        {"index": kept.number, "name": list(kept.names), "start": kept.start, "duration": kept.end - kept.start},
+        {
+            "index": _numbers(whole)[np.isin(whole.start, kept.start)],
+            "name": kept.names,
+            "start": kept.start,
+            "duration": kept.end - kept.start,
+        },
         schema=schema.STEPS,
     )
     step = _step_of(trace, kept, whole, ranges, work)

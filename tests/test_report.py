@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import reported
 from contract import DIFF, FINDINGS, GROUPED, LISTS, NO_TIMELINE, TRACE, conforms, may_be_null, nulls, row, rows_at
-from reported import CHROME, MADE, NO_DURATIONS, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
+from reported import CHROME, MADE, NO_DURATIONS, NO_MEMORY, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
 from sample_runs import recorded, report_of, run_of
 
 from tracetui.analysis.base.json_values import us
@@ -75,6 +75,7 @@ NULL_IN: dict[str, dict[str, str]] = {
         "modules": "class_name host_self_us host_total_us",
         "overview.gpu": "name sm_efficiency_percent",
     },
+    NO_MEMORY: {"memory.long_lived": "steps"},
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
         "memops": "bytes throughput_gbps",
@@ -94,7 +95,6 @@ NEVER_NULL = {
     "counters": "grid block occupancy_percent",
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
-    "memory.long_lived": "steps",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
     "ranks": "idle_us behind_percent",
 }
