@@ -273,9 +273,10 @@ def test_f4_suggests_fused_to_foreach(tmp_path: Path) -> None:
 
 def test_f4_knows_ranges_of_users_and_counts_without_gradients(tmp_path: Path) -> None:
     file = NsysFile()
-    file.launch(HGEMM, call=(-2000, -1900), kernel=(-1500, -100))
-    file.push_pop("optimizer_step", 0, 200_000)
-    for at in range(0, 200_000, 1000):
+    file.launch(HGEMM, call=(1000, 1100), kernel=(2000, 9900))
+    file.push_pop("optimizer_step", 10_000, 210_000)
+    file.launch(HGEMM, call=(211_000, 211_100), kernel=(212_000, 219_900))
+    for at in range(10_000, 210_000, 1000):
         file.launch(ADD, call=(at, at + 500), kernel=(at + 600, at + 700))
     found = finding("F4", facts_of(open_path(file.write(tmp_path / "a.sqlite"), cache=False).main))
     assert _value(found, "kernels per call") == 200
