@@ -11,14 +11,11 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
 from tracetui.analysis.attribution.operator_tree import begun_in_steps, is_nested, scope_mask
 from tracetui.analysis.base import names
-from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.gpu.steps import recorded, step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
-    from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.gpu.steps import StepSlots
     from tracetui.analysis.selection import Selection
 
 CALLS = ("operator", "module", "python", "runtime", "driver", "overhead", "os")
@@ -32,7 +29,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     add up to the time that threads were in any call. ``total_ns`` is the whole duration, a call inside another of its
     kind and name counting once. ``waits`` marks calls in which a thread waits (for a lock, a file, the GPU) rather than
     works. ``self_per_step_ns`` and ``percent`` (of the steps' time) are of calls begun in steps; without steps, the
-    whole file counts as one. Several busy threads can add up to more than 100 %.
+    whole recording counts as one. Several busy threads can add up to more than 100 %.
     """
     host = sel.trace.host
     tree = call_tree(host, CALLS, nested=is_nested(sel.trace))
@@ -44,8 +41,9 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     called = np.where(inside, label, NONE)
     outermost = np.where(inside & tree.outermost(label), label, NONE)
     slots = step_slots(sel)
-    in_step = np.where(inside & _in_steps(sel, slots, tree.start), label, NONE)
-    step_time = int((slots.end - slots.start).sum())
+    in_step = np.where(inside & begun_in_steps(sel, tree.start) if slots.marked else inside, label, NONE)
+    whole = recorded(sel)
+    step_time = int((slots.end - slots.start).sum()) if slots.marked else whole[1] - whole[0] if whole else 0
     per_step = add_up(in_step, own, pairs.size)
     share = 100 * per_step / step_time if step_time else np.full(pairs.size, np.nan)
     return (
@@ -67,14 +65,6 @@ def host_functions(sel: Selection) -> pl.DataFrame:
         )
         .sort("waits", "self_ns", "name", "kind", descending=[False, True, False, False])
     )
-
-
-def _in_steps(sel: Selection, slots: StepSlots, start: Ints) -> Bools:
-    """Which calls began in a step, or, where the trace has none, in the extent that stands for one."""
-    if slots.marked or not slots.start.size:
-        return begun_in_steps(sel, start)
-    inside: Bools = (start >= slots.start[0]) & (start < slots.end[-1])
-    return inside
 
 
 _WAITS = re.compile(

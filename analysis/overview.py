@@ -12,14 +12,15 @@ import polars as pl
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
 from tracetui.analysis.dependencies.limit import Limit, limit
-from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
 from tracetui.analysis.gpu.host_time import host_ranges
 from tracetui.analysis.gpu.idle import gaps_of, shares
-from tracetui.analysis.gpu.steps import StepSlots, step_slots
+from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.gpu.activities import Activities
     from tracetui.analysis.selection import Selection
 
 __all__ = ["CATEGORIES", "Limit", "Overview", "overview"]
@@ -30,13 +31,15 @@ class Overview:
     """The execution summary of a selection."""
 
     steps: int
-    """How many steps the numbers are about; 0 where the trace has none and its whole extent stands for one."""
+    """How many steps the numbers are about; 0 where the trace has none: then the time from the first GPU work to the
+    last stands for one, or without GPU work all that was recorded."""
     base: str
     """What the numbers are about, in words."""
     average_step_ns: float
     per_step: pl.DataFrame
     """A row per step: index, name, start, duration_ns, a column ``<category>_ns`` for each of `CATEGORIES` (they sum to
-    the duration), and computation_ns, collective_ns, overlap_ns: compute kernels, communication, and both at once."""
+    the duration), and computation_ns, collective_ns, overlap_ns: compute kernels, communication, and both at once on
+    one GPU, summed over the GPUs."""
     average: pl.DataFrame
     """category, ns, percent: the mean over the steps, in the order of `CATEGORIES`."""
     gpu: pl.DataFrame
@@ -46,11 +49,20 @@ class Overview:
     overlap_percent: float | None
     """Share of communication time in which compute kernels run; None without communication."""
     sel: Selection
+    recorded_ns: int | None
+    """How long the whole recording is."""
+    setup_ns: int | None
+    """What was recorded before the first step, or before the first GPU work where there are none. A warm-up comes
+    after the setup; neither is part of any average."""
+    warm_up: int
+    """How many iterations before the first step were left out as a warm-up."""
+    steps_of: str | None
+    """The name of the program's ranges that are the steps; null where the profiler marked them or there are none."""
 
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for."""
-        return limit(self.sel, self.base, "a step" if self.steps else "the recording")
+        return limit(self.sel, self.base, "a step" if self.steps else "the GPU's work")
 
 
 def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
@@ -70,6 +82,8 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     ):
         ranges[category] = _join(ranges.get(category), intervals.union(work.start[chosen], work.end[chosen]))
     per_step = _per_step(slots, ranges, conventions)
+    if conventions.communication == "kernels" and len(distinct(work.column("device"))) > 1:
+        per_step = per_step.with_columns(**_by_gpu(work, slots))
     average = _average(per_step)
     window = (int(slots.start[0]), int(slots.end[-1])) if slots.start.size else None
     idle_frame = shares(gaps_of(sel.trace, work, window, conventions))
@@ -86,16 +100,34 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         idle=idle_frame,
         overlap_percent=100 * int(per_step["overlap_ns"].sum()) / collective if collective else None,
         sel=sel,
+        recorded_ns=None if (whole := extent(sel.trace)) is None else whole[1] - whole[0],
+        setup_ns=setup(sel.trace),
+        warm_up=0 if sel.trace.marked_by is None else sel.trace.marked_by.warm_up,
+        steps_of=None if sel.trace.marked_by is None else sel.trace.marked_by.name,
     )
+
+
+def _by_gpu(work: Activities, slots: StepSlots) -> dict[str, Ints]:
+    """Compute, communication and both at once of each GPU, summed: what one computes can't hide another's waiting."""
+    sums = {name: np.zeros(slots.start.size, np.int64) for name in ("computation_ns", "collective_ns", "overlap_ns")}
+    device = work.column("device")
+    for number in distinct(device):
+        mine = work.where(device == number)
+        compute, collective = (
+            intervals.union(mine.start[chosen], mine.end[chosen]) for chosen in (mine.compute, mine.communication)
+        )
+        both = intervals.intersect(compute, collective)
+        for name, times in zip(sums, (compute, collective, both), strict=True):
+            sums[name] += intervals.covered(times, slots.start, slots.end)
+    return sums
 
 
 def _base(sel: Selection, slots: StepSlots) -> str:
     """`Selection.describe`, with the steps that a marked range cuts."""
     if sel.scope.window is None or not slots.marked:
         return sel.describe()
-    first, last = (slots.index[0], slots.index[-1]) if slots.index else (None, None)
-    steps = "no step" if first is None else f"step {first}" if first == last else f"steps {first}-{last}"
-    return ", ".join([steps, *sel.describe().split(", ")[1:]])
+    steps = sel.spoken_steps(slots.index[0], slots.index[-1]) if slots.index else "no step"
+    return steps + sel.restrictions()
 
 
 def _join(first: Intervals | None, second: Intervals) -> Intervals:

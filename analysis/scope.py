@@ -10,9 +10,11 @@ class Scope:
     """What to look at; everything by default."""
 
     steps: tuple[int, int] | None = None
-    """First and last ProfilerStep index, both included."""
+    """Index of the first and last step, both included."""
     skip_steps: int = 0
     """Warm-up: how many of the first steps are left out."""
     devices: frozenset[int] | None = None
     window: tuple[int, int] | None = None
     """Start and end in ns on the trace's clock."""
+    steps_by: str | None = None
+    """The name of the ranges that are the steps; by default the profiler's own, else those that are found."""

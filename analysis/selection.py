@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.scope import Scope
+from tracetui.parsers.iterations import steps_by
 
 if TYPE_CHECKING:
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
 
-__all__ = ["Scope", "Selection", "in_steps", "select"]
+NO_STEPS, WORK_ONLY = "whole file (no steps)", "first to last GPU work (no steps)"
+"""What stands for one step in a recording without steps: all of it, or the time that its GPU work spans."""
+
+__all__ = ["Scope", "Selection", "in_steps", "run_by", "select", "trace_by"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,33 @@ class Selection:
     def by_steps(self) -> bool:
         """Whether only some of the trace's steps were asked for."""
         return self.scope.steps is not None or self.scope.skip_steps > 0
+
+    def spoken_steps(self, first: int, last: int, *, warm_up: bool = True) -> str:
+        """Steps in words: "step 3", "steps 2-10 of train_step, 1 warm-up left out".
+
+        Args:
+            first: the index of the first.
+            last: that of the last.
+            warm_up: whether a warm-up before all steps is told.
+        """
+        text = f"step {first}" if first == last else f"steps {first}-{last}"
+        marks = self.trace.marked_by
+        if marks is None:
+            return text
+        text += "" if marks.name.casefold() in ("step", "steps") else f" of {marks.name}"
+        told = warm_up and marks.warm_up and not self.by_steps
+        return f"{text}, {marks.warm_up} warm-up left out" if told else text
+
+    @cached_property
+    def work_span(self) -> tuple[int, int] | None:
+        """When the first GPU work of the chosen devices begins and the last ends, in or outside steps; None without."""
+        timed = pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]) & pl.col("start").is_not_null()
+        if self.scope.devices is not None:
+            timed &= pl.col("device").is_in(list(self.scope.devices))
+        work = self.trace.device.lazy().filter(timed)
+        end = pl.col("start") + pl.col("duration").fill_null(0)
+        low, high = work.select(pl.col("start").min(), end=end.max()).collect().row(0)
+        return (low, high) if low is not None and low < high else None
 
     @property
     def step_count(self) -> int:
@@ -83,8 +114,10 @@ class Selection:
         Args:
             calls: whether the totals are of API calls; otherwise of GPU work.
         """
+        if not self.steps.height:
+            return f"{NO_STEPS}{self.restrictions()}"
         text = self.describe()
-        if self.by_steps or not self.steps.height:
+        if self.by_steps:
             return text
         if calls:
             api = pl.col("kind").is_in(["runtime", "driver"])
@@ -94,26 +127,54 @@ class Selection:
             outside = work["step"].null_count() > 0
         if not outside:
             return text
-        steps, comma, rest = text.partition(",")
-        return f"{steps} and outside{comma}{rest}"
+        index = self.steps["index"]
+        steps = self.spoken_steps(int(index[0]), int(index[-1]), warm_up=False)
+        # the warm-up is not left out of totals
+        return f"{steps} and outside{self.restrictions()}"
 
     def describe(self) -> str:
-        """The base of the numbers, in words: "steps 1-3", "whole file (no steps)", "steps 2-3, GPU 0"."""
+        """The base of shares and averages, in words: "steps 1-3", "whole file (no steps)", "steps 2-3, GPU 0".
+
+        Steps that are ranges of the program are called by its name for them, and a warm-up before them is told: "steps
+        2-10 of train_step, 1 warm-up left out". Without steps it is the time from the first GPU work to the last.
+        """
         if self.steps.height:
-            first, last = self.steps["index"][0], self.steps["index"][-1]
-            text = f"step {first}" if first == last else f"steps {first}-{last}"
+            index = self.steps["index"]
+            text = self.spoken_steps(int(index[0]), int(index[-1]))
+        elif self.trace.steps.height or self.work_span is None:
+            text = NO_STEPS
         else:
-            text = "whole file (no steps)"
+            text = WORK_ONLY
+        return text + self.restrictions()
+
+    def restrictions(self) -> str:
+        """What restricts the numbers beside the steps, as the end of a text: ", GPU 0, marked range"."""
+        text = ""
         if self.scope.devices is not None:
             text += ", GPU " + ",".join(map(str, sorted(self.scope.devices)))
-        if self.scope.window is not None:
-            text += ", marked range"
-        return text
+        return text if self.scope.window is None else f"{text}, marked range"
 
 
 def select(trace: Trace, scope: Scope | None = None) -> Selection:
     """Restricts a trace to a scope."""
-    return Selection(trace, scope or Scope())
+    scope = scope or Scope()
+    return Selection(trace_by(trace, scope.steps_by), scope)
+
+
+def trace_by(trace: Trace, name: str | None) -> Trace:
+    """The trace with the ranges of this name as its steps: the same object each time; itself without a name."""
+    if name is None or (trace.marked_by is not None and trace.marked_by.asked == name):
+        return trace
+    # as `base.remembered` does; the trace that was made knows itself by the name that was asked for
+    made: dict[str, Trace] = trace.__dict__.setdefault("_steps_by", {})
+    if name not in made:
+        made[name] = steps_by(trace, name)
+    return made[name]
+
+
+def run_by(run: Run, name: str | None) -> Run:
+    """The run with the ranges of this name as the steps of its traces."""
+    return run if name is None else replace(run, traces=tuple(trace_by(trace, name) for trace in run.traces))
 
 
 def in_steps(sel: Selection) -> Selection:

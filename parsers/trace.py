@@ -91,6 +91,19 @@ class Source:
     """Whether the user stopped loading before the end of the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class MarkedBy:
+    """The ranges that stand for steps in a trace whose profiler marked none."""
+
+    name: str
+    warm_up: int
+    """How many of them, and of ranges that are called a warm-up, come before the first step and are no steps."""
+    begins: int
+    """When the first of all these begins: what comes before is the program's setup, ns."""
+    asked: str | None = None
+    """The name that the user gave for them; null where they were found."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """Five frames (see ``parsers.schema``) and their context."""
@@ -107,6 +120,8 @@ class Trace:
     """The program's steps as timed without a profiler, ns; empty where the run has no run.json that says so."""
     light: Callable[[], Trace | None] | None = None
     """Reads the light recording of the same run; null where there is none."""
+    marked_by: MarkedBy | None = None
+    """What stands for steps; null where the profiler marked them, or nothing does."""
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:

@@ -15,7 +15,6 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.captures.roles import role_of
 from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope
@@ -24,6 +23,7 @@ from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
+from tracetui.parsers.names.range_roles import role_of
 
 GEMM, SOFTMAX, ADD, ADAM = (
     "ampere_sgemm_128x64_tn", "cunn_SoftMaxForward", "vectorized_elementwise_kernel", "multi_tensor_apply_kernel_adam"

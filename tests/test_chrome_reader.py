@@ -13,6 +13,7 @@ from sample_runs import recorded
 from tracetui.parsers import open_path, parallel
 from tracetui.parsers.chrome import chunks, keys, reader
 from tracetui.parsers.chrome.reader import read_chrome
+from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.trace import FRAMES
 
@@ -47,7 +48,7 @@ def assert_same(left, right, without=("offset",)):
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_frames_are_those_of_the_json_reader(recording, name):
-    judged, read, cached = json_reader.read_trace(recorded(name)), read_chrome(recorded(name)), recording(name)
+    judged, read, cached = with_steps(json_reader.read_trace(recorded(name))), read_chrome(recorded(name)), recording(name)
     assert_same(read, judged)
     assert read.info == judged.info
     assert read.source.events_total == judged.source.events_total

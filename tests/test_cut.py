@@ -61,6 +61,8 @@ def ordered(value):
 
 def numbers(run, scope):
     of_trace = report(run, scope)["run"]["traces"][0]
+    for key in ("recorded_us", "setup_us"):  # how long was recorded, and before the steps
+        of_trace["overview"].pop(key)
     return {key: ordered(of_trace[key]) for key in of_trace if key not in ABOUT_THE_FILE}
 
 

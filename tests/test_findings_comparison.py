@@ -76,7 +76,7 @@ def test_a_change_within_the_noise_is_no_regression(recording: Recording) -> Non
 
 
 def test_a_regression_needs_steps(recording: Recording) -> None:
-    assert "two steps" in abstained(of(recording("chrome/gpt_small_ctx256.trace.json.gz"), recording(FP32)))["D1"]
+    assert "two steps" in abstained(of(recording("chrome/cudagraph_replay.trace.json.gz"), recording(FP32)))["D1"]
 
 
 def test_casts_are_the_added_kernels(recording: Recording) -> None:

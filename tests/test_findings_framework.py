@@ -273,8 +273,10 @@ def test_f4_suggests_fused_to_foreach(tmp_path: Path) -> None:
 
 def test_f4_knows_ranges_of_users_and_counts_without_gradients(tmp_path: Path) -> None:
     file = NsysFile()
-    file.push_pop("optimizer_step", 0, 200_000)
-    for at in range(0, 200_000, 1000):
+    file.launch(HGEMM, call=(1000, 1100), kernel=(2000, 9900))
+    file.push_pop("optimizer_step", 10_000, 210_000)
+    file.launch(HGEMM, call=(211_000, 211_100), kernel=(212_000, 219_900))
+    for at in range(10_000, 210_000, 1000):
         file.launch(ADD, call=(at, at + 500), kernel=(at + 600, at + 700))
     found = finding("F4", facts_of(open_path(file.write(tmp_path / "a.sqlite"), cache=False).main))
     assert _value(found, "kernels per call") == 200
@@ -302,15 +304,16 @@ def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
     assert _value(adamw, "kernels per call") == 22
     assert "foreach" in adamw.title
     assert adamw.ceiling_percent == pytest.approx(10.1, abs=0.1)
-    assert silent("F4", facts_of(recording(GPT)))
+    plain = finding("F4", facts_of(recording(GPT)))  # as much of its step as the profiler's stacks made of it
+    assert (_value(plain, "kernels per call"), plain.severity) == (20, "warning")
 
 
 # --- F6: attention
 
 
-@pytest.mark.parametrize(("name", "chains"), [(GPT, 48), (GPT_NSYS, 36)])
+@pytest.mark.parametrize(("name", "chains"), [(GPT, 24), (GPT_NSYS, 36)])
 def test_f6_counts_chains(recording: Callable[[str], Trace], name: str, chains: int) -> None:
-    """12 layers: 4 forward passes, 3 of them in nsys's steps."""
+    """12 layers: 2 of 4 forward passes in the steps, 3 in those of nsys."""
     facts = facts_of(recording(name))
     assert kernel_sorts.attention(facts).chains == chains
     found = finding("F6", facts)

@@ -33,7 +33,6 @@ RECORDINGS = (
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
     "nsys/gpt_small_ctx256.sqlite.gz",
-    "nsys/graph_whole.sqlite.gz",
     "jax/h200.trace.json.gz",
 )
 

@@ -131,7 +131,7 @@ def test_s2_names_launches_first_and_faster_kernels_not_at_all(recording: Callab
 
 def test_s2_agrees_between_tools(recording: Callable[[str], Trace]) -> None:
     found = finding("S2", facts_of(recording(VIM_NSYS)))
-    assert found.ceiling_percent == pytest.approx(95.2, abs=0.05)
+    assert found.ceiling_percent == pytest.approx(93.5, abs=0.05)  # its first batch, a warm-up, is left out
 
 
 def test_s2_leaves_to_the_loader_what_is_the_loaders(recording: Callable[[str], Trace]) -> None:
@@ -191,8 +191,7 @@ def test_s13_needs_calls_of_the_api(tmp_path: Path) -> None:
 
 
 def test_s2_does_not_advise_graphs_to_who_has_them(recording: Callable[[str], Trace]) -> None:
-    found = finding("S2", facts_of(recording("chrome/cudagraph_replay.trace.json.gz")))
-    assert found.advice.startswith("The kernels come from CUDA graphs already")
+    assert silent("S2", facts_of(recording("chrome/cudagraph_replay.trace.json.gz")))  # busy for 84 % once it works
     assert "jit" in finding("S2", facts_of(recording("jax/h200.trace.json.gz"))).advice
 
 
@@ -380,7 +379,7 @@ def test_s8_believes_run_json_that_a_gpu_is_integrated(tmp_path: Path) -> None:
 
 
 def test_s8_on_recordings(recording: Callable[[str], Trace]) -> None:
-    assert finding("S8", facts_of(recording(GPT))).ceiling_percent == pytest.approx(5.4, abs=0.1)
+    assert not look("S8", facts_of(recording(GPT))).found  # its 5.4 % of the file were before the steps
     said = look("S8", facts_of(recording(VIM_NSYS)))  # 2.4 MB in a step of 77 ms
     assert [each.by for each in said.suppressed] == ["K14"]
 

@@ -79,7 +79,7 @@ def test_shares_are_of_the_steps_time(recording: Recording) -> None:
 
 
 def test_without_steps_the_whole_file_is_one(recording: Recording) -> None:
-    frame = host_functions(select(recording("chrome/gpt_small_ctx256.trace.json.gz")))
+    frame = host_functions(select(recording("chrome/cudagraph_replay.trace.json.gz")))
     assert frame["self_per_step_ns"].to_list() == frame["self_ns"].to_list()
     assert frame["percent"][0] > 0
 

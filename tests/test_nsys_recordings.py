@@ -202,9 +202,9 @@ def test_what_the_recordings_are_of(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("nsys/vim_tiny_fp32_bs4.sqlite.gz", ["batch_0", "batch_1", "batch_2"]),
+        ("nsys/vim_tiny_fp32_bs4.sqlite.gz", ["batch_1", "batch_2"]),
         ("nsys/gpt_small_ctx256.sqlite.gz", ["train_step"] * 3),
-        ("nsys/graph_whole.sqlite.gz", []),
+        ("nsys/graph_whole.sqlite.gz", ["replay"] * 8),
     ],
 )
 def test_steps_of_the_recordings(name: str, steps: list[str]) -> None:

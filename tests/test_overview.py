@@ -91,7 +91,7 @@ def test_causes_of_idle_time(two_steps: Trace) -> None:
 
 def test_no_gap_is_kernel_wait_once_it_is_long(handmade: Handmade) -> None:
     trace = handmade(
-        ("operator", "aten::mm", 0, 200),
+        ("annotation", "ProfilerStep#1", 0, 200),
         ("call", "cudaLaunchKernel", 1, 2, {"correlation": 1}),
         ("call", "cudaLaunchKernel", 2, 3, {"correlation": 2}),
         ("kernel", "a", 10, 20, {"correlation": 1}),
@@ -108,7 +108,7 @@ def test_concurrent_blocks_fill_an_sm_at_most_once(handmade: Handmade) -> None:
         ("kernel", "b", 40, 80, {"blocks per SM": 0.6, "stream": 8}),
     )
     row = overview(select(trace)).gpu.row(0, named=True)
-    assert row["sm_efficiency_percent"] == pytest.approx(40 * 0.7 + 20 * 1.0 + 20 * 0.6)
+    assert row["sm_efficiency_percent"] == pytest.approx((40 * 0.7 + 20 * 1.0 + 20 * 0.6) / 0.8)
     assert row["occupancy_percent"] is None
 
 
@@ -173,8 +173,11 @@ def test_overlap_of_communication(handmade: Handmade) -> None:
 
 def test_a_trace_without_steps_is_one(handmade: Handmade) -> None:
     found = overview(select(handmade(("operator", "aten::mm", 5, 25), ("kernel", "gemm", 20, 40))))
-    assert (found.steps, found.per_step.height, found.average_step_ns) == (0, 1, 35_000)
-    assert found.base == "whole file (no steps)"
+    assert (found.steps, found.per_step.height, found.average_step_ns) == (0, 1, 20_000)
+    assert found.base == "first to last GPU work (no steps)"
+    assert (found.recorded_ns, found.setup_ns) == (35_000, 15_000)
+    on_host = overview(select(handmade(("operator", "aten::mm", 5, 25))))
+    assert (on_host.base, on_host.average_step_ns, on_host.setup_ns) == ("whole file (no steps)", 20_000, None)
 
 
 def test_an_empty_trace(handmade: Handmade) -> None:
@@ -208,7 +211,7 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
         ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "gpu", ("72.6 %", "steps 5-10")),
         ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "communication", ("%", "steps 1-3")),
         ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("%", "steps 1-3")),
-        ("gpt_small_ctx256.trace.json.gz", "host", ("88.0 % of the recorded time", "whole file (no steps)")),
+        ("gpt_small_ctx256.trace.json.gz", "host", ("68.6 % of the average step", "steps 0-1 of train_step")),
         ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
     ],
 )

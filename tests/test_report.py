@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import reported
 from contract import DIFF, FINDINGS, GROUPED, LISTS, NO_TIMELINE, TRACE, conforms, may_be_null, nulls, row, rows_at
-from reported import CHROME, MADE, NO_DURATIONS, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
+from reported import CHROME, MADE, NO_DURATIONS, NO_MEMORY, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
 from sample_runs import recorded, report_of, run_of
 
 from tracetui.analysis.base.json_values import us
@@ -71,13 +71,14 @@ NULL_IN: dict[str, dict[str, str]] = {
         "ranges": "style gpu_projected_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
-        "memory.long_lived": "steps own library stack",
         "findings": "impact_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
         "modules": "class_name host_self_us host_total_us",
         "overview.gpu": "name sm_efficiency_percent",
     },
+    NO_MEMORY: {"memory.long_lived": "steps"},
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
         "memops": "bytes throughput_gbps",
         "overview.gpu": "occupancy_percent",

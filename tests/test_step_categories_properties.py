@@ -174,10 +174,22 @@ def lengthened(marks: list[Step], own: list[list[Row]], stray: list[Row]) -> lis
     return steps
 
 
-def plain_steps(of: Made) -> list[Step]:
-    """Work belongs to the step that launched it; where no launch is known at all, to the one it begins to run in."""
+def plain_span(of: Made, scope: Scope) -> tuple[int, int] | None:
+    """From the first GPU work of the devices in scope to the last."""
+    on = [row for row in of.device if scope.devices is None or row.get("device") in scope.devices]
+    times = [(row["start"], end_of(row)) for row in on if row["kind"] in WORK and row["start"] is not None]
+    low, high = min((start for start, _ in times), default=0), max((end for _, end in times), default=0)
+    return (low, high) if high > low else None
+
+
+def plain_steps(of: Made, scope: Scope = Scope()) -> list[Step]:  # noqa: B008  it can't change
+    """Work belongs to the step that launched it; where no launch is known at all, to the one it begins to run in.
+
+    Without steps, the time that the GPU's work spans is one, or else all that was recorded.
+    """
     if not of.steps:
-        return plain_whole(of)
+        span = plain_span(of, scope)
+        return plain_whole(of) if span is None else [Step(0, "first to last GPU work", *span)]
     work = [row for row in of.device if row["kind"] in WORK]
     if any(row["launch"] is not None for row in work):
         belongs = [row["step"] if row["launch"] is not None else None for row in work]
@@ -312,14 +324,22 @@ def plain_times(of: Made, steps: list[Step], scope: Scope, conventions: Conventi
     compute = ticks["kernel"]
     if conventions is TORCH_TB and not compute:
         compute = ticks["cpu_exec"]
+    by_gpu = [(compute, ticks["communication"])]
+    if conventions is TRACETUI:
+        by_gpu = []
+        for device in {row.get("device") for row in of.device}:
+            alone = Made(of.steps, [], [row for row in of.device if row.get("device") == device])
+            claims = plain_claims(alone, scope, conventions)
+            by_gpu.append((under_way(claims["kernel"]), under_way(claims["communication"])))
     rows = []
     for step in steps:
         own = set(range(step.start, step.end))
         rows.append(
             {"index": step.index, "name": step.name, "start": step.start, "duration_ns": len(own)}
             | {f"{category}_ns": len(own & belongs[category]) for category in CATEGORIES}
-            | {"computation_ns": len(own & compute), "collective_ns": len(own & ticks["communication"])}
-            | {"overlap_ns": len(own & compute & ticks["communication"])}
+            | {"computation_ns": sum(len(own & one) for one, _ in by_gpu)}
+            | {"collective_ns": sum(len(own & other) for _, other in by_gpu)}
+            | {"overlap_ns": sum(len(own & one & other) for one, other in by_gpu)}
         )
     return rows
 
@@ -356,15 +376,17 @@ def agrees(of: Made, scope: Scope, conventions: Conventions, whole: list[Step], 
     window = (steps[0].start, steps[-1].end) if steps else None
     assert found.gpu.equals(gpu_metrics(sel.trace, work, window, conventions))
     assert found.idle.equals(idle(sel, conventions))
-    span = "the average step" if marked else "the recorded time"
-    assert found.verdict == find_bound(found.average, found.idle, found.gpu, found.base, span=span)
+    whole_time = "the recorded time" if plain_span(of, scope) is None else "the time from first to last GPU work"
+    span = "the average step" if marked else whole_time
+    base = found.base.replace("first to last GPU work (no steps)", "no steps")
+    assert found.verdict == find_bound(found.average, found.idle, found.gpu, base, span=span)
     return found
 
 
-def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
+def plain_base(of: Made, steps: list[Step], scope: Scope, *, marked: bool) -> str:
     """What the numbers are about, in words."""
     if not marked:
-        text = "whole file (no steps)"
+        text = f"{'whole file' if plain_span(of, scope) is None else 'first to last GPU work'} (no steps)"
     elif not steps:
         text = "no step"
     elif steps[0].index == steps[-1].index:
@@ -379,10 +401,11 @@ def plain_base(steps: list[Step], scope: Scope, *, marked: bool) -> str:
 @settings(max_examples=100)
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
-    found = agrees(of, scope, TRACETUI, plain_steps(of), marked=bool(of.steps))
-    steps = restricted(of, plain_steps(of), scope, marked=bool(of.steps))
+    whole = plain_steps(of, scope)
+    found = agrees(of, scope, TRACETUI, whole, marked=bool(of.steps))
+    steps = restricted(of, whole, scope, marked=bool(of.steps))
     if steps or scope.window is not None:
-        assert found.base == plain_base(steps, scope, marked=bool(of.steps))
+        assert found.base == plain_base(of, steps, scope, marked=bool(of.steps))
 
 
 @settings(max_examples=100)
@@ -436,8 +459,13 @@ def test_steps_without_gpu_work_stay_as_they_were_marked() -> None:
 @settings(max_examples=40)
 @given(made())
 def test_the_extent_of_a_recording(of: Made) -> None:
-    whole = plain_whole(of)
-    assert extent(of.trace) == ((whole[0].start, whole[0].end) if whole else None)
+    rows = [row for row in (*of.host, *of.device) if row["start"] is not None]
+    whole = (min(row["start"] for row in rows), max(end_of(row) for row in rows)) if rows else None
+    assert extent(of.trace) == whole
+    if whole is not None:  # what the file says of itself counts too
+        low, high = whole
+        for told, expected in (((low - 5, 3), (low - 5, high)), ((low, high - low + 9), (low, high + 9))):
+            assert extent(replace(of.trace, info=replace(of.trace.info, window=told))) == expected
 
 
 def test_durations_alone_have_no_extent() -> None:

@@ -84,11 +84,15 @@ def test_a_newcomer_finds_kernel_module_and_host_function() -> None:
 
 
 def test_what_a_recording_lacks_is_said() -> None:
-    text = report_text(report_of(GPT))
-    missing = " ".join(text[text.index("Not in this recording") :].split())
-    assert "the whole file counts as one step" in missing
+    def lacks(name: str) -> str:
+        text = report_text(report_of(name))
+        return " ".join(text[text.index("Not in this recording") :].split())
+
+    missing = lacks(GPT)
     assert "with_stack=True" in missing
     assert "profile_memory" not in missing
+    assert "steps:" not in missing
+    assert "no range repeats around most GPU work" in lacks("chrome/cudagraph_replay.trace.json.gz")
     assert "Not in this recording" not in report_text(report_of(VIM))
 
 

@@ -179,7 +179,7 @@ def built(trace: Trace) -> Timeline:
 def test_lanes_of_a_small_trace():
     found = built(small())
     assert [(lane.kind, [row.size for row in lane.rows]) for lane in found.lanes] == [
-        ("idle", [4]),
+        ("idle", [2]),
         ("stream", [3]),
         ("ranges", [1]),
         ("calls", [3, 2]),

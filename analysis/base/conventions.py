@@ -60,6 +60,8 @@ class Conventions:
     carry their `External id`. `kernel types`: by HTA's name patterns."""
     driver_is_runtime: bool = True
     """Whether driver API calls count as runtime, and what they launched as a step's work."""
+    named_steps: bool = True
+    """Whether a program's own ranges may be its steps where the profiler marked none."""
     device_annotations: bool = False
     """Whether annotations projected on the GPU count as steps and CPU time."""
     restart_empty_slots: bool = False
@@ -98,6 +100,7 @@ TORCH_TB = Conventions(
     priority=("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec"),
     communication="operators",
     driver_is_runtime=False,
+    named_steps=False,
     device_annotations=True,
     restart_empty_slots=True,
     drop_partial_tail=True,
@@ -115,6 +118,7 @@ TORCH_TB = Conventions(
 HTA = Conventions(
     "HolisticTraceAnalysis",
     communication="kernel types",
+    named_steps=False,
     drop_last_step=True,
     gaps_by_stream=True,
     synchronization_is_work=True,

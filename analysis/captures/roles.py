@@ -7,7 +7,6 @@ of its process, is what a person means by "the GPU time of the backward pass": t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,26 +16,10 @@ from tracetui.analysis.attribution.calltree import NONE
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.measure import Measure, category_of
+from tracetui.parsers.names.range_roles import NUMBERED, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
-
-ROLES = {
-    "softmax": re.compile(r"softmax"),
-    "matmul": re.compile(r"matmul|gemm|\bbmm\b|einsum|\bqk\b|\bscores?\b"),
-    "attention": re.compile(r"attention|\battn\b"),
-    "backward": re.compile(r"backward|\bbwd\b"),
-    "optimizer": re.compile(r"\b(optim(izer)?|opt)\b(?!.*zero)"),
-    "loss": re.compile(r"\bloss\b|criterion"),
-    "evaluation": re.compile(r"\beval(uation)?\b|\bvalid(ation)?\b"),
-    "warmup": re.compile(r"\bwarm ?up\b"),
-    "forward": re.compile(r"forward|\bfwd\b"),
-}
-"""The role of a range by the words of its name; the first match counts."""
-_STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
-_WORDS = re.compile(r"[^a-z0-9]+")
-NUMBERED = re.compile(r"[#_\-\s]*\d+$")
-"""What tells one instance of a range from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +55,6 @@ class Phase:
     step_host_ns: int | None = None
     """The part of `host_ns` inside steps; null where the capture has neither steps nor a range that is one."""
     step_launched_ns: int | None = None
-
-
-def role_of(name: str) -> str | None:
-    """The role of a range of this name; None where the name doesn't say, and for operators (``aten::softmax``)."""
-    if "::" in name:
-        return None
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    words = " ".join(_WORDS.split(spaced.lower()))
-    if _STEP.fullmatch(words):
-        return "step"
-    return next((role for role, pattern in ROLES.items() if pattern.search(words)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.captures.roles import NUMBERED, role_of
+from tracetui.parsers.names.range_roles import NUMBERED, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection

@@ -52,6 +52,7 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         base: what the numbers are about, in words.
         span: what one step is, in words: "a step", or "the recording".
     """
+    base = base.replace(" (no steps)", ", no steps")
     found, named = program_model(sel), model(sel, sel.trace.clean_step_ns)
     if found is None or named is None:
         return Limit("unknown", _without_model(sel, base))

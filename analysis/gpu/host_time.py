@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.parsers import schema
+from tracetui.parsers.iterations import as_recorded
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals
@@ -34,7 +35,7 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
         runtime |= kind == DRIVER
     busy = (kind == OPERATOR) | (kind == ANNOTATION)
     marks = np.flatnonzero(kind == ANNOTATION)
-    steps = frozenset(trace.steps["name"])
+    steps = frozenset((trace if conventions.named_steps else as_recorded(trace)).steps["name"])
     is_step = names.matching(trace.host["name"][marks], lambda name: name in steps or name.startswith("ProfilerStep#"))
     busy[marks[is_step]] = False
     ranges = {

@@ -11,8 +11,10 @@ import polars as pl
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
 from tracetui.parsers import schema
+from tracetui.parsers.iterations import as_recorded
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -32,7 +34,7 @@ class StepSlots:
     start: Ints
     end: Ints
     marked: bool
-    """False where the trace has no steps and its whole extent stands for one."""
+    """False where the trace has no steps and one stretch of it stands for one."""
 
     def take(self, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], start: Ints, end: Ints) -> StepSlots:
         """The chosen steps, with these bounds."""
@@ -51,9 +53,16 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     launched in the step's host time, and no step is dropped. Where no launch is known, a step's work is what began to
     run in it.
 
-    A trace without steps is one step from its first event to its last.
+    A trace without steps is one step from its first GPU work to its last: what comes before is start-up, not waiting.
+    Without GPU work, and by others' conventions, it is one from its first event to its last.
     """
-    whole = _torch_tb_steps(sel.trace, conventions) if conventions.drop_partial_tail else _steps(sel.trace)
+    trace = sel.trace if conventions.named_steps else as_recorded(sel.trace)
+    if conventions.drop_partial_tail:
+        whole = _torch_tb_steps(trace, conventions)
+    elif trace.steps.height:
+        whole = _steps(trace)
+    else:
+        whole = (_work_span(sel) if conventions.named_steps else None) or _whole_file(trace)
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
@@ -67,8 +76,6 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
 
 
 def _steps(trace: Trace) -> StepSlots:
-    if not trace.steps.height:
-        return _whole_file(trace)
     start = trace.steps["start"].to_numpy()
     end = start + trace.steps["duration"].to_numpy()
     kind = trace.device["kind"].to_physical().to_numpy()
@@ -106,9 +113,50 @@ def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tup
 
 
 def extent(trace: Trace) -> tuple[int, int] | None:
-    """When the recorded work begins and ends, ns; None for a trace without any."""
-    whole = _whole_file(trace)
-    return (int(whole.start[0]), int(whole.end[0])) if whole.start.size else None
+    """When the recording begins and ends, ns: its own span where the file tells it, and all events.
+
+    None for a trace without any event that has a time.
+    """
+    times = [] if trace.info.window is None else [(trace.info.window[0], sum(trace.info.window))]
+    for frame in (trace.host, trace.device):
+        timed = frame.lazy().filter(pl.col("start").is_not_null())
+        end = pl.col("start") + pl.col("duration").fill_null(0)
+        low, high = timed.select(pl.col("start").min(), end=end.max()).collect().row(0)
+        if low is not None:
+            times.append((low, high))
+    return (min(low for low, _ in times), max(high for _, high in times)) if times else None
+
+
+def recorded(sel: Selection) -> tuple[int, int] | None:
+    """`extent`, or the part of it in the marked range."""
+    whole = extent(sel.trace)
+    if whole is None or sel.scope.window is None:
+        return whole
+    low, high = max(whole[0], sel.scope.window[0]), min(whole[1], sel.scope.window[1])
+    return (low, high) if high > low else None
+
+
+def setup(trace: Trace) -> int | None:
+    """The recorded time before the first step, a warm-up counting as one; without steps, before the first GPU work.
+
+    ns; None where nothing of both is there.
+    """
+    whole = extent(trace)
+    if trace.marked_by is not None:
+        begins: int | None = trace.marked_by.begins
+    elif trace.steps.height:
+        begins = int(trace.steps["start"][0])
+    else:
+        span = Selection(trace, Scope()).work_span
+        begins = None if span is None else span[0]
+    return None if whole is None or begins is None else max(begins - whole[0], 0)
+
+
+def _work_span(sel: Selection) -> StepSlots | None:
+    span = sel.work_span
+    if span is None:
+        return None
+    return StepSlots((0,), ("first to last GPU work",), np.array([span[0]]), np.array([span[1]]), marked=False)
 
 
 def _whole_file(trace: Trace) -> StepSlots:

@@ -126,6 +126,15 @@ class Sections:
         return self._facts.overview
 
     @cached_property
+    def _kernels(self) -> pl.DataFrame:
+        """All kernels in scope: every section's totals cover the same work, in and outside steps."""
+        if self._facts.of_steps is self.sel:
+            return self._facts.kernels
+        from tracetui.analysis.kernels import kernels
+
+        return kernels(self.sel)
+
+    @cached_property
     def _measured(self) -> Measured | None:
         return None if self.run is None else self._facts.counters
 
@@ -143,6 +152,10 @@ class Sections:
             "steps": found.steps,
             "base": found.base,
             "average_step_us": us(found.average_step_ns),
+            "steps_of": found.steps_of,
+            "warm_up_steps": found.warm_up,
+            "setup_us": us(found.setup_ns),
+            "recorded_us": us(found.recorded_ns),
             "categories": {
                 row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])}
                 for row in found.average.iter_rows(named=True)
@@ -172,7 +185,7 @@ class Sections:
     def communication(self) -> Section:
         """Collectives against compute: averages per step, and the kernels that communicate."""
         found = self._overview
-        frame = self._facts.kernels
+        frame = self._kernels
         frame = frame.filter(frame["category"] == "communication")
         return {
             "communication_us": _mean_us(found.per_step["collective_ns"]),
@@ -184,6 +197,7 @@ class Sections:
 
     def kernels(self) -> Section:
         """One row per kernel name."""
+        from tracetui.analysis.kernels import kernel_rows
         from tracetui.analysis.matching.run_join import COUNTERS, with_counters
         from tracetui.analysis.report.spread import distributions
 
@@ -191,9 +205,9 @@ class Sections:
         counters: dict[str, Json] = {}
         if measured is not None:
             counters = dict(zip(measured.kernels["name"], rows(measured.kernels, COUNTERS), strict=True))
-        frame = with_counters(self._facts.kernels, measured)
+        frame = with_counters(self._kernels, measured)
         found = table_rows(frame, KERNELS, self.limit)
-        spread = distributions(self._facts.launches, {row["name"] for row in found})
+        spread = distributions(kernel_rows(self.sel), {row["name"] for row in found})
         for row in found:
             row |= spread.get(row["name"], {})
             row["counters"] = counters.get(row["name"], {})
@@ -227,7 +241,9 @@ class Sections:
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""
-        return self._table(self._facts.api, API_CALLS)
+        from tracetui.analysis.api import api_calls
+
+        return self._table(api_calls(self.sel), API_CALLS)
 
     def ranges(self) -> Section:
         """Annotations and NVTX ranges."""

@@ -328,6 +328,11 @@ def _scope_options() -> argparse.ArgumentParser:
     group = scope.add_argument_group("what the numbers cover")
     group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
     group.add_argument(
+        "--steps-by",
+        metavar="NAME",
+        help="the ranges of this name are the steps (default: the profiler's own, else those that hold most GPU work)",
+    )
+    group.add_argument(
         "--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N steps (warm-up)"
     )
     group.add_argument(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.analysis.selection import select
 from tracetui.app.session.open_runs import chooser
+from tracetui.app.session.steps_by import repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
@@ -154,6 +155,7 @@ def _open(paths: Sequence[Path], request: Request) -> Run:
         run = _only_source(run, request.source)
     if request.rank is not None:
         run = _only_rank(run, request.rank)
+    run = run_with_steps(run, request.scope.steps_by)
     _check_steps(run.traces, request.scope)
     return run if request.scope.devices is None else _only_devices(run, request.scope.devices)
 
@@ -192,14 +194,17 @@ def _only_devices(run: Run, devices: frozenset[int]) -> Run:
 
 def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
     """Raises an error that lists the existing steps, if the requested ones do not exist."""
+    path = traces[0].source.path
     if scope.steps is None and not scope.skip_steps:
         return
     option = "--skip-steps" if scope.steps is None else "--steps"
     if not any(trace.steps.height for trace in traces):
-        raise UsageError(f"{option}: {traces[0].source.path} has no steps; the whole file is one")
+        raise UsageError(f"{option}: {path} has no steps; --steps-by NAME takes ranges for them: {repeating(traces)}")
     if not any(select(trace, scope).steps.height for trace in traces):
         found = sorted({index for trace in traces for index in trace.steps["index"]})
-        raise UsageError(f"{option} leaves no step: {traces[0].source.path} has steps {_listed(found)}")
+        warm_up = sum(trace.marked_by.warm_up for trace in traces if trace.marked_by is not None)
+        rest = f", after a warm-up of {warm_up}" if warm_up else ""
+        raise UsageError(f"{option} leaves no step: {path} has steps {_listed(found)}{rest}")
 
 
 def _listed(numbers: Sequence[int]) -> str:

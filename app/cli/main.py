@@ -304,7 +304,7 @@ def _scope(arguments: argparse.Namespace) -> Scope:
     from tracetui.analysis.scope import Scope
 
     devices = frozenset(arguments.devices) if arguments.devices else None
-    return Scope(steps=arguments.steps, skip_steps=arguments.skip_steps, devices=devices)
+    return Scope(steps=arguments.steps, skip_steps=arguments.skip_steps, devices=devices, steps_by=arguments.steps_by)
 
 
 def _paths(arguments: argparse.Namespace) -> tuple[Path, ...]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"
+WORK_TIME = "time from first to last GPU work"
+"""What stands for the step where there are none."""
 LABEL_WIDTH = 7
 """Columns that the longest label takes with the space after it."""
 
@@ -30,7 +32,9 @@ def headline(row: Json) -> str:
 
 def whole_of(base: str) -> str:
     """What a finding's cost is of, by the base of the numbers (`Selection.describe`)."""
-    return STEP if base.startswith("step") else "recorded time"
+    if base.startswith("step"):
+        return STEP
+    return WORK_TIME if base.startswith("first to last") else "recorded time"
 
 
 def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from tracetui.app.keys import commands
 from tracetui.app.session.loading import explain
 from tracetui.app.session.open_runs import chooser, find_run, no_such_run
+from tracetui.app.session.steps_by import run_with_steps
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
@@ -174,6 +175,13 @@ class RunLoader:
         letter = self._list_folder(letter, run)
         entry = self.session.open[letter]
         run, config = _configured(run, self._problems)
+        try:
+            run = run_with_steps(run, self.session.scope.steps_by)
+        except UsageError as problem:
+            if first:
+                self._refuse(str(problem))
+                return
+            self._shell.say(str(problem))
         self.session.forget(entry.number)
         entry.hold(run, config)
         side = next((side for side, wanted in self.loader.wanted.items() if wanted == letter), None)

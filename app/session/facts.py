@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.api import api_calls
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.engine import find
@@ -69,11 +68,6 @@ class SessionFacts(Facts):
     def memops(self) -> pl.DataFrame:
         """Returns the Kernels tab's copies and fills."""
         return self._session.cached("memops", lambda: memops(self._selection))
-
-    @cached_property
-    def api(self) -> pl.DataFrame:
-        """Returns the Host tab's API calls."""
-        return self._session.cached("api", lambda: api_calls(self._selection))
 
     @cached_property
     def ranges(self) -> pl.DataFrame:

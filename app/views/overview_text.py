@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
+from tracetui.app.reports.finding_words import WORK_TIME, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
 
@@ -177,7 +179,7 @@ def overview_text(
 
 def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
     # the base of all numbers stands once, with the step
-    sentence = data.overview.verdict.sentence.replace(f" ({data.overview.base}).", ".")
+    sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", data.overview.verdict.sentence)
     words = fitting.printable(sentence, ascii=writer.ascii).split()
     lines, line = [], ""
     for word in words:
@@ -220,7 +222,7 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
 
 def _step(writer: _Writer, overview: Overview) -> list[Text]:
     count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
-    what = "Average step" if overview.steps else "Whole file"
+    what = "Average step" if overview.steps else _whole(overview)
     lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}", count)]
     width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
     bar = max(min(width - 37, 20), 4)
@@ -237,6 +239,11 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         said = wrap(f"no {', '.join(absent)}", width - 1, initial_indent="  ", subsequent_indent="  ")
         lines += [Text().append(line, writer.style("muted")) for line in said]
     return lines
+
+
+def _whole(overview: Overview) -> str:
+    """What stands for one step in a recording without steps."""
+    return "First to last GPU work" if whole_of(overview.base) == WORK_TIME else "Whole file"
 
 
 def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
@@ -340,7 +347,8 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     if not findings:
         return [writer.head("Findings", f"none: tab {commands.key('tab.findings')} says what was looked for")]
     more = len(findings) - TOP_FINDINGS
-    remark = f"right: the most each could gain of the {'step' if data.overview.steps else 'recorded time'}"
+    whole = whole_of(data.overview.base)
+    remark = f"right: the most each could gain of the {whole}"
     tab = commands.key("tab.findings")
     rest = f"{more} more in tab {tab}" if more > 0 else f"tab {tab} says why"
     lines = [writer.head("Findings", f"{remark}; {rest}")]
@@ -405,7 +413,7 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
         )
         for one in picture.lanes
     ]
-    what = f"Step {picture.step}" if picture.step is not None else "The whole file"
+    what = f"Step {picture.step}" if picture.step is not None else _whole(data.overview)
     remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
     lines = [writer.head(f"{what}, {writer.time(picture.lasting)}", remark)]
     width = writer.width - 2

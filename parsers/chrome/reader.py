@@ -15,6 +15,7 @@ from tracetui.parsers.chrome.records import Collector, decode, split
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled
+from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.parallel import in_order
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
@@ -56,7 +57,7 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     info = metadata.trace_info(events)
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
         tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
-    return build_trace(events, info, source, tally)
+    return with_steps(build_trace(events, info, source, tally))
 
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:

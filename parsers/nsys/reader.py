@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.nsys import metadata, names, tables
 from tracetui.parsers.nsys.database import open_database
 from tracetui.parsers.nsys.frames import Events, build_trace
@@ -47,7 +48,7 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     watch.report(Progress("linking", size, size, events.parsed, path))
     source = Source(path, size, events.total, events.parsed, events.partial)
     info = _info(events, tally)
-    return build_trace(events, info, source, tally)
+    return with_steps(build_trace(events, info, source, tally))
 
 
 def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) -> Events:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.parsers import schema
-from tracetui.parsers.trace import FRAMES, DeviceInfo, Note, Source, Trace, TraceInfo
+from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 10
+PARSER_VERSION = 11
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -95,6 +95,7 @@ def load(key: str, path: Path) -> Trace | None:
             info=_info(context["info"]),
             source=Source(**{**context["source"], "path": path}),
             notes=tuple(Note(**note) for note in context["notes"]),
+            marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
         )
         os.utime(entry)  # the least recently used go first
     except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
@@ -117,7 +118,12 @@ def store(key: str, trace: Trace) -> None:
         for name in FRAMES:
             getattr(trace, name).write_ipc(scratch / f"{name}.arrow", compression="lz4")
         source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
-        context = {"info": asdict(trace.info), "source": source, "notes": [asdict(note) for note in trace.notes]}
+        context = {
+            "info": asdict(trace.info),
+            "source": source,
+            "notes": [asdict(note) for note in trace.notes],
+            "marked_by": None if trace.marked_by is None else asdict(trace.marked_by),
+        }
         (scratch / _CONTEXT).write_text(json.dumps(context))
         if not target.exists():
             scratch.rename(target)

@@ -112,10 +112,10 @@ class Facts:
 
     @cached_property
     def api(self) -> pl.DataFrame:
-        """`analysis.api.api_calls`."""
+        """`analysis.api.api_calls` of the steps: what set the program up is not theirs."""
         from tracetui.analysis.api import api_calls
 
-        return api_calls(self.sel)
+        return api_calls(in_steps(self.sel))
 
     @cached_property
     def host_functions(self) -> pl.DataFrame:
@@ -252,7 +252,7 @@ class Facts:
 
     @cached_property
     def step_ns(self) -> float:
-        """The time of the average step; without steps, the recorded time."""
+        """The time of the average step; without steps, that from the first GPU work to the last."""
         return self.overview.average_step_ns
 
     @cached_property

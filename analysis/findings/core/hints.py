@@ -82,8 +82,10 @@ def graph_percent(facts: Facts) -> float:
 
 
 def span(facts: Facts) -> str:
-    """The base of shares of time, in words: the step, or the recorded time if there are no steps."""
-    return "the step" if facts.sel.steps.height else "the recorded time"
+    """The base of shares of time, in words: the step; without steps, the time that the GPU's work spans."""
+    if facts.sel.steps.height:
+        return "the step"
+    return "the recorded time" if facts.sel.work_span is None else "the time from first to last GPU work"
 
 
 def per(facts: Facts) -> str:

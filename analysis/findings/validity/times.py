@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -60,6 +61,7 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
     """Finds GPU work that no step launched."""
     steps = facts.step_ranges
     outside, all_ns = outside_steps(facts.sel, steps)
+    outside -= _left_out(facts)
     share = 100 * outside / all_ns if all_ns else 0.0
     if share > limits.outside_percent:
         return Finding(
@@ -77,6 +79,18 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
             "(torch.profiler.schedule, cudaProfilerStart); compare per step only.",
         )
     return None
+
+
+def _left_out(facts: Facts) -> int:
+    """GPU time of a warm-up that is no part of the steps already, and said in their base."""
+    trace = facts.sel.trace
+    if trace.marked_by is None or not trace.marked_by.warm_up:
+        return 0
+    called = trace.host["start"].gather(trace.device["launch"])
+    work = device_work(facts.sel)
+    when = called.gather(work["row"]).fill_null(work["start"])
+    inside = when.is_between(trace.marked_by.begins, int(trace.steps["start"][0]), closed="left")
+    return int(work["duration"].filter(inside).sum())
 
 
 def _unlike(facts: Facts, limits: Limits) -> Finding | None:

@@ -57,7 +57,8 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
         for row in picture["lanes"]
     ]
     time = format_us(picture["us"], ascii=ascii)
-    what = f"Step {picture['step']}, {time}" if picture["step"] is not None else f"The whole file, {time}"
+    whole = "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
+    what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}"
     rows = gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
     return _chart(f"{what} (how busy each lane is)", rows)
 

@@ -139,7 +139,8 @@ def _head(trace: Json) -> Iterator[tuple[str, str]]:
     yield "GPU", _devices(trace["device"])
     yield "Base", trace["base"]
     if trace["totals_base"] != trace["base"]:
-        yield "Totals", f"cover {trace['totals_base']}, including GPU work that no step launched"
+        outside = ", including GPU work that no step launched" if " and outside" in trace["totals_base"] else ""
+        yield "Totals", f"cover {trace['totals_base']}{outside}"
     if source["partial"]:
         yield "Partial", "loading was stopped before the end of the file"
 

@@ -57,7 +57,7 @@ def findings(trace: Json, layout: Layout) -> Iterator[Part]:
 
 def _average_step(found: Json, layout: Layout) -> Block:
     steps = found["steps"]
-    what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else "The whole file"
+    what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else whole_words(found)
     rows = [
         {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
         for name, cost in found["categories"].items()
@@ -67,10 +67,10 @@ def _average_step(found: Json, layout: Layout) -> Block:
         whole=0,
     )  # fmt: skip
     bars = [layout.bar(row["percent"], BAR_WIDTH) for row in rows]
-    after: tuple[str, ...] = ()
+    after = _setup(found, layout)
     if not layout.charts and 1 < steps <= 8:
         each = ", ".join(f"{row['index']}: {layout.time(row['us'])}" for row in found["per_step"])
-        after = (f"Step {each}",)
+        after = (f"Step {each}", *after)
     return replace(
         block,
         columns=(*block.columns, Shown("", right=False, is_bar=True)),
@@ -80,9 +80,28 @@ def _average_step(found: Json, layout: Layout) -> Block:
     )
 
 
+def whole_words(found: Json) -> str:
+    """What stands for one step in a recording without steps."""
+    return "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
+
+
+def _setup(found: Json, layout: Layout) -> tuple[str, ...]:
+    """What was recorded before the first step; only where the profiler marked none, since its recordings have steps."""
+    marked = found["steps"] and found["steps_of"] is None
+    if marked or not found["setup_us"] or not found["recorded_us"]:
+        return ()
+    share = format_percent(100 * found["setup_us"] / found["recorded_us"])
+    before = "the steps" if found["steps"] else "the first GPU work"
+    warm_up = f", and a warm-up of {found['warm_up_steps']}" if found["warm_up_steps"] else ""
+    return (
+        f"Left out: {layout.time(found['setup_us'])} of {layout.time(found['recorded_us'])} recorded ({share}) before "
+        f"{before}{warm_up}.",
+    )
+
+
 def _gpu(found: Json, layout: Layout) -> Block:
     # these include pauses between steps, so they are not shares of the average step
-    whole = "first to last step" if found["steps"] else "the file"
+    whole = "first to last step" if found["steps"] else whole_words(found).lower().replace("gpu", "GPU")
     after = []
     idle = found["idle"]
     if idle["host_wait_percent"] is not None:
@@ -153,7 +172,7 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
         return
     ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
     columns = [replace(one, short="", tail=one.flex) for one in HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports)]
-    whole = "step time" if (trace.get("overview") or {}).get("steps", 1) else "the file"
+    whole = "step time" if (trace.get("overview") or {}).get("steps", 1) else "the recorded time"
     named = [{**row, "name": row["short_name"]} for row in ranked]
     yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}")
 
@@ -244,7 +263,7 @@ def communication(trace: Json, layout: Layout) -> Iterator[Part]:
     if found["kernels"]:
         text = (
             f"Communication: {layout.time(found['communication_us'])} per step, {layout.time(found['overlap_us'])} "
-            f"of it while compute kernels run ({format_percent(found['overlap_percent'])})."
+            f"of it while compute kernels run on the same GPU ({format_percent(found['overlap_percent'])})."
         )
         yield listed(COMMUNICATION, found["kernels"], layout, heading="Collectives", base="", before=(text,))
 

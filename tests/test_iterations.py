@@ -1,0 +1,346 @@
+"""Steps from ranges that repeat: the same program, recorded by torch.profiler and by nsys, has the same steps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from nsys_file import NsysFile
+from sample_runs import recorded, run_of
+
+from tracetui.analysis.overview import overview
+from tracetui.analysis.selection import Scope, in_steps, select
+from tracetui.app.cli import main as cli
+from tracetui.parsers import open_path
+from tracetui.parsers.iterations import candidates
+from tracetui.parsers.names.range_roles import means_step, spoken
+from tracetui.parsers.runs import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+US = 1000
+GEMM = "ampere_sgemm_128x64_tn"
+
+
+@dataclass
+class Program:
+    """What a program does, in µs."""
+
+    ranges: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    launches: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+
+    def range(self, name: str, start: int, end: int, *, thread: int = 1, process: int = 1) -> Program:
+        self.ranges.append((name, start, end, thread, process))
+        return self
+
+    def work(self, called: int, start: int, end: int, *, thread: int = 1, process: int = 1) -> Program:
+        """A call of 1 µs and the kernel that it launches, on a GPU for each process."""
+        self.launches.append((called, start, end, thread, process))
+        return self
+
+    def steps(self, name: str, count: int, *, start: int = 1000, lasts: int = 100, **lane: int) -> Program:
+        """Ranges one after the other, each with a kernel for half of its time; ``{}`` in the name is the number."""
+        for number in range(count):
+            at = start + number * lasts
+            self.range(name.format(number + 1), at, at + lasts - 10, **lane)
+            self.work(at + 10, at + 20, at + 20 + lasts // 2, **lane)
+        return self
+
+    def chrome(self, folder: Path) -> Trace:
+        rows = [("user_annotation", name, start, end, process, thread, {})
+                for name, start, end, thread, process in self.ranges]  # fmt: skip
+        for number, (called, start, end, thread, process) in enumerate(self.launches):
+            known = {"correlation": number + 1}
+            rows.append(("cuda_runtime", "cudaLaunchKernel", called, called + 1, process, thread, known))
+            rows.append(("kernel", GEMM, start, end, 0, 7, known | {"device": process - 1, "stream": 7}))
+        keys = ("cat", "name", "ts", "dur", "pid", "tid", "args")
+        events = [
+            {"ph": "X", **dict(zip(keys, (cat, name, start, end - start, pid, tid, args), strict=True))}
+            for cat, name, start, end, pid, tid, args in rows
+        ]
+        path = folder / "made.json"
+        path.write_text(json.dumps({"traceEvents": events}))
+        return open_path(path, cache=False).traces[0]
+
+    def nsys(self, folder: Path) -> Trace:
+        file = NsysFile()
+        for name, start, end, thread, process in self.ranges:
+            file.push_pop(name, start * US, end * US, tid=process * 100 + thread, pid=process)
+        for called, start, end, thread, process in self.launches:
+            file.launch(GEMM, (called * US, (called + 1) * US), (start * US, end * US), pid=process,
+                        tid=process * 100 + thread, device=process - 1)  # fmt: skip
+        path = folder / "made.sqlite"
+        path.unlink(missing_ok=True)
+        return open_path(file.write(path), cache=False).traces[0]
+
+
+@pytest.fixture(params=["chrome", "nsys"])
+def read(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Program], Trace]:
+    """Records a program with one of the tools."""
+    return lambda program: getattr(program, request.param)(tmp_path)
+
+
+Read = "Callable[[Program], Trace]"
+
+
+def marked(trace: Trace) -> tuple[str, list[int]] | None:
+    """What the steps are called, and their numbers."""
+    return None if trace.marked_by is None else (trace.marked_by.name, trace.steps["index"].to_list())
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "index"),
+    [
+        ("train_step", "train_step", [0, 1, 2, 3]),
+        ("step {}", "step", [1, 2, 3, 4]),
+        ("iter{}", "iter", [1, 2, 3, 4]),
+        ("train step: {}/100", "train step", [1, 2, 3, 4]),
+        ("forward", "forward", [0, 1, 2, 3]),
+        ("execute_model", "execute_model", [0, 1, 2, 3]),
+        ("execute_context_{}(8)_generation_4(4)", "execute_context_#(#)_generation", [1, 2, 3, 4]),
+        ("serve request 7", "serve request 7", [0, 1, 2, 3]),
+    ],
+)
+def test_ranges_that_repeat_are_the_steps(read: Read, name: str, said: str, index: list[int]) -> None:
+    trace = read(Program().steps(name, 4))
+    assert marked(trace) == (said, index)
+    assert trace.steps["duration"].to_list() == [90 * US] * 4
+    assert trace.device["step"].to_list() == [0, 1, 2, 3]
+    assert overview(select(trace)).steps == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce"]
+)
+def test_what_occurs_once_or_is_only_a_part_is_no_step(read: Read, name: str) -> None:
+    trace = read(Program().steps(name, 1 if name == "train_step" else 4))
+    assert (marked(trace), trace.steps.height, trace.device["step"].null_count()) == (None, 0, trace.device.height)
+
+
+def test_the_outermost_of_those_that_hold_the_same_work(read: Read) -> None:
+    program = Program().steps("request", 4)
+    for at in range(1000, 1400, 100):
+        program.range("forward", at + 1, at + 85).range("matmul", at + 2, at + 80)
+    assert marked(read(program)) == ("request", [0, 1, 2, 3])
+
+
+def test_a_name_that_means_a_step_wins_over_one_around_it(read: Read) -> None:
+    program = Program().steps("train_step", 6).range("phase", 990, 1290).range("phase", 1295, 1700)
+    assert marked(read(program)) == ("train_step", list(range(6)))
+
+
+def test_more_gpu_work_wins_over_a_better_name(read: Read) -> None:
+    program = Program().steps("execute_model", 6)
+    for at in range(1000, 1600, 100):  # "batch" is around the loading of a batch, which launches one small copy
+        program.range("batch", at + 90, at + 99).work(at + 91, at + 92, at + 93)
+    assert marked(read(program)) == ("execute_model", list(range(6)))
+
+
+def test_a_part_of_the_only_step_is_no_step(read: Read) -> None:
+    """One labelled step and an unlabelled warm-up before it: two forward passes are not two steps."""
+    program = Program().range("forward", 1000, 1090).work(1010, 1020, 1080)
+    program.range("train_step", 1100, 1200).range("forward", 1101, 1190).work(1110, 1120, 1180)
+    assert marked(read(program)) is None
+
+
+def test_ranges_around_little_of_the_work_are_no_steps(read: Read) -> None:
+    program = Program().steps("inner", 4)
+    program.work(2000, 2010, 2900)
+    assert marked(read(program)) is None
+
+
+def test_the_profilers_own_steps_win(read: Read) -> None:
+    program = Program().steps("train_step", 4)
+    for number in range(2):
+        program.range(f"ProfilerStep#{number + 5}", 990 + 200 * number, 1189 + 200 * number)
+    trace = read(program)
+    assert (trace.marked_by, trace.steps["name"].to_list()) == (None, ["ProfilerStep#5", "ProfilerStep#6"])
+    assert select(trace, Scope(steps_by="train_step")).describe() == "steps 0-3 of train_step"
+    assert select(trace).describe() == "steps 5-6"
+
+
+class TestWarmUp:
+    def test_by_its_name(self, read: Read) -> None:
+        """An unlabelled benchmark follows: nothing there is a step, and the recording says why."""
+        program = Program().steps("Warm-up Step {}", 5)
+        for at in range(2000, 4000, 100):
+            program.work(at, at + 10, at + 60)
+        trace = read(program)
+        assert (marked(trace), trace.steps.height) == (None, 0)
+        (note,) = [note for note in trace.notes if note.reason.startswith("steps:")]
+        assert (note.kind, note.count, note.example) == ("missing", 5, "Warm-up Step 1")
+        assert "“Warm-up Step” are a warm-up" in note.reason
+
+    def test_beside_the_steps(self, read: Read) -> None:
+        trace = read(Program().steps("Warm-up Step {}", 5, start=1000).steps("Step {}", 6, start=3000))
+        assert marked(trace) == ("Step", [1, 2, 3, 4, 5, 6])
+        assert select(trace).describe() == "steps 1-6, 5 warm-up left out"
+        assert trace.marked_by is not None
+        assert trace.marked_by.begins == trace.host["start"].min()
+
+    def test_around_the_first_steps(self, read: Read) -> None:
+        trace = read(Program().range("warmup", 990, 1199).steps("step", 6))
+        assert marked(trace) == ("step", [2, 3, 4, 5])
+        assert select(trace).describe() == "steps 2-5, 2 warm-up left out"
+        assert trace.device["step"].to_list() == [None, None, 0, 1, 2, 3]
+
+    @pytest.mark.parametrize(("first", "left_out"), [([900], 1), ([2000, 900], 2), ([150], 0), ([], 0)])
+    def test_by_its_length(self, read: Read, first: list[int], left_out: int) -> None:
+        program, at = Program(), 1000
+        for lasts in [*first, 100, 104, 97, 102, 99, 105]:
+            program.range("train_step", at, at + lasts).work(at + 5, at + 10, at + 60)
+            at += lasts + 10
+        trace = read(program)
+        said = f", {left_out} warm-up left out" if left_out else ""
+        assert select(trace).describe() == f"steps {left_out}-{len(first) + 5} of train_step{said}"
+        assert overview(select(trace)).warm_up == left_out
+
+    def test_a_long_step_later_is_none(self, read: Read) -> None:
+        program, at = Program(), 1000
+        for lasts in [100, 100, 900, 100, 100]:
+            program.range("train_step", at, at + lasts).work(at + 5, at + 10, at + 60)
+            at += lasts + 10
+        assert marked(read(program)) == ("train_step", [0, 1, 2, 3, 4])
+
+    def test_of_two_steps_none_is_called_a_warm_up(self, read: Read) -> None:
+        program = Program().range("train_step", 1000, 1900).work(1005, 1010, 1800)
+        program.range("train_step", 2000, 2100).work(2005, 2010, 2090)
+        assert marked(read(program)) == ("train_step", [0, 1])
+
+
+def test_setup_is_apart(read: Read) -> None:
+    program = Program().range("load weights", 0, 900).work(100, 110, 800).steps("train_step", 4)
+    trace = read(program)
+    found = overview(select(trace))
+    assert (found.setup_ns, found.recorded_ns) == (1000 * US, 1390 * US)
+    # a step lasts to the end of its own GPU work, and nothing of the setup is in any
+    assert found.average_step_ns == 90 * US
+    assert found.average.row(0)[:2] == ("kernel", 50 * US)
+    assert select(trace).device.height == 5
+    assert in_steps(select(trace)).device.height == 4
+    assert select(trace).describe_totals() == "steps 0-3 of train_step and outside"
+
+
+def test_work_is_counted_by_its_launch(read: Read) -> None:
+    """All kernels run after the last range has ended; they were launched inside."""
+    program = Program()
+    for number in range(4):
+        at = 1000 + 20 * number
+        program.range("replay", at, at + 10).work(at + 2, 2000 + 100 * number, 2090 + 100 * number)
+    trace = read(program)
+    assert marked(trace) == ("replay", [0, 1, 2, 3])
+    assert trace.device["step"].to_list() == [0, 1, 2, 3]
+
+
+def test_each_process_has_its_own_steps(read: Read) -> None:
+    """Rank 2 is 50 µs ahead: what it launches belongs to its own step, not to the one that rank 1 is in."""
+    program = Program().steps("train_step", 4, start=1050)
+    program.steps("train_step", 4, start=1000, process=2)
+    trace = read(program)
+    assert trace.device.filter(device=0)["step"].to_list() == [0, 1, 2, 3]
+    assert trace.device.filter(device=1)["step"].to_list() == [0, 1, 2, 3]
+    assert trace.device["device"].n_unique() == 2
+
+
+def test_a_recording_without_gpu_work_has_steps_by_name_only(read: Read) -> None:
+    def steps(name: str) -> Program:
+        program = Program().steps(name, 3)
+        program.launches.clear()
+        return program
+
+    assert marked(read(steps("step {}"))) == ("step", [1, 2, 3])
+    assert marked(read(steps("forward"))) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "means", "said"),
+    [
+        ("train step: #/#", True, "train step"), ("step[#]", True, "step"), ("batch_#", True, "batch"),
+        ("train_step", True, "train_step"), ("Iteration #", True, "Iteration"), ("optimizer_step #", False,
+        "optimizer_step"), ("Warm-up Step #", False, "Warm-up Step"), ("batch_size #", False, "batch_size"),
+        ("footstep #", False, "footstep"), ("forward", False, "forward"), ("#", False, "#"),
+    ],
+)  # fmt: skip
+def test_names(label: str, means: bool, said: str) -> None:
+    assert (means_step(label), spoken(label)) == (means, said)
+
+
+class TestStepsBy:
+    def test_chooses_any_range(self, read: Read) -> None:
+        program = Program().steps("train_step", 4).range("evaluation", 2000, 2100).work(2010, 2020, 2080)
+        for at in range(1000, 1400, 100):
+            program.range("backward", at + 5, at + 80)
+        trace = read(program)
+        by_part = select(trace, Scope(steps_by="Backward"))
+        assert by_part.describe() == "steps 0-3 of backward"
+        assert by_part.steps["duration"].to_list() == [75 * US] * 4
+        assert select(trace, Scope(steps_by="evaluation")).describe() == "step 0 of evaluation"
+        assert select(trace, Scope(steps_by="backward", steps=(1, 2))).device["step"].to_list() == [1, 2]
+        assert select(trace, Scope(steps_by="nothing")).steps.height == 0
+        assert candidates(trace) == ["train_step", "backward"]
+
+    def test_is_made_once(self, read: Read) -> None:
+        trace = read(Program().steps("train_step", 4))
+        one = select(trace, Scope(steps_by="train_step")).trace
+        assert select(trace, Scope(steps_by="train_step", steps=(1, 1))).trace is one
+        assert select(one, Scope(steps_by="train_step")).trace is one
+
+    def test_on_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        Program().steps("train_step", 4).steps("evaluate batch", 2, start=3000).chrome(tmp_path)
+        report = ["report", str(tmp_path / "made.json"), "--format", "json", "--section", "overview"]
+
+        def base(*options: str) -> str:
+            assert cli.main([*report, *options]) == 0
+            return str(json.loads(capsys.readouterr().out)["run"]["traces"][0]["overview"]["base"])
+
+        assert base() == "steps 0-3 of train_step"
+        assert base("--steps", "1-2") == "steps 1-2 of train_step"
+        assert base("--steps-by", "evaluate batch", "--steps", "1") == "step 1 of evaluate batch"
+        assert cli.main([*report, "--steps-by", "trainstep"]) == 2
+        said = capsys.readouterr().err
+        assert "--steps-by trainstep" in said
+        assert "those that repeat: train_step, evaluate batch" in said
+        assert cli.main([*report, "--steps", "7"]) == 2
+        assert "has steps 0-3" in capsys.readouterr().err
+
+    def test_without_any_range(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        Program().work(0, 10, 20).chrome(tmp_path)
+        assert cli.main(["report", str(tmp_path / "made.json"), "--steps", "1"]) == 2
+        assert "has no steps; --steps-by NAME takes ranges for them: no range in it repeats" in capsys.readouterr().err
+
+
+def test_the_cache_keeps_what_marks_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
+    trace = Program().steps("train_step", 4).chrome(tmp_path)
+    open_path(trace.source.path)
+    again = open_path(trace.source.path).traces[0]
+    assert again.marked_by == trace.marked_by
+    assert again.marked_by is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("chrome/gpt_small_ctx256.trace.json.gz", "steps 0-1 of train_step"),
+        ("nsys/gpt_small_ctx256.sqlite.gz", "steps 0-2 of train_step"),
+        ("nsys/graph_node.sqlite.gz", "steps 1-9 of replay, 1 warm-up left out"),
+        ("nsys/vim_tiny_fp32_bs4.sqlite.gz", "steps 1-2 of batch, 1 warm-up left out"),
+        ("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", "steps 1-3"),
+        ("chrome/cudagraph_replay.trace.json.gz", "first to last GPU work (no steps)"),
+        ("ops/ops.trace.json.gz", "first to last GPU work (no steps)"),
+        ("ops/ops.sqlite.gz", "first to last GPU work (no steps)"),
+        ("jax/h200.trace.json.gz", "steps 0-2"),
+        ("public/tl_vllm_piecewise.json.gz", "first to last GPU work (no steps)"),
+        ("public/hta_mtia_inf.json.gz", "whole file (no steps)"),
+        ("public/hta_cupti.json.gz", "whole file (no steps)"),
+    ],
+)
+def test_recordings(name: str, said: str) -> None:
+    recorded(name)
+    assert select(run_of(name).main).describe() == said
