@@ -74,6 +74,7 @@ NESTED: dict[tuple[str, str], Any] = {
     ("counters", "rules"): [{**RULE, "launches": WHOLE, "gain_us": MAYBE_REAL}],
     ("findings", "evidence"): [EVIDENCE],
     ("findings", "remarks"): [TEXT],
+    ("findings", "doubted_by"): [TEXT],
 }
 """What is inside a nested value, by table and column: its field says only that it is one."""
 

@@ -41,10 +41,14 @@ FINDINGS = Table(
         Field("next_command", screen=False, about="what to run next"),
         Field("reference", screen=False, about="where to read more"),
         Field("remarks", kind="list", screen=False, about="what other rules say against the numbers it rests on"),
+        Field(
+            "doubted_by", kind="list", screen=False,
+            about="rules because of which it may not hold; it has lost severity to them, and its first `remarks` say why",
+        ),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "reference", "remarks",
+        "next_command", "reference", "remarks", "doubted_by",
     ),
     key="id",
     drill="evidence",
