@@ -302,7 +302,10 @@ def test_kernels_before_their_launch(tmp_path, recording: Recording):
     for at in range(0, 1000, 100):
         file.launch("k", (at + 50, at + 55), (at, at + 40))
     finding = fires("V10", facts(file.write(tmp_path / "a.json")))
-    assert finding.title == "100.0 % of the launched work begins before its launch, up to 50.00 µs: the GPU's clock is early"
+    assert (
+        finding.title
+        == "100.0 % of the launched work begins before its launch, up to 50.00 µs: the GPU's clock is early"
+    )
     assert "1 of 33 events" in fires("V10", facts(recorded("broken/negative_dur.json"))).title
     for name in (VIM, VIM_NSYS, "jax/h200.trace.json.gz", "chrome/hta_trace_diff/test.json.gz"):
         assert silent("V10", facts(recording(name)))
@@ -418,7 +421,9 @@ def test_lost_kernels(tmp_path, recording: Recording):
         file.diagnostic("Not all CUDA events might have been collected.")
         return facts(file.write(tmp_path / f"{lost}.sqlite"))
 
-    assert fires("V17", run(25)).title == "20.0 % of the launches have no kernel in the recording: GPU events were dropped"
+    assert (
+        fires("V17", run(25)).title == "20.0 % of the launches have no kernel in the recording: GPU events were dropped"
+    )
     assert silent("V17", run(0))  # the warning stands in nearly every export, and no launch lacks its kernel
     for name in (VIM_NSYS, "nsys/graph_whole.sqlite.gz", "chrome/cudagraph_replay.trace.json.gz"):
         assert silent("V17", facts(recording(name)))

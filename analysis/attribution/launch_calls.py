@@ -47,8 +47,10 @@ def lost_launches(trace: Trace) -> pl.DataFrame:
         & ~pl.col("parent").is_in(calls.filter(pl.col("row").is_in(known.implode()))["row"].implode()).fill_null(False)
         & ~pl.col("parent").is_in(calls["row"].implode()).fill_null(False)
     )
-    done = calls.filter(pl.col("row").is_in(known.implode())).select("process", "correlation").drop_nulls().unique()
-    lost = lost.join(done, on=["process", "correlation"], how="anti", maintain_order="left")
+    # nsys says which process an activity is of; elsewhere processes with equal numbers can't be told apart
+    same = ["process", "correlation"] if trace.info.kind == "nsys" else ["correlation"]
+    done = calls.filter(pl.col("row").is_in(known.implode())).select(same).drop_nulls().unique()
+    lost = lost.join(done, on=same, how="anti", maintain_order="left")
     for start, end in _captures(trace) if lost.height else ():
         lost = lost.filter(~pl.col("start").is_between(start, end))
     return lost

@@ -43,7 +43,7 @@ FINDINGS = Table(
         Field("remarks", kind="list", screen=False, about="what other rules say against the numbers it rests on"),
         Field(
             "doubted_by", kind="list", screen=False,
-            about="rules because of which it may not hold; it has lost severity to them, and its first `remarks` say why",
+            about="rules because of which it may not hold and has lost severity; the first of `remarks` say why",
         ),
     ),
     data=(

@@ -1,12 +1,14 @@
 """Do the clocks of GPU and host agree? A GPU whose times are late seems to start late and to end after it was awaited.
 
-Two statements of physics are independent of what the program does. Work that a GPU with nothing to do starts begins a
-few microseconds after its launch. And a call that waits for work does not return before that work has ended.
+Three statements hold whatever the program does. Work that a GPU with nothing to do starts begins a few microseconds
+after its launch. A call that waits for work does not return before that work has ended. And a call that waited for all
+work returns as soon as the last of it has ended.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,12 +30,18 @@ WAITS = r"^(cuda|cu|hip)(Device|Stream|Ctx)Synchronize"
 """Calls that return once earlier work of a stream, or all of it, has ended."""
 FOR_ALL = r"^(cuda|cu|hip)(Device|Ctx)Synchronize"
 """Those that wait for all of it."""
+LONG_WAIT_NS = 500_000
+"""A call that took so long was waiting, and did not only do its own work."""
 GAP_NS = 50_000
 """A GPU that did nothing for so long had nothing to do: the work after it was launched only then."""
 PARTS = 8
 """Into how many parts the recording is divided, because one clock may run faster than the other."""
 LEAST_STARTS, LEAST_WAITS = 3, 2
 """Fewer in a part of the recording prove nothing: a first launch loads code, a wait may be for another stream."""
+ADVICE = (
+    "Do not trust gaps, waits and idle times of this recording; durations of kernels stand. Record again, with another "
+    "version of CUPTI if it stays."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,9 @@ class Seen:
     wait: float | None
     """By how much work ends after the call that waited for it returned; negative where it had ended before."""
 
+    early: float | None = None
+    """How long after the end of all work a call returned that waited for it."""
+
     @property
     def late_ns(self) -> float | None:
         """The larger of both."""
@@ -53,13 +64,19 @@ class Seen:
 
 @rule(
     "V19",
-    "The GPU's clock is late",
+    "The clocks of GPU and host disagree",
     needs=("timeline", "gpu"),
     doubts=("host", "whole", "steps"),
-    remark="the GPU's times are late against the host's: gaps, waits and the ends of steps are not what they seem",
+    remark="the GPU's times do not fit the host's: gaps, waits and the ends of steps are not what they seem",
     thresholds={
         "late_us": Threshold(
             200, "us", "from the launch to the start on an idle GPU, where healthy clocks give 4 to 30", own=True
+        ),
+        "early_us": Threshold(
+            200,
+            "us",
+            "from the end of all work to the return of a call that waited for it, where they give 5 to 30",
+            own=True,
         ),
     },
     advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
@@ -70,11 +87,14 @@ def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     Two measures, each in eighths of the recording. Work that begins after the GPU did nothing for 50 µs was launched
     only then, so the shortest time from launch to start is the latency of a launch. And work ends before a call that
     waits for it (`cudaDeviceSynchronize`, `cudaStreamSynchronize`) returns. If either is off by more than the limit,
-    the GPU's times are late; if only in some eighths, one clock ran faster than the other. V10 finds clocks that are
-    early.
+    the GPU's times are late; if only in some eighths, one clock ran faster than the other. Where a call that waited
+    long for all work returns long after the last of it, they are early; V10 finds work before its launch.
     """
     seen = offsets(facts.trace)
     known = [(number, part) for number, part in enumerate(seen) if part.late_ns is not None]
+    early = max((part.early for part in seen if part.early is not None), default=0.0)
+    if early > 1000 * limits.early_us:
+        return _early(early, limits)
     if not known:
         return Abstention("V19", "launches that found the GPU idle, or calls that wait for the GPU")
     limit = 1000 * limits.late_us
@@ -103,8 +123,19 @@ def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"launch to start on an idle GPU, or the end of work after its wait: {words.ns(worst)}; "
         f"{len(late)} of {len(known)} parts of the recording",
         f"more than {words.number(limits.late_us)} µs",
-        "Do not trust gaps, waits and idle times of this recording; durations of kernels stand. Record again, with "
-        "another version of CUPTI if it stays.",
+        ADVICE,
+    )
+
+
+def _early(early: float, limits: Limits) -> Finding:
+    return Finding(
+        "V19",
+        "critical",
+        f"The GPU's clock is early by {words.ns(early)}: its times do not fit the host's",
+        (Evidence("from the end of all work to the return of a call that waited for it", early, "ns"),),
+        f"a call that waited for all GPU work returned {words.ns(early)} after the last of it had ended",
+        f"more than {words.number(limits.early_us)} µs",
+        ADVICE,
     )
 
 
@@ -120,13 +151,13 @@ def offsets(trace: Trace) -> list[Seen]:
     waits = _waits(trace, work)
     edges = np.linspace(called.min(), called.max() + 1, PARTS + 1)
     edges[-1] = np.inf
-    parts = [
-        Seen(
-            _shortest(delay[(at >= begin) & (at < end)]), _behind(waits.filter(pl.col("start").is_between(begin, end)))
-        )
-        for begin, end in zip(edges[:-1], edges[1:], strict=True)
-    ]
-    return parts if any(part.late_ns is not None for part in parts) else [Seen(_shortest(delay), _behind(waits))]
+    parts = []
+    for begin, end in pairwise(edges):
+        there = waits.filter(pl.col("start").is_between(begin, end, closed="left"))
+        parts.append(Seen(_shortest(delay[(at >= begin) & (at < end)]), _behind(there), _ahead(there)))
+    if any(part.late_ns is not None for part in parts):
+        return parts
+    return [Seen(_shortest(delay), _behind(waits), _ahead(waits))]
 
 
 def _shortest(delays: NDArray[np.int64]) -> float | None:
@@ -142,6 +173,12 @@ def _behind(waits: pl.DataFrame) -> float | None:
     return max(behind, default=None)
 
 
+def _ahead(waits: pl.DataFrame) -> float | None:
+    """How long after the end of all work the calls return that waited for it; one that returns at once is enough."""
+    slack = waits.filter(pl.col("for_all") & (pl.col("duration") > LONG_WAIT_NS))["slack"].min()
+    return None if slack is None else float(slack)  # type: ignore[arg-type]
+
+
 def _starts(work: pl.DataFrame, called: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """When work was launched that the GPU began after a gap, and how long after its launch it began."""
     reach = work.select(pl.col("end").cum_max().shift(1).over("device")).to_series()
@@ -151,15 +188,23 @@ def _starts(work: pl.DataFrame, called: NDArray[np.int64]) -> tuple[NDArray[np.i
 
 
 def _waits(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
-    """Calls that wait: start, for_all, and how long after their return the work ends that their thread launched last."""
+    """Calls that wait: ``behind`` is how long after their return the work ends that their thread launched last.
+
+    ``slack`` is how long after the end of all work that was launched before them they return, at most their duration.
+    """
     host = trace.host.select("kind", "name", "process", "thread", "start", "duration").with_row_index("row")
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"])).with_columns(pl.col("name").cast(pl.String))
     waits = calls.filter(pl.col("name").str.contains(WAITS)).sort("start")
     ends = work.group_by(pl.col("launch").alias("row")).agg(pl.col("end").max())
     launches = calls.join(ends, on="row").select("process", "thread", "start", "end").sort("start")
-    both = waits.join_asof(launches, on="start", by=["process", "thread"], check_sortedness=False).drop_nulls("end")
+    launches = launches.with_columns(reach=pl.col("end").cum_max())
+    both = waits.join_asof(launches.drop("reach"), on="start", by=["process", "thread"], check_sortedness=False)
+    both = both.drop_nulls("end").sort("start").join_asof(launches.select("start", "reach"), on="start")
+    returned = pl.col("start") + pl.col("duration")
     return both.select(
         "start",
+        "duration",
         for_all=pl.col("name").str.contains(FOR_ALL),
-        behind=pl.col("end") - pl.col("start") - pl.col("duration"),
+        behind=pl.col("end") - returned,
+        slack=returned - pl.max_horizontal("reach", "start"),
     )

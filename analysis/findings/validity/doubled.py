@@ -106,7 +106,7 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     held = int((inside["end"] - inside["start"]).sum())
     time = int((items["end"] - items["start"]).sum())
     longest = holders.sort(pl.col("end") - pl.col("start"), descending=True).row(0, named=True)
-    few = 100 * holders.height / items.height <= limits.few_percent
+    few = holders.height == 1 or 100 * holders.height / items.height <= limits.few_percent
     blamed = int((holders["end"] - holders["start"]).sum()) if few else held
     share = 100 * blamed / time
     void = share > limits.refuted_percent

@@ -27,6 +27,10 @@ LEAST = 20
 DIGITS = 5
 """All durations are multiples of a unit by chance with odds of less than one in ten to this power, even if the clock
 ticks in microseconds: two whole milliseconds are enough, three tenths, five hundredths."""
+FAR_UNITS = 5
+"""Of a coarse clock, what the median launch of a kernel takes so that one of 0 is not due to rounding."""
+LEAST_SHORT = 3
+"""A single event may have been cut, or have lost its duration."""
 WHOLE = 0.99
 """The share of durations that are multiples of the unit; an event or two may have been repaired."""
 
@@ -62,17 +66,19 @@ def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     An empty kernel takes 0.6 µs and more on every GPU that was looked at. Kernels of a few nanoseconds are a sign of
     mixed-up units or of events that were cut, and their share of the time is lost. Where all times are multiples of a
-    microsecond or more (V23), a short kernel may read 0, and the rule abstains.
+    microsecond or more (V23), a short kernel may read 0; then only those count whose other launches take five units.
     """
-    rows = facts.trace.device.filter(pl.col("kind") == "kernel").select("name", "duration").drop_nulls()
+    rows = facts.trace.device.filter(pl.col("kind") == "kernel").select("name", "grid", "block", "duration")
+    rows = rows.drop_nulls("duration")
     durations = rows["duration"].to_numpy()
     if not durations.any():
         return Abstention("V22", "kernels that take time")
-    if unit_of(durations) is not None:
-        return Abstention("V22", "times finer than a microsecond (V23)")
     short = durations < 1000 * limits.shortest_us
+    if (unit := unit_of(durations)) is not None:
+        usual = rows.select(pl.col("duration").median().over("name", "grid", "block")).to_series().to_numpy()
+        short &= usual >= FAR_UNITS * unit[0]
     share = 100 * float(short.mean())
-    if share <= limits.share_percent:
+    if share <= limits.share_percent or short.sum() < LEAST_SHORT:
         return None
     names = rows.filter(pl.Series(short))["name"].value_counts(sort=True)
     most = str(names["name"][0])

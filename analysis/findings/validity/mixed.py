@@ -28,29 +28,32 @@ def several_processes(facts: Facts, limits: Limits) -> Finding | Abstention | No
     """More than one process launched the GPU work of the file.
 
     torch.profiler records one process, so a Chrome trace in which two processes launch kernels was merged of two.
-    Nsight Systems records child processes too, which is no fault, yet sums are then those of all of them. The rule
-    counts launches by the process that made them.
+    Nsight Systems records child processes too, which is no fault, yet sums are then those of all of them, and if they
+    share a GPU, its times are no program's. The rule counts launches by the process that made them.
     """
+    from tracetui.analysis.attribution.launch_calls import launch_calls
+
     trace = facts.trace
-    launched = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
-    by = pl.coalesce(pl.Series("process", trace.host["process"].gather(launched["launch"])), launched["process"])
-    processes = launched.select("device", by=by).drop_nulls("by") if launched.height else launched
+    calls = launch_calls(trace)
+    launched = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).select("device", "process", "launch")
+    by = pl.Series("by", trace.host["process"].gather(launched["launch"]))
+    launched = launched.with_columns(by=pl.coalesce(by, "process")).drop_nulls("by")
+    # activities of two processes with the same correlations all seem to be launched by one
+    processes = calls.select(by="process") if calls.height else launched.select("by")
     if not processes.height:
         return Abstention("V24", "which process launched the GPU work: record the CUDA API too")
-    counts = processes.group_by("by").agg(launches=pl.len(), devices=pl.col("device").n_unique())
+    counts = processes.drop_nulls().group_by("by").agg(launches=pl.len())
     counts = counts.filter(100 * pl.col("launches") / processes.height > limits.share_percent)
     if counts.height < 2:
         return None
-    shared = (
-        processes.filter(pl.col("by").is_in(counts["by"].implode())).group_by("device").agg(n=pl.col("by").n_unique())
-    )
-    on_one = int((shared["n"] > 1).sum()) > 0
-    merged = trace.info.kind != "nsys"
+    shared = launched.filter(pl.col("by").is_in(counts["by"].implode())).group_by("device").agg(pl.col("by").n_unique())
+    on_one = shared.height < counts.height or int((shared["by"] > 1).sum()) > 0
+    merged = trace.info.kind != "nsys"  # which records child processes too
     counts = counts.sort("launches", descending=True)
     where = "on the same GPU" if on_one else "on GPUs of their own"
     return Finding(
         "V24",
-        "critical" if merged else "warning",
+        "critical" if merged or on_one else "warning",
         f"{counts.height} processes launched the GPU work, {where}: "
         + ("the file was mixed of several recordings" if merged else "sums are of all of them"),
         tuple(
