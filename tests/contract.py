@@ -260,7 +260,7 @@ DIFF: dict[str, Any] = {
     "b": SIDE,
     "comparable": {
         "verdict": TEXT,
-        "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG}],
+        "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG, "work": FLAG}],
     },
     "step": {
         "a_us": MAYBE_REAL,
@@ -274,6 +274,9 @@ DIFF: dict[str, Any] = {
         "median_delta_percent": MAYBE_REAL,
         "median_noise_us": MAYBE_REAL,
         "beyond_noise": (bool, NONE),
+        "detectable_us": MAYBE_REAL,
+        "detectable_percent": MAYBE_REAL,
+        "per_sample": (dict, NONE),
     },
     "split": [row(comparison.STEP)],
     "waterfall": [row(comparison.WATERFALL)],

@@ -34,7 +34,9 @@ def fields(found: dict[str, Any], *, key: str = "") -> list[str]:
 def test_fp32_against_fp16_is_explained_by_the_type(recording: Recording) -> None:
     found = comparable(recording(FP32), recording(FP16))
     assert found["verdict"] == "explained"
-    assert found["differences"] == [{"field": "dtype", "a": "fp32", "b": "fp16", "matters": False, "intended": True}]
+    assert found["differences"] == [{
+        "field": "dtype", "a": "fp32", "b": "fp16", "matters": False, "intended": True, "work": False,
+    }]  # fmt: skip
 
 
 def test_a_pair_that_differs_in_nothing_known(recording: Recording) -> None:
@@ -160,10 +162,10 @@ def test_what_somebody_chose_explains(bare: Trace, path: str, value: object, fie
     assert found["verdict"] == ("explained" if field else "comparable")
 
 
-def test_another_batch_that_was_asked_for_explains(bare: Trace) -> None:
+def test_another_batch_that_was_asked_for_is_other_work(bare: Trace) -> None:
     changed = sides(("workload.requested_batch", 8), ("workload.batch", 8), ("workload.options.batch", 8))
     found = comparable(bare, bare, manifests=changed)
-    assert (found["verdict"], fields(found)) == ("explained", ["batch"])
+    assert (found["verdict"], fields(found, key="work")) == ("other_work", ["batch"])
 
 
 def test_conditions_stand_before_what_was_chosen(bare: Trace) -> None:

@@ -253,6 +253,14 @@ class Pair:
 
         return comparable(self.a.trace, self.b.trace, manifests=(self.a.manifest, self.b.manifest))
 
+    @cached_property
+    def samples(self) -> tuple[float | None, float | None]:
+        """How many samples a step of A and of B holds (`analysis.compare.other_work.samples_per_step`)."""
+        from tracetui.analysis.compare.other_work import samples_per_step
+
+        ours, theirs = (samples_per_step(facts.trace, facts.manifest) for facts in (self.a, self.b))
+        return ours, theirs
+
 
 def _has_gpu(facts: Facts) -> bool:
     return facts.launches.height > 0
