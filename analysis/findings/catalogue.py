@@ -22,6 +22,7 @@ MODULES = (
     "validity.doubled",
     "validity.durations",
     "validity.mixed",
+    "validity.together",
     "validity.counters",
     "validity.run",
     "validity.physics",
