@@ -42,6 +42,9 @@ class Subject:
     def missing(self, needs: Iterable[str]) -> str:
         return next((self.lacks[name] for name in needs if name in self.lacks), "")
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        return next((self.lacks[name] for name in bases if name in self.lacks), "")
+
 
 def said(id: str, severity: str = "warning", impact: float | None = None, gain: float | None = None) -> Finding:
     evidence = (Evidence("seen", 3),)
@@ -174,6 +177,37 @@ def test_the_users_threshold_is_the_one_in_force() -> None:
     assert not find(Subject(), Config(thresholds={"S1.idle_percent": 40}), rules(declared)).found
     with pytest.raises(AttributeError):
         _ = limits_of(declared).idle
+
+
+def test_a_rule_abstains_if_a_recording_of_this_kind_tells_nothing_of_its_base() -> None:
+    subject = Subject(lacks={"host": "what the host does"})
+    declared = rules(
+        made("S2", said("S2"), rests_on=("gpu", "host")),
+        made("K1", said("K1"), rests_on=("gpu",)),
+        made("V10", said("V10"), rests_on=("host",)),
+    )
+    found = find(subject, rules=declared)
+    assert set(ids(found.found)) == {"V10", "K1"}
+    assert found.abstained == (Abstention("S2", "what the host does"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "ids_of"),
+    [
+        ("jax/h200.trace.json.gz", "JAX's profiler does not record", {"S1", "S2", "K14"}),
+        ("ncu/vim_full_raw.csv.gz", "measured single launches", {"K12"}),
+    ],
+)
+def test_recordings_that_tell_little_of_the_run_judge_nothing_of_it(name: str, words: str, ids_of: set[str]) -> None:
+    found = findings_of(Facts(open_path(recorded(name), cache=False)))
+    assert {each.id for each in found.abstained if words in each.missing} >= ids_of
+    assert not {each.id for each in found.found} & {"S1", "S2", "S13", "K12", "K14", "F1", "F6"}
+    assert all(each.severity == "info" for each in found.found if each.id[0] not in "VT")
+
+
+def test_a_memory_snapshot_judges_no_times() -> None:
+    found = findings_of(Facts(open_path(recorded("memory/gpt_memory_snapshot.pickle.gz"), cache=False)))
+    assert not {each.id[0] for each in found.found} - set("VG")
 
 
 def test_a_rule_without_its_evidence_abstains_and_says_what_is_missing() -> None:

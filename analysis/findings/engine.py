@@ -70,6 +70,8 @@ def find(
 def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Finding | Abstention]:
     if missing := subject.missing(declared.needs):
         return [Abstention(declared.id, missing)]
+    if not _is_validity(declared) and (unknown := subject.unknown(declared.rests_on)):
+        return [Abstention(declared.id, unknown)]
     return _listed(declared.look(subject, limits_of(declared, config)))
 
 

@@ -38,6 +38,9 @@ class Subject(Protocol):
     def missing(self, needs: Iterable[str]) -> str:
         """The first of these needs that is not met and how to record it, in words; empty if all are met."""
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        """Why nothing can rest on one of these `rule.BASES`, in words; empty if something can on all."""
+
 
 class Facts:
     """A run as one tool recorded it, within a scope."""
@@ -54,6 +57,11 @@ class Facts:
     def missing(self, needs: Iterable[str]) -> str:
         """See `Subject.missing`; the names are the keys of `NEEDS`."""
         return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
+
+    def unknown(self, bases: Iterable[str]) -> str:
+        """See `Subject.unknown`: what a recording of this kind can't tell."""
+        untold, words = UNKNOWN.get(self.trace.info.kind, (frozenset(), ""))
+        return "" if untold.isdisjoint(bases) else words
 
     # --- frames and analyses
 
@@ -239,6 +247,12 @@ class Pair:
                 return f"{letter}: {words}"
         return ""
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        """See `Subject.unknown`: neither run's kind may leave one of them open."""
+        wanted = tuple(bases)
+        told = ((letter, facts.unknown(wanted)) for letter, facts in (("A", self.a), ("B", self.b)))
+        return next((f"{letter}: {words}" for letter, words in told if words), "")
+
     @cached_property
     def diff(self) -> Diff:
         """`analysis.compare.diff.diff`."""
@@ -260,6 +274,23 @@ class Pair:
 
         ours, theirs = (samples_per_step(facts.trace, facts.manifest) for facts in (self.a, self.b))
         return ours, theirs
+
+
+UNKNOWN: dict[str, tuple[frozenset[str], str]] = {
+    "jax": (
+        frozenset({"host", "whole"}),
+        "what the host does between launches, which JAX's profiler does not record: record with nsys profile",
+    ),
+    "ncu": (
+        frozenset({"host", "whole", "shares", "steps"}),
+        "the run: Nsight Compute measured single launches; add a Chrome trace or an nsys export of the same run",
+    ),
+    "memory_snapshot": (
+        frozenset({"host", "whole", "shares", "steps", "counters"}),
+        "times: a memory snapshot holds allocations only; add a Chrome trace or an nsys export",
+    ),
+}
+"""By kind of recording: the bases of which it tells nothing, so that rules that rest on them abstain, and why."""
 
 
 def _has_gpu(facts: Facts) -> bool:
