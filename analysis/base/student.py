@@ -44,4 +44,4 @@ def _area(angle: float, power: float) -> float:
     """The integral of ``cos(x) ** power`` from 0 to the angle, by Simpson's rule."""
     width = angle / STEPS
     heights = [math.cos(n * width) ** power for n in range(STEPS)] + [max(math.cos(angle), 0.0) ** power]
-    return width / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2]))
+    return float(width / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])))

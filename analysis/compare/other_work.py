@@ -64,7 +64,7 @@ def _of_manifests(a: RunManifest, b: RunManifest) -> list[Difference]:
         found.append(Difference("batch", ours, theirs, intended=True, work=True))
     shapes = [[list(shape[1:]) for shape in run.workload.input_shapes] for run in (a, b)]
     if all(shapes) and shapes[0] != shapes[1]:
-        found.append(Difference("shape of a sample", *map(_words, shapes), intended=True, work=True))
+        found.append(Difference("shape of a sample", _words(shapes[0]), _words(shapes[1]), intended=True, work=True))
     return found
 
 
@@ -76,10 +76,10 @@ def _of_inputs(a: BatchSeen, b: BatchSeen) -> list[Difference]:
     found = []
     ours, theirs = _samples(a), _samples(b)
     if abs(theirs - ours) > OFF * max(ours, theirs):
-        found.append(Difference("batch", *map(_count, (ours, theirs)), work=True))
+        found.append(Difference("batch", _count(ours), _count(theirs), work=True))
     if a.shape[1:] != b.shape[1:]:
-        shapes = (_words([list(seen.shape[1:])]) for seen in (a, b))
-        found.append(Difference(f"shape of a sample ({a.operator})", *shapes, work=True))
+        left, right = (_words([list(seen.shape[1:])]) for seen in (a, b))
+        found.append(Difference(f"shape of a sample ({a.operator})", left, right, work=True))
     return found
 
 
@@ -108,8 +108,8 @@ def _of_launches(a: Trace, b: Trace) -> list[Difference]:
         return []
     apart = common[0].join(common[1], on=key, how="anti", nulls_equal=True).sort("ns", descending=True)
     name = apart["name"][0]
-    grids = (_grid(rows.filter(pl.col("name") == name)) for rows in common)
-    return [Difference(f"grid of {short_name(str(name))}", *grids, work=True)]
+    left, right = (_grid(rows.filter(pl.col("name") == name)) for rows in common)
+    return [Difference(f"grid of {short_name(str(name))}", left, right, work=True)]
 
 
 def _grid(rows: pl.DataFrame) -> str:

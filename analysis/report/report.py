@@ -189,7 +189,7 @@ def diff_report(
     }
 
 
-def _per_sample(pair: Pair) -> Json:
+def _per_sample(pair: Pair) -> Json | None:
     """The median step of each run divided by its samples; null unless both are known and differ."""
     step, samples = pair.diff.step, pair.samples
     if None in (*samples, step.a_median_ns, step.b_median_ns) or samples[0] == samples[1]:
