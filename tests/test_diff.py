@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.compare.diff import diff, kernels_inside
-from tracetui.analysis.compare.step_difference import noise_factor
+from tracetui.analysis.compare.step_difference import median_factor, noise_factor
 from tracetui.analysis.compare.step_split import PARTS
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.selection import Scope, select
@@ -158,7 +158,8 @@ def test_without_a_gpu_the_step_is_not_split(recording: Recording) -> None:
 def test_medians_and_their_noise(recording: Recording) -> None:
     step = diff(select(recording(FP32)), select(recording(FP16))).step
     assert step.median_delta_percent == pytest.approx(12.58, abs=0.01)
-    assert step.median_noise_ns == pytest.approx(step.noise_ns * (3.141592653589793 / 2) ** 0.5)  # type: ignore[operator]
+    assert step.median_noise_ns == pytest.approx(step.noise_ns * median_factor(3))  # type: ignore[operator]
+    assert step.detectable_ns == pytest.approx(step.median_noise_ns * (1 + 0.9410 / 2.7764), rel=1e-3)  # type: ignore[operator]
     assert step.beyond_noise is False
     assert diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).step.beyond_noise is True
     assert diff(select(recording(FP32), Scope(steps=(1, 1))), select(recording(FP16))).step.beyond_noise is None
