@@ -32,6 +32,8 @@ FOR_ALL = r"^(cuda|cu|hip)(Device|Ctx)Synchronize"
 """Those that wait for all of it."""
 LONG_WAIT_NS = 500_000
 """A call that took so long was waiting, and did not only do its own work."""
+SOON_NS = 10_000_000
+"""A call that waits longer than this after the last launch may have had nothing to wait for."""
 GAP_NS = 50_000
 """A GPU that did nothing for so long had nothing to do: the work after it was launched only then."""
 PARTS = 8
@@ -175,7 +177,8 @@ def _behind(waits: pl.DataFrame) -> float | None:
 
 def _ahead(waits: pl.DataFrame) -> float | None:
     """How long after the end of all work the calls return that waited for it; one that returns at once is enough."""
-    slack = waits.filter(pl.col("for_all") & (pl.col("duration") > LONG_WAIT_NS))["slack"].min()
+    waited = pl.col("for_all") & (pl.col("duration") > LONG_WAIT_NS) & (pl.col("after") < SOON_NS)
+    slack = waits.filter(waited)["slack"].min()
     return None if slack is None else float(slack)  # type: ignore[arg-type]
 
 
@@ -199,7 +202,9 @@ def _waits(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
     launches = calls.join(ends, on="row").select("process", "thread", "start", "end").sort("start")
     launches = launches.with_columns(reach=pl.col("end").cum_max())
     both = waits.join_asof(launches.drop("reach"), on="start", by=["process", "thread"], check_sortedness=False)
-    both = both.drop_nulls("end").sort("start").join_asof(launches.select("start", "reach"), on="start")
+    both = (
+        both.drop_nulls("end").sort("start").join_asof(launches.select("start", "reach", launched="start"), on="start")
+    )
     returned = pl.col("start") + pl.col("duration")
     return both.select(
         "start",
@@ -207,4 +212,5 @@ def _waits(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
         for_all=pl.col("name").str.contains(FOR_ALL),
         behind=pl.col("end") - returned,
         slack=returned - pl.max_horizontal("reach", "start"),
+        after=pl.col("start") - pl.col("launched"),
     )
