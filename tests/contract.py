@@ -74,6 +74,7 @@ NESTED: dict[tuple[str, str], Any] = {
     ("counters", "rules"): [{**RULE, "launches": WHOLE, "gain_us": MAYBE_REAL}],
     ("findings", "evidence"): [EVIDENCE],
     ("findings", "remarks"): [TEXT],
+    ("findings", "doubted_by"): [TEXT],
 }
 """What is inside a nested value, by table and column: its field says only that it is one."""
 
@@ -263,7 +264,7 @@ DIFF: dict[str, Any] = {
     "b": SIDE,
     "comparable": {
         "verdict": TEXT,
-        "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG}],
+        "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG, "work": FLAG}],
     },
     "step": {
         "a_us": MAYBE_REAL,
@@ -277,6 +278,9 @@ DIFF: dict[str, Any] = {
         "median_delta_percent": MAYBE_REAL,
         "median_noise_us": MAYBE_REAL,
         "beyond_noise": (bool, NONE),
+        "detectable_us": MAYBE_REAL,
+        "detectable_percent": MAYBE_REAL,
+        "per_sample": (dict, NONE),
     },
     "split": [row(comparison.STEP)],
     "waterfall": [row(comparison.WATERFALL)],

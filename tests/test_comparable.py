@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
+from chrome_file import ChromeFile
 from sweep_maker import manifest
 
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.element_types import element_type
-from tracetui.parsers import Source, Trace, TraceInfo
+from tracetui.analysis.findings import engine
+from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.app.cli.main import main
+from tracetui.parsers import Run, Source, Trace, TraceInfo
 from tracetui.parsers.runs.manifest import RunManifest, parse
 
 if TYPE_CHECKING:
@@ -34,7 +41,9 @@ def fields(found: dict[str, Any], *, key: str = "") -> list[str]:
 def test_fp32_against_fp16_is_explained_by_the_type(recording: Recording) -> None:
     found = comparable(recording(FP32), recording(FP16))
     assert found["verdict"] == "explained"
-    assert found["differences"] == [{"field": "dtype", "a": "fp32", "b": "fp16", "matters": False, "intended": True}]
+    assert found["differences"] == [{
+        "field": "dtype", "a": "fp32", "b": "fp16", "matters": False, "intended": True, "work": False,
+    }]  # fmt: skip
 
 
 def test_a_pair_that_differs_in_nothing_known(recording: Recording) -> None:
@@ -160,10 +169,10 @@ def test_what_somebody_chose_explains(bare: Trace, path: str, value: object, fie
     assert found["verdict"] == ("explained" if field else "comparable")
 
 
-def test_another_batch_that_was_asked_for_explains(bare: Trace) -> None:
+def test_another_batch_that_was_asked_for_is_other_work(bare: Trace) -> None:
     changed = sides(("workload.requested_batch", 8), ("workload.batch", 8), ("workload.options.batch", 8))
     found = comparable(bare, bare, manifests=changed)
-    assert (found["verdict"], fields(found)) == ("explained", ["batch"])
+    assert (found["verdict"], fields(found, key="work")) == ("other_work", ["batch"])
 
 
 def test_conditions_stand_before_what_was_chosen(bare: Trace) -> None:
@@ -217,3 +226,68 @@ def test_what_a_type_implies_is_no_change_of_its_own(bare: Trace) -> None:
     found = comparable(bare, bare, manifests=sides(*changes))
     assert found["verdict"] == "explained"
     assert fields(found, key="intended") == ["dtype"]
+
+
+# --- other work
+
+
+def at_batch(trace: Trace, factor: int) -> Trace:
+    """As if each kernel had been launched for so many times as many samples."""
+    grid = pl.concat_list(pl.col("grid").arr.get(0) * factor, *(pl.col("grid").arr.get(n) for n in (1, 2)))
+    grid = grid.list.to_array(3).cast(trace.device["grid"].dtype)
+    return replace(trace, device=trace.device.with_columns(grid=grid, duration=pl.col("duration") * factor))
+
+
+def without_shapes(trace: Trace) -> Trace:
+    return replace(trace, host=trace.host.with_columns(input_shapes=pl.lit(None, trace.host["input_shapes"].dtype)))
+
+
+def test_another_batch_is_seen_in_the_shapes_of_the_input(recording: Recording) -> None:
+    ours = recording(FP32)
+    shapes = ours.host["input_shapes"].cast(pl.String).str.replace_all("[[4,", "[[64,", literal=True)
+    theirs = replace(ours, host=ours.host.with_columns(shapes.cast(pl.Categorical).alias("input_shapes")))
+    found = comparable(ours, theirs)
+    assert found["verdict"] == "other_work"
+    (row,) = (row for row in found["differences"] if row["work"])
+    assert (row["field"], row["a"], row["b"]) == ("batch", 4, 64)
+    assert comparable(theirs, theirs) == {"verdict": "comparable", "differences": []}
+
+
+def test_another_size_is_seen_in_the_launches_where_shapes_are_not(recording: Recording) -> None:
+    ours = without_shapes(recording(FP32))
+    found = comparable(ours, at_batch(ours, 16))
+    assert found["verdict"] == "other_work"
+    (row,) = (row for row in found["differences"] if row["work"])
+    assert row["field"].startswith("grid of ")
+    # runs of one program: with and without loader processes, and as two tools recorded it
+    assert not fields(comparable(recording(NO_WORKERS), recording(WORKERS)), key="work")
+    assert not fields(comparable(ours, ours), key="work")
+
+
+def test_runs_that_did_other_work_are_not_judged(recording: Recording) -> None:
+    ours = without_shapes(recording(FP32))
+    a, b = (Facts(Run(trace.source.path, (trace,))) for trace in (ours, at_batch(ours, 16)))
+    found = engine.find(Pair(a, b), rules=all_rules("pair"))
+    assert [each.id for each in found.abstained if each.id == "D1"] == ["D1"]
+    assert found.found[0].title.startswith("The runs did other work: they differ in grid of ")
+    assert all(each.severity in ("info", "warning") for each in found.found)
+
+
+def test_a_gate_does_not_judge_other_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    paths = []
+    for batch in (4, 64):
+        file = ChromeFile()
+        for step in range(3):
+            at = 10_000.0 * step
+            file.step(step, at, at + 9_000)
+            file.operator("aten::conv2d", at + 10, at + 50, [(batch, 3, 8, 8), (4, 3, 2, 2), (4,)])
+            file.launch(
+                "k", (at + 20, at + 25), (at + 30, at + 30 + 100 * batch), grid=[batch, 1, 1], block=[128, 1, 1]
+            )
+        paths.append(file.write(tmp_path / f"b{batch}.json"))
+    assert main(["diff", *map(str, paths), "--no-cache", "--fail-on", "regression:5%"]) == 4
+    out, err = capsys.readouterr()
+    assert "OTHER WORK" in out
+    assert "Per sample the median step takes" in out
+    assert "not judged: the runs did other work (batch: A 4, B 64)" in err
+    assert main(["diff", str(paths[0]), str(paths[0]), "--no-cache", "--fail-on", "regression:5%"]) == 0

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.compare.diff import NOISE_FACTOR, diff, kernels_inside
+from tracetui.analysis.compare.diff import diff, kernels_inside
+from tracetui.analysis.compare.step_difference import median_factor, noise_factor
 from tracetui.analysis.compare.step_split import PARTS
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.selection import Scope, select
@@ -105,7 +106,7 @@ def test_noise_of_a_kernel_is_that_of_its_steps(recording: Recording) -> None:
     launches = trace.device.filter(pl.col("name").cast(pl.String) == row["name"])
     per_step = launches.group_by("step").agg(pl.col("duration").sum())
     variance = float(per_step["duration"].var()) / 3  # type: ignore[arg-type]
-    assert row["noise_ns"] == pytest.approx(NOISE_FACTOR * (2 * variance) ** 0.5)
+    assert row["noise_ns"] == pytest.approx(noise_factor(3, 3) * (2 * variance) ** 0.5)
 
 
 def test_an_empty_run_has_lost_everything(recording: Recording, tmp_path: Path) -> None:
@@ -157,7 +158,8 @@ def test_without_a_gpu_the_step_is_not_split(recording: Recording) -> None:
 def test_medians_and_their_noise(recording: Recording) -> None:
     step = diff(select(recording(FP32)), select(recording(FP16))).step
     assert step.median_delta_percent == pytest.approx(12.58, abs=0.01)
-    assert step.median_noise_ns == pytest.approx(step.noise_ns * (3.141592653589793 / 2) ** 0.5)  # type: ignore[operator]
+    assert step.median_noise_ns == pytest.approx(step.noise_ns * median_factor(3))  # type: ignore[operator]
+    assert step.detectable_ns == pytest.approx(step.median_noise_ns * (1 + 0.9410 / 2.7764), rel=1e-3)  # type: ignore[operator]
     assert step.beyond_noise is False
     assert diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).step.beyond_noise is True
     assert diff(select(recording(FP32), Scope(steps=(1, 1))), select(recording(FP16))).step.beyond_noise is None
@@ -171,7 +173,7 @@ def test_operators_and_modules_are_the_same_within_the_noise_of_the_steps(record
     names = trace.host["name"].gather(launched["operator"]).cast(pl.String)
     per_step = launched.filter(names == "aten::mm").group_by("step").agg(pl.col("duration").sum())["duration"]
     assert mm["a_ns"] == pytest.approx(per_step.sum() / 3)
-    assert mm["noise_ns"] == pytest.approx(NOISE_FACTOR * (2 * float(per_step.var()) / 3) ** 0.5)  # type: ignore[arg-type]
+    assert mm["noise_ns"] == pytest.approx(noise_factor(3, 3) * (2 * float(per_step.var()) / 3) ** 0.5)  # type: ignore[arg-type]
     root = found.modules.filter(pl.col("name") == "VisionMamba_0").row(0, named=True)
     assert 0 < root["noise_ns"] < 0.05 * root["a_ns"]
 

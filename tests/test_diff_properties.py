@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace, on_lanes
 
+from tracetui.analysis.base import student
 from tracetui.analysis.compare.diff import StepDifference, diff, kernels_inside
 from tracetui.analysis.compare.diff_ranges import range_times
+from tracetui.analysis.compare.step_difference import median_factor
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
@@ -191,13 +193,20 @@ def spent(of: Made, rows: list[Row], calls: int | None = None, times: Iterable[i
     return Fraction(len(rows) if calls is None else calls, of.count), Fraction(total, of.count), noise
 
 
-def side_by_side(a: dict[str, Spent], b: dict[str, Spent]) -> list[Row]:
-    """Rows by name, the largest difference first."""
+def side_by_side(a: dict[str, Spent], b: dict[str, Spent], steps: int) -> list[Row]:
+    """Rows by name, the largest difference first.
+
+    Args:
+        a: of A.
+        b: of B.
+        steps: of both together.
+    """
+    factor = student.quantile(0.975, steps - 2) if steps > 2 else 2
     nothing: Spent = (Fraction(0), Fraction(0), None)
     table = []
     for name in a.keys() | b.keys():
         (a_calls, a_ns, a_noise), (b_calls, b_ns, b_noise) = a.get(name, nothing), b.get(name, nothing)
-        noise = None if a_noise is None or b_noise is None else 2 * math.sqrt(a_noise + b_noise)
+        noise = None if a_noise is None or b_noise is None else factor * math.sqrt(a_noise + b_noise)
         limit = 0.01 * float(max(a_ns, b_ns)) if noise is None else noise
         if name not in a:
             status = "added"
@@ -247,6 +256,7 @@ def plain_kernels(a: Made, b: Made, ours: list[Row], theirs: list[Row]) -> list[
     table = side_by_side(
         {name: spent(a, rows) for name, rows in kernels[0].items()},
         {told.get(name, (name, ""))[0]: spent(b, rows) for name, rows in kernels[1].items()},
+        a.count + b.count,
     )
     found = []
     for row in table:
@@ -324,16 +334,34 @@ def plain_step(a: Made, b: Made) -> StepDifference:
     if means[0] is None or means[1] is None:
         return StepDifference(means[0], means[1], None, None, None)
     medians = [float(median(own)) for own in times]
-    noise = None
+    noise = median_noise = detectable = None
     if all(len(own) > 1 for own in times):
-        noise = 2 * math.sqrt(sum(variance(own) / len(own) for own in times))
+        noise, _ = plain_noise(times, [1.0, 1.0])
+        median_noise, detectable = plain_noise(times, [median_factor(len(own)) for own in times])
     return StepDifference(
         a_ns=means[0], b_ns=means[1], delta_ns=means[1] - means[0],
         delta_percent=100 * (means[1] - means[0]) / means[0] if means[0] else None,
         noise_ns=noise, a_median_ns=medians[0], b_median_ns=medians[1], median_delta_ns=medians[1] - medians[0],
         median_delta_percent=100 * (medians[1] - medians[0]) / medians[0] if medians[0] else None,
-        median_noise_ns=None if noise is None else math.sqrt(math.pi / 2) * noise,
+        median_noise_ns=median_noise, detectable_ns=detectable,
     )  # fmt: skip
+
+
+def plain_noise(times: list[list[Fraction]], factors: list[float]) -> tuple[float, float]:
+    """Half of the 95 % interval of a difference by Student's t, and the change that is seen four times of five."""
+    counts = [len(own) for own in times]
+    spread = [float(variance(own)) for own in times]
+    if max(counts) <= 2 * min(counts):
+        freedom = float(sum(counts) - 2)
+        shared = sum(each * (count - 1) for each, count in zip(spread, counts, strict=True)) / freedom
+        error = math.sqrt(shared * sum(factor**2 / count for factor, count in zip(factors, counts, strict=True)))
+    else:
+        parts = [each * factor**2 / count for each, factor, count in zip(spread, factors, counts, strict=True)]
+        error = math.sqrt(sum(parts))
+        below = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+        freedom = sum(parts) ** 2 / below if below else float(min(counts) - 1)
+    limit = student.quantile(0.975, freedom)
+    return limit * error, (limit + student.quantile(0.8, freedom)) * error
 
 
 def plain_waterfall(a: Made, b: Made) -> list[tuple[str, Any, Any]]:
@@ -370,7 +398,7 @@ def test_two_runs_side_by_side(runs: tuple[Made, Made]) -> None:
         for of in (a, b)
     ]  # fmt: skip
     for table, ours, theirs in zip((found.operators, found.modules, found.ranges), *sides, strict=True):
-        same_rows(table, side_by_side(ours, theirs))
+        same_rows(table, side_by_side(ours, theirs, a.count + b.count))
     assert found.waterfall.rows() == plain_waterfall(a, b)
     assert found.waterfall.columns == ["category", "count_effect_ns", "mean_effect_ns"]
     parts = [step_split(in_steps(of.sel)) for of in (a, b)]

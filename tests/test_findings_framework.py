@@ -155,7 +155,7 @@ def test_f1_is_silent_about_other_makers(recording: Callable[[str], Trace]) -> N
 
 def test_f1_needs_the_compute_capability(tmp_path: Path, recording: Callable[[str], Trace]) -> None:
     assert "compute capability" in missing("F1", _busy((SGEMM, 900), device={"id": 0}).facts(tmp_path)).missing
-    assert "compute capability" in missing("F2", facts_of(recording("jax/h200.trace.json.gz"))).missing
+    assert "JAX's profiler" in missing("F2", facts_of(recording("jax/h200.trace.json.gz"))).missing
 
 
 def test_precision_by_name() -> None:

@@ -52,6 +52,9 @@ def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
 def test_evidence_leads_to_rows(recording: Callable[[str], Trace], name: str) -> None:
     facts = facts_of(recording(name))
     said = find(facts, rules={rule: all_rules()[rule] for rule in RULES})
+    if name.startswith("jax/"):  # its profiler tells too little of the host to judge
+        assert not said.found
+        return
     assert said.found
     tables = _tables(facts)
     for found in (*said.found, *(each.finding for each in said.suppressed)):

@@ -44,7 +44,7 @@ def row(**more: Any) -> dict[str, Any]:
     given = {
         "id": "S2", "severity": "critical", "title": "It waits", "impact_us": 1500.0, "ceiling_percent": 40.0,
         "evidence": [], "formula": "1 of 2", "threshold": "above 1", "advice": "mend it", "next_command": "",
-        "reference": "", "remarks": [],
+        "reference": "", "remarks": [], "doubted_by": [],
     }  # fmt: skip
     return {**given, **more}
 

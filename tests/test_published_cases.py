@@ -43,7 +43,8 @@ def test_token_reduction_captured_nothing(tmp_path):
 
 def test_context_lengths_out_of_memory(tmp_path):
     found = facts(published_cases.context_lengths(tmp_path))
-    assert fired(found) == {"V2", "V3", "V12", "V13"}
+    # its kernels are filled in long after their launches, with nothing before them: as if the clock were late
+    assert fired(found) == {"V2", "V3", "V12", "V13", "V19"}
     assert fires("V2", found).title == "forward_pass takes 164.6 % of the train_step it is part of"
     said = fires("V13", found)
     assert [item.value for item in said.evidence if item.label.startswith("softmax")] == [0.16]

@@ -97,7 +97,7 @@ def call_tree(
         above = nearest(parents_of(host), mask, parents_of(host)[rows])
         parent = np.where(above >= 0, (np.cumsum(mask) - 1)[above], NONE)
         depth = host["depth"].to_numpy()[rows]
-        if depth.max(initial=0) < _MOST_LEVELS:
+        if rows.size and depth.max() < _MOST_LEVELS:
             return CallTree(rows, start, duration, parent, _last(parent, depth))
     lane = lanes_of(host)[rows]
     lanes = int(lane[-1]) + 1 if lane.size else 0

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hsa)\w*Launch")
 _OF_THE_HOST = "HostFunc"
 """``cudaLaunchHostFunc`` queues a function of the CPU."""
-_COLUMNS = ("name", "process", "thread", "start", "duration", "parent")
+_COLUMNS = ("name", "process", "thread", "start", "duration", "parent", "correlation")
 
 
 @latest
 def launch_calls(trace: Trace) -> pl.DataFrame:
-    """The API calls that launch a kernel or a graph: host ``row``, name, process, thread, start, duration, parent."""
+    """The API calls that launch a kernel or a graph: host ``row``, name and other columns of `_COLUMNS`."""
     host = trace.host
     chosen = names.matching(host["name"], lambda name: _LAUNCH.match(name) is not None and _OF_THE_HOST not in name)
     chosen &= host["kind"].is_in(["runtime", "driver"]).to_numpy()
@@ -32,8 +32,9 @@ def launch_calls(trace: Trace) -> pl.DataFrame:
 def lost_launches(trace: Trace) -> pl.DataFrame:
     """Returns the `launch_calls` that have no recorded activity.
 
-    Two kinds of calls are left out. Where one launching call made another, both are left out if either has an activity.
-    A call inside a stream capture only adds a node to a graph.
+    Three kinds of calls are left out. Where one launching call made another, both are left out if either has an
+    activity. A call inside a stream capture only adds a node to a graph. A call that is in the file twice has its
+    activity once.
     """
     calls = launch_calls(trace)
     if not calls.height:
@@ -46,9 +47,41 @@ def lost_launches(trace: Trace) -> pl.DataFrame:
         & ~pl.col("parent").is_in(calls.filter(pl.col("row").is_in(known.implode()))["row"].implode()).fill_null(False)
         & ~pl.col("parent").is_in(calls["row"].implode()).fill_null(False)
     )
+    # nsys says which process an activity is of; elsewhere processes with equal numbers can't be told apart
+    same = ["process", "correlation"] if trace.info.kind == "nsys" else ["correlation"]
+    done = calls.filter(pl.col("row").is_in(known.implode())).select(same).drop_nulls().unique()
+    lost = lost.join(done, on=same, how="anti", maintain_order="left")
     for start, end in _captures(trace) if lost.height else ():
         lost = lost.filter(~pl.col("start").is_between(start, end))
     return lost
+
+
+LEAST_REPLAYS = 10
+"""So many replays show whether a graph's are alike."""
+
+
+def lost_of_graphs(trace: Trace) -> tuple[int, int]:
+    """How many kernels replays of CUDA graphs lack, and how many they would have if each had all of its graph's.
+
+    The upper half of a node's number is that of its graph. Where nodes have no numbers, replays are held to be of one
+    graph if hardly two of them are alike: replays of one or several graphs repeat, unless kernels are lost at random.
+    """
+    nodes = trace.device.filter((pl.col("kind") == "kernel") & pl.col("launch").is_not_null())
+    numbered = nodes.drop_nulls("graph_node")
+    if numbered.height:
+        found = numbered.select("launch", "graph_node", graph=pl.col("graph_node") // (1 << 32)).unique()
+        graphs = found.group_by("graph").agg(
+            found=pl.len(), all=pl.col("graph_node").n_unique() * pl.col("launch").n_unique()
+        )
+        return int((graphs["all"] - graphs["found"]).sum()), int(graphs["all"].sum())
+    replays = launch_calls(trace).filter(pl.col("name").str.contains("GraphLaunch"))["row"]
+    nodes = nodes.filter(pl.col("launch").is_in(replays.implode())).sort("launch", "name", "grid")
+    counts = nodes.group_by("launch", "name", "grid", "block", maintain_order=True).agg(n=pl.len())
+    alike = counts.group_by("launch").agg(key=pl.struct("name", "grid", "block", "n").hash())
+    if alike.height < LEAST_REPLAYS or 4 * alike["key"].n_unique() <= alike.height:
+        return 0, 0
+    whole = int(counts.group_by("name", "grid", "block").agg(pl.col("n").max())["n"].sum()) * alike.height
+    return whole - nodes.height, whole
 
 
 def _captures(trace: Trace) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.compare.element_types import element_type
+from tracetui.analysis.compare.other_work import work_differences
 from tracetui.analysis.compare.run_conditions import Difference, run_differences
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.manifest import RunManifest
 
+OTHER_WORK = "other_work"
+"""The verdict on runs whose steps hold other work."""
 NEVER_EQUAL = frozenset({"trace_id", "host_name", "schemaVersion", "export schema", "page"})
 """Header entries that differ in every recording, or that say nothing about its times."""
 FLAGS = frozenset({"record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules"})
@@ -38,12 +41,14 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
         manifests: their runs' run.json, where they have one.
 
     Returns:
-        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters`` and ``intended``. The verdict is
-        ``not_comparable`` if any difference matters (another GPU, power mode, clock, tool, profiler setting, …): times
-        then prove nothing about the code. Otherwise it is ``explained`` if somebody chose any difference (type, batch,
-        options, code, versions): that is what the comparison is about. It is ``comparable`` if neither is so.
+        ``verdict`` and ``differences``, each with ``field``, ``a``, ``b``, ``matters``, ``intended`` and ``work``. The
+        verdict is ``not_comparable`` if any difference matters (another GPU, power mode, clock, tool, profiler setting,
+        …): times then prove nothing about the code. Otherwise it is ``other_work`` if a step of one holds other work
+        than a step of the other (batch, size of a sample), so that times per step can't be judged. Otherwise it is
+        ``explained`` if somebody chose any difference (type, options, code, versions): that is what the comparison is
+        about. It is ``comparable`` if nothing of this is so.
     """
-    found = _of_traces(a, b)
+    found = [*_of_traces(a, b), *work_differences(a, b, manifests)]
     both = manifests[0] is not None and manifests[1] is not None
     if manifests[0] is not None and manifests[1] is not None:
         found += run_differences(manifests[0], manifests[1])
@@ -55,14 +60,16 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
     seen: dict[str, Difference] = {}
     for row in found:
         seen.setdefault(row.field, row)
-    rows = sorted(seen.values(), key=lambda row: (not row.matters, not row.intended))
+    rows = sorted(seen.values(), key=lambda row: (not row.matters, not row.work, not row.intended))
     return {"verdict": verdict_of(rows), "differences": [row.json() for row in rows]}
 
 
 def verdict_of(rows: list[Difference]) -> str:
-    """``not_comparable``, ``explained`` or ``comparable``."""
+    """``not_comparable``, ``other_work``, ``explained`` or ``comparable``."""
     if any(row.matters for row in rows):
         return "not_comparable"
+    if any(row.work for row in rows):
+        return OTHER_WORK
     return "explained" if any(row.intended for row in rows) else "comparable"
 
 

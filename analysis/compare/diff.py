@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.compare.diff_ranges import launched_in, range_times
+from tracetui.analysis.compare.step_difference import StepDifference, noise_factor, step_difference
 from tracetui.analysis.compare.step_noise import module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
@@ -25,40 +25,8 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
-NOISE_FACTOR = 2.0
-"""How many standard errors of the difference of two means still count as noise."""
-MEDIAN_NOISE = math.sqrt(math.pi / 2)
-"""The standard error of a median is that of a mean times this, if step times are normally distributed."""
 SAME_PERCENT = 1.0
 """A difference of up to this many percent is no change where the noise is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepDifference:
-    """Mean step time of both runs, ns."""
-
-    a_ns: float | None
-    b_ns: float | None
-    delta_ns: float | None
-    """Positive where B takes longer."""
-    delta_percent: float | None
-    noise_ns: float | None
-    """`NOISE_FACTOR` standard errors of the difference; None with fewer than two steps in either run."""
-    a_median_ns: float | None = None
-    b_median_ns: float | None = None
-    median_delta_ns: float | None = None
-    median_delta_percent: float | None = None
-    """Difference of the median step times; one slow step does not move it."""
-
-    median_noise_ns: float | None = None
-    """The noise of the difference of medians: `MEDIAN_NOISE` times `noise_ns`."""
-
-    @property
-    def beyond_noise(self) -> bool | None:
-        """Whether the medians differ by more than their noise; null where it is unknown."""
-        if self.median_noise_ns is None or self.median_delta_ns is None:
-            return None
-        return abs(self.median_delta_ns) > self.median_noise_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +64,13 @@ def diff(a: Selection, b: Selection) -> Diff:
     """
     a, b = in_steps(a), in_steps(b)
     on_device = bool(device_work(a).height or device_work(b).height)
+    factor = noise_factor(a.step_count, b.step_count)
     return Diff(
         step=_step(a, b),
         kernels=_kernels_of(a, b, kernel_rows(a), kernel_rows(b)),
-        operators=_aligned(_operators(a, on_device), _operators(b, on_device)),
-        modules=_aligned(_modules(a, on_device), _modules(b, on_device)),
-        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device)),
+        operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
+        modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
+        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
         waterfall=_waterfall(a, b),
         steps=(a.step_count, b.step_count),
         split=_split(a, b),
@@ -141,30 +110,15 @@ def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Serie
 
 def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
     """Kernel rows of both runs by kernel, with short names."""
-    table = _paired(_kernels(a, ours), _kernels(b, theirs))
+    table = _paired(_kernels(a, ours), _kernels(b, theirs), noise_factor(a.step_count, b.step_count))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
     return table.insert_column(1, short)
 
 
 def _step(a: Selection, b: Selection) -> StepDifference:
-    times = []
-    for sel in (a, b):
-        slots = step_slots(sel)
-        times.append((slots.end - slots.start).astype(np.float64))
-    if not (times[0].size and times[1].size):
-        means = [float(t.mean()) if t.size else None for t in times]
-        return StepDifference(means[0], means[1], None, None, None)
-    before, after = float(times[0].mean()), float(times[1].mean())
-    noise = None
-    if min(t.size for t in times) > 1:
-        noise = NOISE_FACTOR * math.sqrt(sum(float(t.var(ddof=1)) / t.size for t in times))
-    percent = 100 * (after - before) / before if before else None
-    a_median, b_median = (float(np.median(t)) for t in times)
-    median_percent = 100 * (b_median - a_median) / a_median if a_median else None
-    return StepDifference(
-        before, after, after - before, percent, noise, a_median, b_median, b_median - a_median, median_percent,
-        None if noise is None else MEDIAN_NOISE * noise,
-    )  # fmt: skip
+    slots = step_slots(a), step_slots(b)
+    ours, theirs = ((each.end - each.start).astype(np.float64) for each in slots)
+    return step_difference(ours, theirs)
 
 
 def _split(a: Selection, b: Selection) -> pl.DataFrame:
@@ -186,12 +140,12 @@ def _kernels(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _paired(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+def _paired(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
     """Both runs' kernels side by side, B's under the names that A gives them."""
     found = pairs(a["name"].to_list(), b["name"].to_list())
     renamed = [found.get(name, (name, ""))[0] for name in b["name"].to_list()]
     spelled = {ours: (theirs if theirs != ours else None, how) for theirs, (ours, how) in found.items()}
-    table = _aligned(a, b.with_columns(pl.Series("name", renamed, pl.String)))
+    table = _aligned(a, b.with_columns(pl.Series("name", renamed, pl.String)), factor)
     names = table["name"].to_list()
     return table.with_columns(
         pl.Series("b_name", [spelled.get(name, (None, None))[0] for name in names], pl.String),
@@ -230,7 +184,7 @@ def _per_step(
     return rows.join(noise, on="name", how="left")
 
 
-def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
     """Both runs' rows side by side, the largest difference first."""
     both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
         "name",
@@ -240,7 +194,7 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         b_calls=pl.col("calls_b").fill_null(0.0),
         a_ns=pl.col("ns").fill_null(0.0),
         b_ns=pl.col("ns_b").fill_null(0.0),
-        noise_ns=NOISE_FACTOR * (pl.col("variance") + pl.col("variance_b")).sqrt(),
+        noise_ns=factor * (pl.col("variance") + pl.col("variance_b")).sqrt(),
     )
     delta = pl.col("b_ns") - pl.col("a_ns")
     allowed = pl.coalesce("noise_ns", SAME_PERCENT / 100 * pl.max_horizontal("a_ns", "b_ns"))

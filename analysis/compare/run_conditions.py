@@ -41,11 +41,14 @@ class Difference:
     """Whether times depend on it even for the same code."""
     intended: bool = False
     """Whether somebody chose it: it may be the very change that is being compared."""
+    work: bool = False
+    """Whether a step of one run holds other work than a step of the other."""
 
     def json(self) -> Json:
         """The difference as a JSON object of the report."""
         return {
             "field": self.field, "a": self.a, "b": self.b, "matters": self.matters, "intended": self.intended,
+            "work": self.work,
         }  # fmt: skip
 
 
@@ -170,7 +173,6 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         yield from _pair(field, getattr(ours, field), getattr(theirs, field), intended=not implied)
     if (ours.compile or None) != (theirs.compile or None):
         yield Difference("compile", ours.compile, theirs.compile, intended=True)
-    yield from _pair("batch", _batch(a), _batch(b), intended=True)
     # a run that lists no option did not record them
     for name in sorted(ours.options.keys() | theirs.options.keys()) if ours.options and theirs.options else ():
         if name not in OF_ITS_OWN and ours.options.get(name) != theirs.options.get(name):
@@ -182,10 +184,6 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         yield Difference("uncommitted changes", a.identity.git_diff_sha256, b.identity.git_diff_sha256, intended=True)
     for name in SOFTWARE:
         yield from _pair(name, getattr(a.software, name), getattr(b.software, name), intended=True)
-
-
-def _batch(run: RunManifest) -> int | None:
-    return run.workload.batch if run.workload.requested_batch is None else run.workload.requested_batch
 
 
 def _noted(a: RunManifest, b: RunManifest) -> Iterator[Difference]:

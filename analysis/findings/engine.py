@@ -1,4 +1,8 @@
-"""Runs the validity rules first, then the others, and drops findings that rest on what a validity rule refuted."""
+"""Runs the rules on the measurement first, then the others, which stand on what the first left standing.
+
+A finding on the measurement *refutes* bases or *doubts* them. What rests on a refuted base is set aside. What rests on
+a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what speaks against it.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,15 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Subject
+    from tracetui.analysis.findings.core.finding import Severity
 
 LEAST_GAIN_PERCENT = 2.0
 """Advice that could gain no more than this share of the step is left out (rule K14)."""
+MOST_UNDER_DOUBT: dict[str, Severity] = {
+    "invalid": "info", "critical": "info", "warning": "warning", "info": "invalid",
+}  # fmt: skip
+"""The most that a finding may be if another of this severity doubts what it rests on; one that is ``info`` takes
+nothing away."""
 BUG = "a bug in tracetui"
 """The first words of the abstention of a rule that raised an exception."""
 
@@ -69,6 +79,8 @@ def _with_overlaps(subject: Subject, said: Findings) -> Findings:
 def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Finding | Abstention]:
     if missing := subject.missing(declared.needs):
         return [Abstention(declared.id, missing)]
+    if not _is_validity(declared) and (unknown := subject.unknown(declared.rests_on)):
+        return [Abstention(declared.id, unknown)]
     return _listed(declared.look(subject, limits_of(declared, config)))
 
 
@@ -91,35 +103,73 @@ def _listed(said: Any) -> list[Finding | Abstention]:
 def _sifted(
     found: list[tuple[Rule, Finding]], abstained: list[Abstention], checked: list[str], config: Config | None
 ) -> Findings:
-    """Removes findings that were silenced or rest on a refuted base; adds remarks to those on a doubted base."""
+    """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
     silence = config.silenced if config else {}
     silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
     heard = [(rule, finding) for rule, finding in found if rule.id not in silence]
-    refuted = {base: rule.id for rule, _ in heard for base in rule.refutes}
-    doubts: dict[str, list[str]] = {}
-    for rule, _ in heard:
-        for base in rule.doubts if rule.remark else ():
-            doubts.setdefault(base, []).append(f"{rule.id}: {rule.remark}")
+    against = _Against(heard)
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
     for rule, finding in heard:
-        by = next((refuted[base] for base in rule.rests_on if base in refuted), None)
-        if by is not None and not _is_validity(rule):
+        bases = () if _is_validity(rule) else rule.rests_on
+        if (by := against.refuting(bases)) is not None:
             suppressed.append(Suppressed(finding, by))
         elif finding.ceiling_percent is not None and finding.ceiling_percent < LEAST_GAIN_PERCENT:
             suppressed.append(Suppressed(finding, "K14"))
         else:
-            remarks = [] if _is_validity(rule) else [said for base in rule.rests_on for said in doubts.get(base, ())]
-            kept.append(replace(finding, remarks=(*finding.remarks, *dict.fromkeys(remarks))))
-    kept.sort(key=_rank)
+            kept.append(against.doubted(finding, bases))
+    kept.sort(key=against.rank)
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
-def _rank(finding: Finding) -> tuple[int, float, float, str]:
-    """Worst first; of equals what gains most for certain, then what may gain most."""
-    return (
-        SEVERITIES.index(finding.severity),
-        -(finding.sure_percent or 0.0),
-        -(finding.impact_ns or 0.0),
-        finding.id,
-    )
+class _Against:
+    """What the findings on the measurement say against the others."""
+
+    def __init__(self, heard: list[tuple[Rule, Finding]]) -> None:
+        self.refuted: dict[str, str] = {}
+        self.doubts: dict[str, list[tuple[Rule, Finding]]] = {}
+        self.used: set[str] = set()
+        """Ids of rules that set a finding aside or doubt one that is shown."""
+        for rule, finding in sorted(heard, key=lambda pair: SEVERITIES.index(pair[1].severity)):
+            for base in rule.refutes if finding.refutes is None else finding.refutes:
+                self.refuted.setdefault(base, rule.id)
+            for base in rule.doubts if finding.doubts is None else finding.doubts:
+                self.doubts.setdefault(base, []).append((rule, finding))
+
+    def refuting(self, bases: Iterable[str]) -> str | None:
+        """The id of a rule that refutes one of these bases."""
+        by = next((self.refuted[base] for base in bases if base in self.refuted), None)
+        if by is not None:
+            self.used.add(by)
+        return by
+
+    def doubted(self, finding: Finding, bases: Iterable[str]) -> Finding:
+        """The finding as it stands after the doubts about its bases."""
+        doubts = {rule.id: (rule, against) for base in bases for rule, against in self.doubts.get(base, ())}
+        if not doubts:
+            return finding
+        self.used |= doubts.keys()
+        most = max(SEVERITIES.index(MOST_UNDER_DOUBT[against.severity]) for _, against in doubts.values())
+        said = [f"may not hold: {rule.id}: {rule.remark}" for rule, _ in doubts.values()]
+        return replace(
+            finding,
+            severity=SEVERITIES[max(SEVERITIES.index(finding.severity), most)],
+            remarks=(*said, *finding.remarks),
+            doubted_by=tuple(doubts),
+        )
+
+    def rank(self, finding: Finding) -> tuple[int, bool, int, float, float, str]:
+        """The place of a finding: what speaks against others, then what holds, then what may not hold any more.
+
+        Of equals, what gains most for certain comes first, then what may gain most.
+        """
+        severity = SEVERITIES.index(finding.severity)
+        on_measurement = finding.id.startswith("V") or finding.id in self.used
+        if finding.severity == "invalid":
+            place = 0
+        elif on_measurement and finding.severity == "critical":
+            place = 1
+        else:
+            place = 2 if finding.id in self.used else 3
+        weak = bool(finding.doubted_by) and finding.severity == "info"
+        return (place, weak, severity, -(finding.sure_percent or 0.0), -(finding.impact_ns or 0.0), finding.id)

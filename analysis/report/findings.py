@@ -55,4 +55,5 @@ def finding_row(finding: Finding) -> Json:
         "next_command": finding.next_command,
         "reference": finding.reference,
         "remarks": list(finding.remarks),
+        "doubted_by": list(finding.doubted_by),
     }

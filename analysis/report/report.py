@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -175,6 +175,9 @@ def diff_report(
             "median_delta_percent": known(found.step.median_delta_percent),
             "median_noise_us": us(found.step.median_noise_ns),
             "beyond_noise": found.step.beyond_noise,
+            "detectable_us": us(found.step.detectable_ns),
+            "detectable_percent": known(found.step.detectable_percent),
+            "per_sample": _per_sample(pair),
         },
         "split": table_rows(found.split, comparison.STEP),
         "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
@@ -184,6 +187,23 @@ def diff_report(
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
+    }
+
+
+def _per_sample(pair: Pair) -> Json | None:
+    """The median step of each run divided by its samples; null unless both are known and differ."""
+    step, samples = pair.diff.step, pair.samples
+    if None in (*samples, step.a_median_ns, step.b_median_ns) or samples[0] == samples[1]:
+        return None
+    ours, theirs = (
+        float(ns or 0) / float(n or 1) for ns, n in zip((step.a_median_ns, step.b_median_ns), samples, strict=True)
+    )
+    return {
+        "a_samples": samples[0],
+        "b_samples": samples[1],
+        "a_us": us(ours),
+        "b_us": us(theirs),
+        "delta_percent": known(100 * (theirs - ours) / ours) if ours else None,
     }
 
 

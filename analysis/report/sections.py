@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import ROOFLINE
@@ -12,8 +14,6 @@ from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
 from tracetui.analysis.tables.runs import GPUS
-
-import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -150,6 +150,10 @@ class Sweep:
         """Says which of `NEEDS` is missing, or returns an empty text."""
         return next((words for name in needs for there, words in (NEEDS[name],) if not there(self)), "")
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        """Returns an empty text: a sweep leaves no base of a rule open."""
+        return ""
+
     @property
     def x_axis(self) -> str | None:
         """The axis that numbers are shown against: a size, else another axis of numbers, else the first axis."""

@@ -35,7 +35,7 @@ OPERATORS = Table(
         Field("b_calls", "B calls", "count", width=7, priority=3, sums=True, type="real", about="calls in B"),
         Field(
             "noise_ns", "Noise", "time", priority=4, null=True,
-            about="difference per step that may be chance: two standard errors",
+            about="difference per step that may be chance: half of a 95 % interval, by Student's t",
         ),
         Field("calls", "Calls", "number", screen=False, type="text", about="calls in A; after an arrow, calls in B"),
     ),

@@ -42,10 +42,14 @@ FINDINGS = Table(
         Field("reference", screen=False, about="where to read more"),
         Field("remarks", kind="list", screen=False,
               about="what other rules say against the numbers it rests on, and which count the same GPU time"),
+        Field(
+            "doubted_by", kind="list", screen=False,
+            about="rules because of which it may not hold and has lost severity; the first of `remarks` say why",
+        ),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "reference", "remarks",
+        "next_command", "reference", "remarks", "doubted_by",
     ),
     key="id",
     drill="evidence",

@@ -31,6 +31,7 @@ exit codes:
   1  the input can't be read (one line on standard error says which file and why)
   2  wrong usage
   3  a --fail-on condition holds
+  4  a --fail-on condition can't be judged: the runs did other work
 """
 
 
@@ -123,7 +124,8 @@ def build_parser() -> argparse.ArgumentParser:
         type=_condition,
         default=[],
         metavar="CONDITION",
-        help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's",
+        help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's, and 4 when the two did other "
+        "work (another batch, another size of the input), so that it can't be judged",
     )
     diff.add_argument(
         "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"

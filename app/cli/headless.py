@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.session.steps_by import repeating, run_with_steps
-from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, UsageError
+from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
 
@@ -102,7 +103,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 
 
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
-    """Prints what changed from A to B; returns exit code 3 if the step slows down by more than `fail_above_percent`."""
+    """Prints what changed from A to B; returns what `_judge` says of `fail_above_percent`."""
     from tracetui.analysis.report.report import diff_report
 
     runs = _open([a], request), _open([b], request)
@@ -311,9 +312,17 @@ def write(text: str, request: Request) -> None:
 
 
 def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
-    """Returns exit code 3 if the median step slowed down by more than a limit and by more than its noise."""
+    """Returns exit code 3 if the median step slowed down by more than a limit and by more than its noise.
+
+    Returns 4 if the two did other work, so that this can't be judged.
+    """
     if not fail_above_percent:
         return DONE
+    if found["comparable"]["verdict"] == OTHER_WORK:
+        rows = [row for row in found["comparable"]["differences"] if row["work"]]
+        what = "; ".join(f"{row['field']}: A {row['a']}, B {row['b']}" for row in rows)
+        print(printable(f"tracetui: not judged: the runs did other work ({what})"), file=sys.stderr)
+        return NOT_JUDGED
     step = found["step"]
     change = step["median_delta_percent"]
     if change is None:

@@ -35,9 +35,11 @@ INTRODUCTION = """\
 What `tracetui` looks for in a recording, and when it speaks up. Made from `analysis/findings/` by `make docs`;
 `tracetui rules` prints the same with your own thresholds.
 
-Rules on the measurement (V) come first. A rule that *refutes* a base removes the findings that rest on it; one that
-*doubts* a base adds a remark to them. A rule that lacks what it needs abstains and says how to record it. A finding's
-ceiling is the most that the step could shrink; advice below the one of K14 is set aside.
+Rules on the measurement (V, some T) are asked first, and stand first if they speak against others. A rule that
+*refutes* a base removes the findings that rest on it. One that *doubts* a base takes severity from them: they are at
+most `info` if it is critical, at most `warning` if it is one, and say first why they may not hold. A rule that lacks
+what it needs abstains and says how to record it. A finding's ceiling is the most that the step could shrink; advice
+below the one of K14 is set aside.
 
 Set thresholds and silence rules in `.tracetui.toml` beside the recording, in the working directory, or above either:
 

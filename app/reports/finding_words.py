@@ -10,6 +10,8 @@ from tracetui.app.text.fitting import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.analysis.base.json_values import Json
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -26,8 +28,18 @@ def marked(row: Json) -> str:
 
 
 def headline(row: Json) -> str:
-    """``! S2 critical: the GPU waits …``."""
-    return f"{SEVERITY_SIGNS[row['severity']]} {row['id']} {row['severity']}: {row['title']}"
+    """``! S2 critical: the GPU waits …``, or ``… S2 info, may not hold (V10): …``."""
+    return f"{SEVERITY_SIGNS[row['severity']]} {row['id']} {row['severity']}{doubt(row['doubted_by'])}: {row['title']}"
+
+
+def doubt(by: Sequence[str]) -> str:
+    """``, may not hold (V10)``: what a finding says before anything else if another speaks against it."""
+    return f", may not hold ({', '.join(by)})" if by else ""
+
+
+def titled(title: str, by: Sequence[str]) -> str:
+    """The title where it stands alone: ``may not hold (V10): the GPU waits …``."""
+    return f"{doubt(by).removeprefix(', ')}: {title}" if by else title
 
 
 def whole_of(base: str) -> str:
@@ -45,13 +57,15 @@ def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[st
         whole: what its cost is of, see `whole_of`.
         ascii: no characters outside ASCII.
     """
+    against = len(row["doubted_by"])
     said = [
+        *(("But" if not number else "", remark) for number, remark in enumerate(row["remarks"][:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
         ("Why", row["formula"]),
         ("Limit", row["threshold"]),
         ("Try", row["advice"]),
         ("Run", row["next_command"]),
-        *(("Mind" if not number else "", remark) for number, remark in enumerate(row["remarks"])),
+        *(("Mind" if not number else "", remark) for number, remark in enumerate(row["remarks"][against:])),
         ("See", row["reference"]),
     ]
     return [(label, text) for label, text in said if text]

@@ -8,6 +8,8 @@ UNREADABLE = 1
 USAGE = 2
 CONDITION_HOLDS = 3
 """A ``--fail-on`` condition holds."""
+NOT_JUDGED = 4
+"""A ``--fail-on`` condition can't be judged: the runs did other work."""
 INTERRUPTED = 130
 """Ctrl+C."""
 

@@ -236,17 +236,19 @@ LAYOUTS = {
 def _said(verdict: Json) -> str:
     """The verdict with the differences that decide it: ``Explained by dtype fp32 → fp16``."""
     rows = verdict["differences"]
-    deciding = [row for row in rows if row["matters"]] or [row for row in rows if row["intended"]]
+    deciding = next((found for key in ("matters", "work", "intended") if (found := [r for r in rows if r[key]])), [])
     listed = "; ".join(f"{row['field']} {plain_value(row['a'])} → {plain_value(row['b'])}" for row in deciding)
     if verdict["verdict"] == "not_comparable":
         return f"NOT COMPARABLE: {listed}"
+    if verdict["verdict"] == "other_work":
+        return f"OTHER WORK: {listed}"
     return f"Explained by {listed}" if listed else comparable_words(verdict)
 
 
 def _conditions(verdict: Json) -> pl.DataFrame:
     rows = [
         (row["field"], plain_value(row["a"]), plain_value(row["b"]),
-         "matters" if row["matters"] else "chosen" if row["intended"] else "noted")
+         "matters" if row["matters"] else "other work" if row["work"] else "chosen" if row["intended"] else "noted")
         for row in verdict["differences"]
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=dict.fromkeys(("field", "a", "b", "sort"), pl.String), orient="row")

@@ -14,7 +14,7 @@ from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.report.findings import finding_row
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app import tabs
-from tracetui.app.reports.finding_words import evidence_text, looked
+from tracetui.app.reports.finding_words import evidence_text, looked, titled
 from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
@@ -246,9 +246,12 @@ def _abstained_page(found: Findings) -> Page:
 
 def _frame(found: Sequence[Finding]) -> pl.DataFrame:
     rows = [
-        (number, each.severity, each.id, each.title, each.impact_ns or None, each.ceiling_percent, len(each.evidence))
+        (
+            number, each.severity, each.id, titled(each.title, each.doubted_by), each.impact_ns or None,
+            each.ceiling_percent, len(each.evidence),
+        )
         for number, each in enumerate(found)
-    ]
+    ]  # fmt: skip
     schema = {
         "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "impact_ns": pl.Float64,
         "ceiling_percent": pl.Float64, "evidence": pl.Int64,

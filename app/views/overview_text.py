@@ -15,7 +15,7 @@ from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.reports.finding_words import WORK_TIME, whole_of
+from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
 
@@ -355,8 +355,9 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     for finding in findings[:TOP_FINDINGS]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
         line.append(f"{finding.id:<4}", writer.style("muted"))
+        title = titled(finding.title, finding.doubted_by)
         gain = "" if finding.ceiling_percent is None else number_format.format_percent(finding.ceiling_percent)
-        line.append(f"{writer.name(finding.title, max(writer.width - 18, 12))} {gain:>8}", Style())
+        line.append(f"{writer.name(title, max(writer.width - 18, 12))} {gain:>8}", Style())
         lines.append(line)
     return lines
 

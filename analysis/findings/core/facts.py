@@ -41,6 +41,9 @@ class Subject(Protocol):
     def missing(self, needs: Iterable[str]) -> str:
         """The first of these needs that is not met and how to record it, in words; empty if all are met."""
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        """Why nothing can rest on one of these `rule.BASES`, in words; empty if something can on all."""
+
 
 class Facts:
     """A run as one tool recorded it, within a scope."""
@@ -67,6 +70,11 @@ class Facts:
         if need == "shapes" and self.records_shapes:
             return NO_SHAPES
         return NOT_OF_TORCH.get(need, words) if self.program.framework in ("jax", "native") else words
+
+    def unknown(self, bases: Iterable[str]) -> str:
+        """See `Subject.unknown`: what a recording of this kind can't tell."""
+        untold, words = UNKNOWN.get(self.trace.info.kind, (frozenset(), ""))
+        return "" if untold.isdisjoint(bases) else words
 
     # --- frames and analyses
 
@@ -289,6 +297,12 @@ class Pair:
                 return f"{letter}: {words}"
         return ""
 
+    def unknown(self, bases: Iterable[str]) -> str:
+        """See `Subject.unknown`: neither run's kind may leave one of them open."""
+        wanted = tuple(bases)
+        told = ((letter, facts.unknown(wanted)) for letter, facts in (("A", self.a), ("B", self.b)))
+        return next((f"{letter}: {words}" for letter, words in told if words), "")
+
     @cached_property
     def diff(self) -> Diff:
         """`analysis.compare.diff.diff`."""
@@ -302,6 +316,31 @@ class Pair:
         from tracetui.analysis.compare.comparable import comparable
 
         return comparable(self.a.trace, self.b.trace, manifests=(self.a.manifest, self.b.manifest))
+
+    @cached_property
+    def samples(self) -> tuple[float | None, float | None]:
+        """How many samples a step of A and of B holds (`analysis.compare.other_work.samples_per_step`)."""
+        from tracetui.analysis.compare.other_work import samples_per_step
+
+        ours, theirs = (samples_per_step(facts.trace, facts.manifest) for facts in (self.a, self.b))
+        return ours, theirs
+
+
+UNKNOWN: dict[str, tuple[frozenset[str], str]] = {
+    "jax": (
+        frozenset({"host", "whole"}),
+        "what the host does between launches, which JAX's profiler does not record: record with nsys profile",
+    ),
+    "ncu": (
+        frozenset({"host", "whole", "shares", "steps"}),
+        "the run: Nsight Compute measured single launches; add a Chrome trace or an nsys export of the same run",
+    ),
+    "memory_snapshot": (
+        frozenset({"host", "whole", "shares", "steps", "counters"}),
+        "times: a memory snapshot holds allocations only; add a Chrome trace or an nsys export",
+    ),
+}
+"""By kind of recording: the bases of which it tells nothing, so that rules that rest on them abstain, and why."""
 
 
 def _has_gpu(facts: Facts) -> bool:

@@ -61,7 +61,14 @@ class Finding:
     reference: str = ""
     """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
-    """Remarks that validity rules added, and which other findings count the same GPU time (`overlap.told`)."""
+    """Remarks that rules on the measurement added, those that say why it may not hold first, and which other findings count
+    the same GPU time (`overlap.told`)."""
+    refutes: tuple[str, ...] | None = None
+    """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
+    doubts: tuple[str, ...] | None = None
+    """The bases that it doubts, where they are not those of its rule."""
+    doubted_by: tuple[str, ...] = ()
+    """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
 
@@ -89,7 +96,7 @@ class Findings:
     """Everything that the rules returned for a run, a pair of runs or a sweep."""
 
     found: tuple[Finding, ...]
-    """Invalid first, then by impact, then by severity."""
+    """What refutes or doubts others first, then by impact, then by severity (`engine`)."""
     suppressed: tuple[Suppressed, ...] = ()
     silenced: tuple[Suppressed, ...] = ()
     abstained: tuple[Abstention, ...] = ()

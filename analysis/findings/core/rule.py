@@ -51,11 +51,11 @@ class Rule:
     look: Callable[..., Any]
     """``look(facts, limits) -> Finding, findings, Abstention or None``; ``limits.NAME`` is a threshold's value."""
     refutes: tuple[str, ...] = ()
-    """For a validity rule that suppresses findings: the bases that it refutes."""
+    """For a rule on the measurement: the bases that it refutes. What rests on them is set aside."""
     doubts: tuple[str, ...] = ()
-    """For a validity rule that annotates findings: the bases that it doubts."""
+    """For a rule on the measurement: the bases that it doubts. What rests on them loses severity."""
     remark: str = ""
-    """The remark that it adds to findings that rest on a base it doubts."""
+    """Why what rests on a base that it doubts may not hold."""
     source: str = ""
     """Another tool that has the rule, or where its numbers come from."""
 

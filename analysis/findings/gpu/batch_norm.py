@@ -16,8 +16,8 @@ from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
     from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.core.rule import Limits
 
 _BATCH_NORM = re.compile(r"batch_?norm|bn_fw|(?<![a-z])bn_infer", re.IGNORECASE)
 _STATISTICS = re.compile(

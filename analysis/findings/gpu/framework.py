@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Gain
+    from tracetui.analysis.findings.core.gain import Bools, Gain
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.gpu.kernel_kinds import Optimizer
 
 _FUSED = re.compile(

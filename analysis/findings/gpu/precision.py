@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
     from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.core.rule import Limits
 
 
 @dataclass(frozen=True)

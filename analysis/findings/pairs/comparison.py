@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -33,18 +34,21 @@ MOST = 3
     rests_on=("steps",),
     thresholds={
         "regression_percent": Threshold(5, "%", "how much longer B's median step takes, of A's", own=True),
-        "noise": Threshold(1, "x", "how many times the noise (two standard errors) the medians must be apart"),
+        "noise": Threshold(1, "x", "how many times the noise (a 95 % interval) the medians must be apart"),
     },
     advice="Look at the largest part first: GPU work is in the kernels below, waiting for the host in the Host tab.",
     source="gpuprof, nsys-ai: regressions against a median of runs",
 )
-def regression(pair: Pair, limits: Limits) -> Finding | None:
+def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     """B's median step is longer than A's by more than the limit *and* by more than steps vary by themselves.
 
-    ``change = (median B - median A) / median A``; the noise is two standard errors of the difference of the medians
-    (those of means times 1.25). The rule uses medians, since one slow step moves a mean.
-    A change that can't be told from chance is not reported.
+    ``change = (median B - median A) / median A``; the noise is the 95 % interval of the difference of the medians, by
+    Student's t. The rule uses medians, since one slow step moves a mean. A change that can't be told from chance is not
+    reported, and of runs that did other work (another batch, another size of the input) none is.
     """
+    if pair.comparable["verdict"] == OTHER_WORK:
+        what = words.listed([str(row["field"]) for row in pair.comparable["differences"] if row["work"]])
+        return Abstention("D1", f"two runs of the same work: these differ in {what}")
     step = pair.diff.step
     delta, noise, percent = step.median_delta_ns, step.median_noise_ns, step.median_delta_percent
     if delta is None or noise is None or percent is None or step.a_median_ns is None or step.b_median_ns is None:

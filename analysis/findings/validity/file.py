@@ -143,9 +143,13 @@ def _reason(note: Note) -> str:
     "V17",
     "Dropped events",
     needs=("timeline",),
-    doubts=("gpu", "whole"),
+    refutes=("gpu", "shares", "whole", "steps"),
+    doubts=("gpu", "shares", "whole", "steps"),
     remark="events are missing from the recording: sums are too small, gaps may be none",
-    thresholds={"share_percent": Threshold(1, "%", "of the launches whose kernel is not in the recording", own=True)},
+    thresholds={
+        "share_percent": Threshold(1, "%", "of the launches whose kernel is not in the recording", own=True),
+        "refuted_percent": Threshold(10, "%", "of the launches, so that sums and gaps are void", own=True),
+    },
     advice="Record for a shorter time, with fewer kinds of events, or with larger buffers.",
     source="CUPTI's count of dropped records; diagnostics of Nsight Systems",
 )
@@ -153,11 +157,12 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The profiler lost events.
 
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
-    `cudaGraphLaunch` must have its activity, except inside the capture of a graph. Nsight Systems warns at the end of
+    `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
+    kernels that any replay of it has. Nsight Systems warns at the end of
     nearly every capture that "not all events might have been collected"; that warning counts only if launches lack
     their kernels, or if no launches were recorded that could disprove it.
     """
-    from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches
+    from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches, lost_of_graphs
 
     trace = facts.trace
     calls, lost = launch_calls(trace).height, lost_launches(trace)
@@ -166,23 +171,28 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
     if not calls and not told and not dropped:
         return Abstention("V17", "CUDA API calls to compare kernels with, or a profiler's own count")
-    share = 100 * lost.height / calls if calls and kernels else 0.0
+    absent, nodes = lost_of_graphs(trace)
+    by_graphs = 100 * absent / nodes if nodes else 0.0
+    share = max(100 * lost.height / calls if calls and kernels else 0.0, by_graphs)
     many = share > limits.share_percent
     certain = bool(dropped) or any("might" not in note.reason for note in told)
     if not many and not certain and (not told or (calls and kernels)):
         return None
-    title = f"{words.percent(share)} of the launches have no kernel in the recording"
+    title = f"{words.percent(share)} of the launches have no kernel in the recording: GPU events were dropped"
+    if many and share == by_graphs:
+        title = f"{words.percent(share)} of the kernels of CUDA graphs are absent from replays: GPU events were dropped"
     if not many:
         title = (
             f"The profiler {f'dropped {words.count(dropped)} events' if dropped else 'says that events are missing'}"
         )
     return Finding(
         "V17",
-        "warning" if many or certain else "info",
+        "invalid" if share > limits.refuted_percent else "warning" if many or certain else "info",
         title,
         (
             Evidence("launches without a kernel", lost.height, query=Query("host:API calls", "Launch")),
             Evidence("launches", calls),
+            *((Evidence("kernels absent from replays of graphs", absent),) if absent else ()),
             *((Evidence("dropped, as the profiler counts", dropped),) if dropped else ()),
             *(Evidence("the profiler says", _reason(note)) for note in told),
         ),
@@ -191,6 +201,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.percent(limits.share_percent)} of the launches, or any that the profiler counts",
         "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by "
         "itself, after a synchronize, so that buffers are flushed.",
+        refutes=None if share > limits.refuted_percent else (),
     )
 
 

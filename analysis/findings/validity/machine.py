@@ -93,10 +93,16 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     "T2",
     "The clock was not steady",
     needs=("timeline", "gpu"),
+    doubts=("clock", "steps", "whole"),
+    remark="the GPU did not run at one speed: averages over the steps hold for none of them",
     thresholds={
         "cv_percent": Threshold(3, "%", "standard deviation of the sampled clock over its mean", own=True),
         "faster_ratio": Threshold(0.9, "x", "time of a kernel in the last steps over that in the first", own=True),
-        "least_us": Threshold(10, "us", "that a kernel must take to be compared", own=True),
+        "slower_ratio": Threshold(
+            1.1, "x", "the same where it became slower: heat, power, or another program", own=True
+        ),
+        "averages_ratio": Threshold(1.25, "x", "by which speeds differ so that no average holds", own=True),
+        "least_us": Threshold(2, "us", "that a kernel must take to be compared", own=True),
     },
     advice="Warm up for three seconds or more, and lock the clocks (nvidia-smi -lgc, jetson_clocks).",
     source="advice of nvbench and of PyTorch's benchmarks",
@@ -105,11 +111,12 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The GPU's clock changed while the steps were recorded.
 
     Either the clocks sampled under load scatter (only samples during the recording count if there are at least three),
-    or the same kernels, with the same grid and block, get faster from the first step to the last because the governor
-    was still raising the clock.
+    or the same kernels, with the same grid and block, change from the first step to the last. They get faster while the
+    governor is still raising the clock, and slower as heat, power or another program takes speed away. A change of
+    speed changes nearly all kernels, so the median of their changes counts, weighted by their time.
     """
     clocks = busy_clocks(facts)
-    ratio, compared = _last_over_first(facts, limits.least_us * 1000)
+    ratio, compared = last_over_first(facts, limits.least_us * 1000)
     if len(clocks) < 3 and ratio is None:
         return Abstention(
             "T2", "three samples of the clock under load (tracetui profile), or three steps of equal kernels"
@@ -117,16 +124,20 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     mean = statistics.fmean(clocks) if clocks else 0.0
     cv = 100 * statistics.pstdev(clocks) / mean if len(clocks) >= 3 and mean else 0.0
     faster = ratio is not None and ratio < limits.faster_ratio
-    if cv <= limits.cv_percent and not faster:
+    slower = ratio is not None and ratio > limits.slower_ratio
+    if cv <= limits.cv_percent and not faster and not slower:
         return None
-    title = (
-        f"The GPU's clock varied by {words.percent(cv)} around {mean / MHZ:.0f} MHz during the run"
-        if cv > limits.cv_percent
-        else f"The same kernels take {words.percent(100 * (1 - (ratio or 1)))} less time in the last step than at first"
-    )
+    far = ratio is not None and max(ratio, 1 / ratio) > limits.averages_ratio
+    title = f"The GPU's clock varied by {words.percent(cv)} around {mean / MHZ:.0f} MHz during the run"
+    if slower:
+        more = words.percent(100 * ((ratio or 1) - 1))
+        title = f"The GPU was slowed down: the same kernels take {more} more time at the end than at first"
+    elif faster and (far or cv <= limits.cv_percent):
+        less = words.percent(100 * (1 - (ratio or 1)))
+        title = f"The GPU sped up: the same kernels take {less} less time at the end than at first"
     return Finding(
         "T2",
-        "warning",
+        "critical" if far else "warning",
         title,
         known(
             ("lowest clock", min(clocks, default=None), "Hz"),
@@ -136,15 +147,38 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first step "
         + (words.number(ratio) if ratio is not None else "unknown"),
-        f"{words.percent(limits.cv_percent)}, or below {words.number(limits.faster_ratio)}",
+        f"{words.percent(limits.cv_percent)}, or outside of {words.number(limits.faster_ratio)} to "
+        f"{words.number(limits.slower_ratio)}",
         "Run more warm-up (three seconds and more), and lock the clock: sudo nvidia-smi -lgc MHZ, on a Jetson "
-        "sudo jetson_clocks.",
+        "sudo jetson_clocks."
+        + (
+            " Look for heat, a power cap and other programs on the GPU (T1 names them from run.json)." if slower else ""
+        ),
+        doubts=None if faster or slower else ("clock",),
     )
 
 
-def _last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
-    """The time of the launches that both the first and the last step have, last over first; and their number."""
-    rows = facts.launches.filter(pl.col("step").is_not_null() & (pl.col("kind") == "kernel"))
+THIRDS = 3
+LEAST_LAUNCHES = 3
+"""In a recording without steps, launches of a kernel in its first and in its last third that make a median."""
+
+
+def _in_thirds(rows: pl.DataFrame) -> pl.DataFrame:
+    """The launches with the third of the recording that they are in as their step."""
+    begin, end = rows["start"].min(), rows["start"].max()
+    third = (pl.col("start") - begin) * THIRDS // (pl.lit(end) - begin + 1)
+    return rows.with_columns(step=third.cast(pl.UInt32))
+
+
+def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
+    """How much longer equal launches take in the last step than in the first; and their number.
+
+    Without steps, in the last third of the recording than in the first. The median over kernels, weighted by time:
+    where the GPU changes its speed, nearly all of them change.
+    """
+    rows = facts.launches.filter(pl.col("kind") == "kernel").drop_nulls("start")
+    marked = facts.sel.steps.height > 0
+    rows = rows.drop_nulls("step") if marked else _in_thirds(rows)
     steps = sorted(rows["step"].unique().to_list())
     if len(steps) < 3:
         return None, 0
@@ -156,11 +190,15 @@ def _last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     rows = rows.filter(~names.is_in(waiting))
     means = rows.group_by(*key, "step").agg(ns=pl.col("duration").median(), n=pl.len())
     first, last = (means.filter(pl.col("step") == step) for step in (steps[0], steps[-1]))
-    both = first.join(last, on=key, suffix="_last", nulls_equal=True).filter(pl.col("n") == pl.col("n_last"))
-    spent = float((both["ns"] * both["n"]).sum())
-    if not spent:
+    both = first.join(last, on=key, suffix="_last", nulls_equal=True)
+    enough = pl.min_horizontal("n", "n_last") >= LEAST_LAUNCHES
+    both = both.filter(pl.col("n") == pl.col("n_last") if marked else enough)
+    both = both.filter(pl.col("ns") > 0).sort(pl.col("ns_last") / pl.col("ns"))
+    if not both.height:
         return None, 0
-    return float((both["ns_last"] * both["n"]).sum()) / spent, int(both["n"].sum())
+    weight = (both["ns"] * both["n"]).cum_sum()
+    middle = both.row(int((weight < weight[-1] / 2).sum()), named=True)
+    return float(middle["ns_last"] / middle["ns"]), int(both["n"].sum())
 
 
 @rule(

@@ -68,7 +68,10 @@ class Rate:
         "table_percent": Threshold(
             125, "%", "of a peak from the table: GPUs may run above their nominal clock", own=True
         ),
-        "least_us": Threshold(10, "us", "that a launch must take", own=True),
+        "least_us": Threshold(0, "us", "that a launch must take", own=True),
+        "wrong_percent": Threshold(
+            200, "%", "of the peak, which no clock explains, so that the times must be wrong", own=True
+        ),
         "caches": Threshold(8, "x", "the L2 cache, that data must be to come from DRAM", own=True),
         "mode_percent": Threshold(5, "%", "between the clock cap and that of the power mode's name", own=True),
     },
@@ -117,6 +120,7 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"The run needs at least {words.number(worst.percent / 100)} times the recorded {_clock_of(worst.unit)}: "
         "look up the power mode, the clocks and the GPU it really had, and the real shapes.",
         next_command="tracetui doctor",
+        doubts=("gpu", "shares", "whole", "clock") if worst.percent > limits.wrong_percent else None,
     )
 
 
@@ -146,7 +150,8 @@ def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
     from tracetui.parsers.names import kernel_names
 
     table = shape_work(facts.sel, kernel_names.uses_tensor_cores)
-    table = table.filter(pl.col("total_ns") >= 1000 * limits.least_us * pl.col("launches"))
+    long = pl.col("total_ns") >= 1000 * limits.least_us * pl.col("launches")
+    table = table.filter(long & (pl.col("total_ns") > 0))
     rates = []
     for row in table.iter_rows(named=True):
         seconds = row["total_ns"] / 1e9 / row["launches"]
@@ -175,7 +180,8 @@ def _of_copies(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
     """Rates of copies within the GPU, which count as both read and written, and of copies to or from it."""
     if peaks.bandwidth is None:
         return []
-    copies = facts.sel.device.filter((pl.col("kind") == "memcpy") & (pl.col("duration") >= 1000 * limits.least_us))
+    copies = facts.sel.device.filter((pl.col("kind") == "memcpy") & (pl.col("duration") > 0))
+    copies = copies.filter(pl.col("duration") >= 1000 * limits.least_us)
     copies = copies.filter(pl.col("bytes") >= _far_larger(peaks, limits)).select(
         pl.col("name").cast(pl.String), "bytes", seconds=pl.col("duration") / 1e9
     )

@@ -88,12 +88,15 @@ def _gpu_of(facts: Facts) -> str | None:
     "V10",
     "Times that can't be",
     needs=("timeline", "gpu"),
-    doubts=("host", "whole"),
+    doubts=("host", "whole", "steps"),
     remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
     thresholds={
         "share_percent": Threshold(1, "%", "of the launched work that begins before its launch", own=True),
         "slack_us": Threshold(
             1, "us", "by which a kernel may begin before its launch: the clocks' resolution", own=True
+        ),
+        "early_us": Threshold(
+            50, "us", "by which it begins before its launch, so that no gap can be trusted", own=True
         ),
     },
     advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
@@ -119,14 +122,18 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * early / launched.height if launched.height else 0.0
     if share <= limits.share_percent and 100 * negative / events <= limits.share_percent:
         return None
-    title, row = f"{words.count(negative)} of {words.count(events)} events end before they begin", ""
+    title, row, far = f"{words.count(negative)} of {words.count(events)} events end before they begin", "", False
     if early:
         worst = int(ahead.arg_max() or 0)
         most, row = words.ns(ahead[worst]), str(launched["name"][worst])
-        title = f"{words.percent(share)} of the launched work begins before its launch, up to {most}"
+        far = share > limits.share_percent and ahead[worst] > 1000 * limits.early_us
+        title = (
+            f"{words.percent(share)} of the launched work begins before its launch, up to {most}: "
+            "the GPU's clock is early"
+        )
     return Finding(
         "V10",
-        "warning",
+        "critical" if far else "warning",
         title,
         (
             Evidence("begins before its launch", early, query=Query("kernels", row=row)),

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
-from tracetui.analysis.findings.validity.observed_batch import (
+from tracetui.analysis.captures.observed_batch import (
     IMAGE_AXES,
     batch_in_name,
     batch_in_shapes,
     explains,
     samples_copied,
 )
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.told import known
 
 if TYPE_CHECKING:
+    from tracetui.analysis.captures.observed_batch import BatchSeen
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.validity.observed_batch import BatchSeen
 
 FLOAT_BYTES = 4
 REFERENCE_CODE = r"\b(selective_scan|causal_conv1d|mamba_inner|layer_norm|rms_norm)_(ref|reference)$"
@@ -196,9 +196,15 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     """Something other than the code differs and changes times: GPU, power mode, clocks, versions, batch.
 
     The verdict is that of `tracetui diff`, from both recordings and their run.json. The rule lists each difference. If
-    one of them changes times by itself, a difference in time proves nothing about the code.
+    one of them changes times by itself, a difference in time proves nothing about the code. If a step of one holds
+    other work than a step of the other (batch, size of a sample, size of most launches), times per step can't be
+    judged; where both batches are known, the time per sample stands beside them.
     """
+    from tracetui.analysis.compare.comparable import OTHER_WORK
+
     verdict = pair.comparable
+    if verdict["verdict"] == OTHER_WORK:
+        return _other_work(pair)
     if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
         return Abstention("V14", "under which conditions both ran: launch with tracetui profile")
     if verdict["verdict"] != "not_comparable":
@@ -216,6 +222,36 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         "no difference that matters",
         "Repeat one of the runs under the conditions of the other, or take the difference as that of all of them "
         "together.",
+    )
+
+
+def _other_work(pair: Pair) -> Finding:
+    """Says in what the work differs, and what a sample takes where that is known."""
+    rows = [row for row in pair.comparable["differences"] if row["work"]]
+    step = pair.diff.step
+    per_sample = [
+        ns / samples
+        for ns, samples in zip((step.a_median_ns, step.b_median_ns), pair.samples, strict=True)
+        if ns and samples
+    ]
+    known_both = len(per_sample) == len(pair.samples)
+    return Finding(
+        "V14",
+        "warning",
+        "The runs did other work: they differ in " + words.listed([str(row["field"]) for row in rows], 4),
+        (
+            *(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in rows),
+            *(
+                Evidence(f"median step of {letter}, per sample", ns, "ns")
+                for letter, ns in zip("AB", per_sample if known_both else (), strict=False)
+            ),
+        ),
+        "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in rows)
+        + (f"; per sample {words.ns(per_sample[0])} / {words.ns(per_sample[1])}" if known_both else ""),
+        "a step of the same work in both",
+        "Compare the times per sample."
+        if known_both
+        else "Record both with the same input, or with record_shapes=True, so that times per sample can be told.",
     )
 
 

@@ -178,6 +178,9 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     remark="the first step is a warm-up: leave it out (--skip-steps 1) before trusting averages",
     thresholds={
         "first_ratio": Threshold(1.5, "x", "the first step's time over the median of the others", own=True),
+        "average_percent": Threshold(
+            10, "%", "by which the first step raises the average, so that no average holds", own=True
+        ),
         "load_percent": Threshold(1, "%", "of the time goes to loading GPU code", own=True),
     },
     advice="Leave the first steps out (--skip-steps 1), or record after more warm-up steps.",
@@ -200,12 +203,14 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * spent / base if base else 0.0
     if ratio <= limits.first_ratio and share <= limits.load_percent:
         return None
-    first = f"The first step takes {words.number(ratio)} times as long as the others"
+    first = f"The first step, a warm-up, takes {words.number(ratio)} times as long as the others"
     loading = f"{words.percent(share)} of the time goes to loading GPU code"
     slow = ratio > limits.first_ratio
+    # by how much the average is longer than a step after the first
+    raised = 100 * (ratio - 1) / len(durations) if slow else 0.0
     return Finding(
         "V6",
-        "warning",
+        "critical" if raised > limits.average_percent else "warning",
         f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
         (
             *(
@@ -276,7 +281,7 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if len(durations) < 3:
         return Abstention("V7", "three steps or more beside warm-up")
     mean, deviation = statistics.fmean(durations), statistics.stdev(durations)
-    if not mean:
+    if not mean or not statistics.median(durations):
         return None
     cv, tail = 100 * deviation / mean, max(durations) / statistics.median(durations)
     if cv <= limits.cv_percent and tail < limits.tail_ratio:

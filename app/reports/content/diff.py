@@ -33,7 +33,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
-    yield Sentences((verdict(found, layout),))
+    yield Sentences((verdict(found, layout), *per_sample(found, layout)))
     yield FindingList(found)
     yield from _split(found, layout)
     yield from _waterfall(found["waterfall"], layout)
@@ -67,7 +67,25 @@ def verdict(found: Json, layout: Layout) -> str:
             sure = f"{moved}, more than the {by_chance}."
         else:
             sure = f"{moved}, within the {by_chance}: no proof of a change."
+        if step["detectable_us"] is not None and not step["beyond_noise"]:
+            sure += (
+                f" A change of less than {layout.time(step['detectable_us'])}"
+                f" ({format_percent(step['detectable_percent'])}) is seen in fewer than four of five such recordings."
+            )
     return f"The step {change} ({times}). {sure}"
+
+
+def per_sample(found: Json, layout: Layout) -> tuple[str, ...]:
+    """What a sample takes in both, where their steps hold different numbers of them."""
+    row = found["step"]["per_sample"]
+    if row is None:
+        return ()
+    change = "" if row["delta_percent"] is None else f", {format_percent(row['delta_percent'], signed=True)}"
+    counts = " and ".join(f"{row[f'{side}_samples']:g}" for side in "ab")
+    return (
+        f"Per sample the median step takes {layout.time(row['a_us'])} in A and {layout.time(row['b_us'])} in B{change} "
+        f"(steps of {counts} samples).",
+    )
 
 
 def comparable_words(comparable: Json) -> str:
@@ -77,6 +95,9 @@ def comparable_words(comparable: Json) -> str:
         many = sum(row["matters"] for row in rows)
         what = "something that times depend" if many == 1 else f"{many} things that times depend"
         return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
+    if comparable["verdict"] == "other_work":
+        many = [row["field"] for row in rows if row["work"]]
+        return f"OTHER WORK: a step of A holds other work than a step of B ({', '.join(many)}; marked #)."
     if comparable["verdict"] == "explained":
         chosen = [row["field"] for row in rows if row["intended"]]
         if len(chosen) == 1:
@@ -91,7 +112,7 @@ def _conditions(comparable: Json) -> Sentences:
     """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
     rows = comparable["differences"]
     said = tuple(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}" for row in rows)
-    marks = tuple("!" if row["matters"] else "*" if row["intended"] else "" for row in rows)
+    marks = tuple("!" if row["matters"] else "#" if row["work"] else "*" if row["intended"] else "" for row in rows)
     return Sentences(said, bullets=True, marks=marks)
 
 

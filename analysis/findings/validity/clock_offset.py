@@ -1,0 +1,216 @@
+"""Do the clocks of GPU and host agree? A GPU whose times are late seems to start late and to end after it was awaited.
+
+Three statements hold whatever the program does. Work that a GPU with nothing to do starts begins a few microseconds
+after its launch. A call that waits for work does not return before that work has ended. And a call that waited for all
+work returns as soon as the last of it has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.parsers import Trace
+
+WORK = ("kernel", "memcpy", "memset", "graph")
+WAITS = r"^(cuda|cu|hip)(Device|Stream|Ctx)Synchronize"
+"""Calls that return once earlier work of a stream, or all of it, has ended."""
+FOR_ALL = r"^(cuda|cu|hip)(Device|Ctx)Synchronize"
+"""Those that wait for all of it."""
+LONG_WAIT_NS = 500_000
+"""A call that took so long was waiting, and did not only do its own work."""
+SOON_NS = 10_000_000
+"""A call that waits longer than this after the last launch may have had nothing to wait for."""
+GAP_NS = 50_000
+"""A GPU that did nothing for so long had nothing to do: the work after it was launched only then."""
+PARTS = 8
+"""Into how many parts the recording is divided, because one clock may run faster than the other."""
+LEAST_STARTS, LEAST_WAITS = 3, 2
+"""Fewer in a part of the recording prove nothing: a first launch loads code, a wait may be for another stream."""
+ADVICE = (
+    "Do not trust gaps, waits and idle times of this recording; durations of kernels stand. Record again, with another "
+    "version of CUPTI if it stays."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How late the GPU's times are in one part of the recording, ns; null where nothing tells."""
+
+    start: float | None
+    """The shortest time from a launch to its start, of work that found the GPU idle."""
+    wait: float | None
+    """By how much work ends after the call that waited for it returned; negative where it had ended before."""
+
+    early: float | None = None
+    """How long after the end of all work a call returned that waited for it."""
+
+    @property
+    def late_ns(self) -> float | None:
+        """The larger of both."""
+        return max((ns for ns in (self.start, self.wait) if ns is not None), default=None)
+
+
+@rule(
+    "V19",
+    "The clocks of GPU and host disagree",
+    needs=("timeline", "gpu"),
+    doubts=("host", "whole", "steps"),
+    remark="the GPU's times do not fit the host's: gaps, waits and the ends of steps are not what they seem",
+    thresholds={
+        "late_us": Threshold(
+            200, "us", "from the launch to the start on an idle GPU, where healthy clocks give 4 to 30", own=True
+        ),
+        "early_us": Threshold(
+            200,
+            "us",
+            "from the end of all work to the return of a call that waited for it, where they give 5 to 30",
+            own=True,
+        ),
+    },
+    advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
+)
+def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """GPU work seems to begin or to end too late to be true: the GPU's clock was converted to the host's wrongly.
+
+    Two measures, each in eighths of the recording. Work that begins after the GPU did nothing for 50 µs was launched
+    only then, so the shortest time from launch to start is the latency of a launch. And work ends before a call that
+    waits for it (`cudaDeviceSynchronize`, `cudaStreamSynchronize`) returns. If either is off by more than the limit,
+    the GPU's times are late; if only in some eighths, one clock ran faster than the other. Where a call that waited
+    long for all work returns long after the last of it, they are early; V10 finds work before its launch.
+    """
+    seen = offsets(facts.trace)
+    known = [(number, part) for number, part in enumerate(seen) if part.late_ns is not None]
+    early = max((part.early for part in seen if part.early is not None), default=0.0)
+    if early > 1000 * limits.early_us:
+        return _early(early, limits)
+    if not known:
+        return Abstention("V19", "launches that found the GPU idle, or calls that wait for the GPU")
+    limit = 1000 * limits.late_us
+    late = [(number, part) for number, part in known if (part.late_ns or 0.0) > limit]
+    waits = [part.wait for _, part in known if part.wait is not None]
+    if not late or (waits and max(waits) <= limit):
+        return None  # events that are lost or too short open gaps too, yet no wait returns early
+    worst = max((part.late_ns or 0.0) for _, part in late)
+    first, last = (known[at][1].late_ns or 0.0 for at in (0, -1))
+    if len(late) == len(known):
+        title = f"The GPU's clock is late by {words.ns(worst)}: its times do not fit the host's"
+    else:
+        title = f"The GPU's clock drifts against the host's: up to {words.ns(worst)} late in {len(late)} of " \
+                f"{len(known)} parts of the recording"  # fmt: skip
+    starts = [part.start for _, part in known if part.start is not None]
+    return Finding(
+        "V19",
+        "critical",
+        title,
+        (
+            Evidence("shortest from launch to start, at the beginning", first, "ns", Query("host:API calls", "Launch")),
+            Evidence("the same at the end", last, "ns"),
+            *((Evidence("largest of the shortest starts of a part", max(starts), "ns"),) if starts else ()),
+            *((Evidence("work ends after its wait returned, at most", max(waits), "ns"),) if waits else ()),
+        ),
+        f"launch to start on an idle GPU, or the end of work after its wait: {words.ns(worst)}; "
+        f"{len(late)} of {len(known)} parts of the recording",
+        f"more than {words.number(limits.late_us)} µs",
+        ADVICE,
+    )
+
+
+def _early(early: float, limits: Limits) -> Finding:
+    return Finding(
+        "V19",
+        "critical",
+        f"The GPU's clock is early by {words.ns(early)}: its times do not fit the host's",
+        (Evidence("from the end of all work to the return of a call that waited for it", early, "ns"),),
+        f"a call that waited for all GPU work returned {words.ns(early)} after the last of it had ended",
+        f"more than {words.number(limits.early_us)} µs",
+        ADVICE,
+    )
+
+
+def offsets(trace: Trace) -> list[Seen]:
+    """How late the GPU's times are in each of the parts of a recording."""
+    device = trace.device
+    work = device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null() & pl.col("launch").is_not_null())
+    if not work.height:
+        return []
+    work = work.select("device", "launch", "start", end=pl.col("start") + pl.col("duration")).sort("start")
+    called = trace.host["start"].gather(work["launch"]).to_numpy()
+    at, delay = _starts(work, called)
+    waits = _waits(trace, work)
+    edges = np.linspace(called.min(), called.max() + 1, PARTS + 1)
+    edges[-1] = np.inf
+    parts = []
+    for begin, end in pairwise(edges):
+        there = waits.filter(pl.col("start").is_between(begin, end, closed="left"))
+        parts.append(Seen(_shortest(delay[(at >= begin) & (at < end)]), _behind(there), _ahead(there)))
+    if any(part.late_ns is not None for part in parts):
+        return parts
+    return [Seen(_shortest(delay), _behind(waits), _ahead(waits))]
+
+
+def _shortest(delays: NDArray[np.int64]) -> float | None:
+    return float(delays.min()) if delays.size >= LEAST_STARTS else None
+
+
+def _behind(waits: pl.DataFrame) -> float | None:
+    """By how much work ends after its wait; half of the waits for a stream must agree, since it may be another's."""
+    of_all = waits.filter("for_all")["behind"]
+    behind = [float(of_all.median())] if of_all.len() else []  # type: ignore[arg-type]
+    if waits.height >= LEAST_WAITS:
+        behind.append(float(waits["behind"].median()))  # type: ignore[arg-type]
+    return max(behind, default=None)
+
+
+def _ahead(waits: pl.DataFrame) -> float | None:
+    """How long after the end of all work the calls return that waited for it; one that returns at once is enough."""
+    waited = pl.col("for_all") & (pl.col("duration") > LONG_WAIT_NS) & (pl.col("after") < SOON_NS)
+    slack = waits.filter(waited)["slack"].min()
+    return None if slack is None else float(slack)  # type: ignore[arg-type]
+
+
+def _starts(work: pl.DataFrame, called: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When work was launched that the GPU began after a gap, and how long after its launch it began."""
+    reach = work.select(pl.col("end").cum_max().shift(1).over("device")).to_series()
+    start = work["start"].to_numpy()
+    after_gap = (work["start"] - reach).fill_null(-1).to_numpy() > GAP_NS
+    return called[after_gap], (start - called)[after_gap]
+
+
+def _waits(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
+    """Calls that wait: ``behind`` is how long after their return the work ends that their thread launched last.
+
+    ``slack`` is how long after the end of all work that was launched before them they return, at most their duration.
+    """
+    host = trace.host.select("kind", "name", "process", "thread", "start", "duration").with_row_index("row")
+    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"])).with_columns(pl.col("name").cast(pl.String))
+    waits = calls.filter(pl.col("name").str.contains(WAITS)).sort("start")
+    ends = work.group_by(pl.col("launch").alias("row")).agg(pl.col("end").max())
+    launches = calls.join(ends, on="row").select("process", "thread", "start", "end").sort("start")
+    launches = launches.with_columns(reach=pl.col("end").cum_max())
+    both = waits.join_asof(launches.drop("reach"), on="start", by=["process", "thread"], check_sortedness=False)
+    both = (
+        both.drop_nulls("end").sort("start").join_asof(launches.select("start", "reach", launched="start"), on="start")
+    )
+    returned = pl.col("start") + pl.col("duration")
+    return both.select(
+        "start",
+        "duration",
+        for_all=pl.col("name").str.contains(FOR_ALL),
+        behind=pl.col("end") - returned,
+        slack=returned - pl.max_horizontal("reach", "start"),
+        after=pl.col("start") - pl.col("launched"),
+    )

@@ -1,0 +1,163 @@
+"""Is every activity in the recording once, and does a stream do one thing at a time?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+WORK = ("kernel", "memcpy", "memset", "graph")
+SAME = ("kind", "name", "device", "stream", "context", "graph_node", "start", "duration")
+"""What no two activities of a stream can share."""
+ALL = ("gpu", "shares", "whole", "steps", "counters")
+
+
+@rule(
+    "V20",
+    "Events that were recorded twice",
+    needs=("timeline", "gpu"),
+    refutes=ALL,
+    doubts=ALL,
+    remark="GPU events are in the file twice: calls and times count double",
+    thresholds={
+        "share_percent": Threshold(1, "%", "of the GPU events, or of its copies, that are there twice", own=True),
+        "refuted_percent": Threshold(5, "%", "of the GPU time that is there twice, so that sums are void", own=True),
+    },
+    advice="Remove what joined the file with itself; a profiler writes each event once.",
+)
+def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The same GPU activity is in the file more than once.
+
+    A stream does one thing at a time, so two activities of the same stream with the same name, start and duration are
+    one that was written twice: a file was merged with itself, or an exporter joined its tables wrongly. Activities
+    without a duration are left out, since a coarse clock may give several the same start.
+    """
+    work = facts.trace.device.filter(pl.col("kind").is_in(WORK) & (pl.col("duration") > 0)).drop_nulls("start")
+    if not work.height:
+        return Abstention("V20", "GPU work with a place in time")
+    extra = work.filter(~pl.struct(*SAME).is_first_distinct())
+    copies = work.filter(pl.col("kind") != "kernel").height
+    doubled_copies = extra.filter(pl.col("kind") != "kernel").height
+    share = 100 * extra.height / work.height
+    of_copies = 100 * doubled_copies / copies if copies else 0.0
+    if max(share, of_copies) <= limits.share_percent:
+        return None
+    only_copies = doubled_copies == extra.height
+    time = 100 * int(extra["duration"].sum()) / int(work["duration"].sum())
+    void = time > limits.refuted_percent
+    what = "copies and fills" if only_copies else "GPU events"
+    number = of_copies if only_copies else share
+    return Finding(
+        "V20",
+        "invalid" if void else "critical",
+        f"{words.percent(number)} of the {what} are duplicates: the file holds them twice",
+        (
+            Evidence("duplicates", extra.height, query=Query("kernels")),
+            Evidence("GPU events", work.height),
+            Evidence("of them copies and fills", doubled_copies),
+            Evidence("GPU time that counts double", int(extra["duration"].sum()), "ns"),
+        ),
+        f"{words.count(extra.height)} of {words.count(work.height)} events have the stream, name, start and duration "
+        f"of another; {words.percent(time)} of the GPU time",
+        f"{words.percent(limits.share_percent)} of the GPU events or of the copies",
+        "Take the file as the profiler wrote it; if a script merged or exported it, look for the join that doubles "
+        "rows.",
+        refutes=ALL if void else (),
+    )
+
+
+@rule(
+    "V21",
+    "Work inside other work of its stream",
+    needs=("timeline", "gpu"),
+    refutes=("gpu", "shares", "whole", "steps"),
+    doubts=("gpu", "shares", "whole", "steps"),
+    remark="a stream seems to do several things at once: durations are wrong, or two recordings are mixed",
+    thresholds={
+        "refuted_percent": Threshold(
+            2, "%", "of the GPU time that lies inside other work of its stream, so that sums are void", own=True
+        ),
+        "few_percent": Threshold(1, "%", "of the GPU work, up to which single durations are to blame", own=True),
+    },
+    advice="Record again; if several programs or ranks share the file, look at each by itself.",
+)
+def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A kernel or copy begins and ends while another one of the same stream runs.
+
+    A stream runs its work in order. A kernel may begin shortly before the one before it ends (programmatic dependent
+    launch), but it can't end before that. So a duration is wrong, or the events of several processes carry the
+    same stream. Work of one graph launch may run side by side and counts as one.
+    """
+    items = _in_order(facts)
+    if not items.height:
+        return Abstention("V21", "GPU work with a place in time")
+    inside = items.filter((pl.col("end") < pl.col("reach")) & (pl.col("start") >= pl.col("reach_start")))
+    if not inside.height:
+        return None
+    holders = items.filter(pl.col("item").is_in(inside["holder"].unique().implode()))
+    held = int((inside["end"] - inside["start"]).sum())
+    time = int((items["end"] - items["start"]).sum())
+    longest = holders.sort(pl.col("end") - pl.col("start"), descending=True).row(0, named=True)
+    few = holders.height == 1 or 100 * holders.height / items.height <= limits.few_percent
+    blamed = int((holders["end"] - holders["start"]).sum()) if few else held
+    share = 100 * blamed / time
+    void = share > limits.refuted_percent
+    lasts = longest["end"] - longest["start"]
+    single = f"A duration that can't be: {words.ns(lasts)} of one {longest['kind']}, while "
+    many = "Streams do several things at once: "
+    return Finding(
+        "V21",
+        "invalid" if void else "warning",
+        (single if few else many)
+        + f"{words.things(inside.height, 'activity', 'activities')} of the same stream "
+        + ("begin and end inside of it" if few else "begin and end inside others; two recordings seem to be mixed"),
+        (
+            Evidence("begin and end inside others", inside.height),
+            Evidence("others that hold them", holders.height),
+            Evidence("longest of these", lasts, "ns", Query("kernels", row=str(longest["name"]))),
+            Evidence("GPU time of all work", time, "ns"),
+        ),
+        f"{words.count(inside.height)} of {words.count(items.height)} activities lie inside {holders.height} others; "
+        f"{words.ns(blamed)} of {words.ns(time)} = {words.percent(share)}",
+        "none",
+        "Leave out the step that holds this activity (--steps), or record again."
+        if few
+        else "Look at each process or rank by itself; if the file was merged of several, take those.",
+        refutes=("gpu", "shares", "whole", "steps") if void else (),
+    )
+
+
+def _in_order(facts: Facts) -> pl.DataFrame:
+    """What streams do one after the other, with what ran longest of all that began before: ``holder``, ``reach``."""
+    work = facts.trace.device.filter(pl.col("kind").is_in(WORK)).drop_nulls(["start", "duration"])
+    called = facts.trace.host["name"].gather(work["launch"]).cast(pl.String)
+    of_graph = work["graph_node"].is_not_null() | called.str.contains("GraphLaunch").fill_null(value=False)
+    number = pl.int_range(pl.len(), dtype=pl.Int64)
+    work = work.select(
+        "kind", "name", "device", "stream", "context", "process", "start", end=pl.col("start") + pl.col("duration"),
+        item=pl.when(of_graph & pl.col("correlation").is_not_null()).then(-1 - pl.col("correlation")).otherwise(number),
+    )  # fmt: skip
+    lane = ["device", "stream", "context", "process"]
+    graphs = work.filter(pl.col("item") < 0)
+    if graphs.height:
+        spans = graphs.group_by(*lane, "item").agg(
+            pl.col("kind", "name").first(), pl.col("start").min(), pl.col("end").max()
+        )
+        work = pl.concat([work.filter(pl.col("item") >= 0), spans.select(work.columns)])
+    work = work.sort("start", pl.col("end"), descending=[False, True])
+    reach = work.select(pl.col("end").cum_max().shift(1).over(lane)).to_series().alias("reach")
+    work = work.with_columns(reach)
+    # the one that reaches farthest: the last that reached beyond all before it
+    farther = (pl.col("end") > pl.col("reach")).fill_null(value=True)
+    forward = {"holder": "item", "reach_start": "start"}
+    return work.with_columns(
+        pl.when(farther).then(pl.col(of)).shift(1).forward_fill().over(lane).alias(name) for name, of in forward.items()
+    )
