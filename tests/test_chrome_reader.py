@@ -48,7 +48,8 @@ def assert_same(left, right, without=("offset",)):
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_frames_are_those_of_the_json_reader(recording, name):
-    judged, read, cached = with_steps(json_reader.read_trace(recorded(name))), read_chrome(recorded(name)), recording(name)
+    judged = with_steps(json_reader.read_trace(recorded(name)))
+    read, cached = read_chrome(recorded(name)), recording(name)
     assert_same(read, judged)
     assert read.info == judged.info
     assert read.source.events_total == judged.source.events_total

@@ -71,7 +71,7 @@ class CriticalPath:
     """The critical path of a selection's steps."""
 
     resources: pl.DataFrame
-    """resource, ns (per step), percent (of the path), pieces, longest_ns: in the order of `RESOURCES`, none that is 0."""
+    """resource, ns (per step), percent (of the path), pieces, longest_ns: in the order of `RESOURCES`."""
     stretches: pl.DataFrame
     """resource, name, ns (per step), percent, pieces, longest_ns, start (of the longest, on the trace's clock), row and
     frame (``host`` or ``device``) of the longest: the most time first."""
@@ -176,7 +176,9 @@ def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
     longest = pl.col("start", "row", "frame").get(pl.col("longest_ns").arg_max())
     stretches = stretches.group_by("resource", "name").agg(longest, *sums).with_columns(*shown).drop("sum")
     stretches = stretches.sort("ns", "resource", "name", descending=[True, False, False])
-    return CriticalPath(resources.select(_SUMS), stretches.select(_SUMS[0], "name", *_SUMS[1:], *_LONGEST), steps, whole / steps)
+    return CriticalPath(
+        resources.select(_SUMS), stretches.select(_SUMS[0], "name", *_SUMS[1:], *_LONGEST), steps, whole / steps
+    )
 
 
 _SUMS = ("resource", "ns", "percent", "pieces", "longest_ns")

@@ -184,7 +184,14 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
             if begin == anchor:
                 arrives = np.maximum(arrives, anchored)
             for chosen in _by_stream(work.stream[items], items.start) if many_streams else (items,):
-                _run(graph, costs, arrives if chosen is items else arrives[chosen - items.start], chosen, work_end, followed)
+                _run(
+                    graph,
+                    costs,
+                    arrives if chosen is items else arrives[chosen - items.start],
+                    chosen,
+                    work_end,
+                    followed,
+                )
             work_start[items] = work_end[items] - costs.work[items]
         if waits[number] and end - 1 not in costs.no_wait:
             waited = calls.waited[calls.wait_from[end - 1] : calls.wait_from[end]]
@@ -198,8 +205,7 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
 def _by_stream(streams: Ints, offset: int) -> list[Ints]:
     """The positions of a block's work, stream by stream."""
     order = np.argsort(streams, kind="stable")
-    parts = np.split(order + offset, np.flatnonzero(np.diff(streams[order])) + 1)
-    return parts
+    return np.split(order + offset, np.flatnonzero(np.diff(streams[order])) + 1)
 
 
 def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_end: Ints, followed: Ints) -> None:
@@ -218,4 +224,6 @@ def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_e
     done = np.append(work_end[before] if before >= 0 else _LONG_AGO, ends[:-1]) + gap
     work_end[chosen] = ends
     begin = ends - lasting
-    followed[chosen] = np.where(begin <= arrives, RAN, np.where(known & (other > np.maximum(arrives, done)), after, queued))
+    followed[chosen] = np.where(
+        begin <= arrives, RAN, np.where(known & (other > np.maximum(arrives, done)), after, queued)
+    )

@@ -26,6 +26,7 @@ MODULES = (
     "validity.counters",
     "validity.run",
     "validity.physics",
+    "validity.undecided",
     "host.system",
     "host.launching",
     "host.transfers",

@@ -52,7 +52,18 @@ SECTIONS = (
 """Every section of a trace, in the order of the report; each is a method of `Sections`."""
 
 NEED_TIMELINE = frozenset(
-    ("overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches", "communication")
+    (
+        "overview",
+        "critical_path",
+        "operators",
+        "modules",
+        "host_functions",
+        "api",
+        "ranges",
+        "range_tree",
+        "launches",
+        "communication",
+    )
 )
 """The sections that are empty for a recording without a timeline."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")

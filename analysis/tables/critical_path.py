@@ -39,7 +39,7 @@ STRETCHES = Table(
         _SHARE,
         _PIECES,
         _LONGEST,
-        Field("at_ns", "Longest at", "time", width=9, priority=2, about="start of the longest, since the recording began"),
+        Field("at_ns", "Longest at", "time", width=9, priority=2, about="start of the longest, from the recording's"),
         Field("resource", "Through", width=13, priority=1, about="what the path runs through"),
     ),
     data=("resource", "name", "ns", "percent", "pieces", "longest_ns", "at_ns"),

@@ -44,7 +44,8 @@ def diff_csv(found: Json, section: str) -> str:
 def _rows(section: Any) -> list[Json]:
     """A list as it is, the overview as its steps, communication as its kernels, any other object as one row.
 
-    The critical path is its stretches. Memory is its holders, each with the figures of the whole. What a trace can't tell (null) is no row.
+    The critical path is its stretches. Memory is its holders, each with the figures of the whole. What a trace can't
+    tell (null) is no row.
     """
     if section is None:
         return []

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
+    from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import Trace
 
 __all__ = ["Progress", "open_path"]

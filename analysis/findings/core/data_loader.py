@@ -37,7 +37,7 @@ class Loader:
 
 
 def loader(sel: Selection, per_step: Callable[[float], float]) -> Loader | None:
-    """The wait for data, from the loader's own events or else from ranges named like `loading.LOADING`; None without either.
+    """The wait for data: from the loader's own events, else from ranges named like `loading.LOADING`, else None.
 
     Args:
         sel: the steps to look at.

@@ -61,7 +61,7 @@ class Finding:
     reference: str = ""
     """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
-    """Remarks that rules on the measurement added, those that say why it may not hold first, and which other findings count
+    """Remarks that rules on the measurement added, those that say why it may not hold first, and which findings count
     the same GPU time (`overlap.told`)."""
     refutes: tuple[str, ...] | None = None
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""

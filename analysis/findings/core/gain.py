@@ -111,7 +111,9 @@ def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
     if model.waits_for == "gpu":
         return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", share)
     if saved.most_ns - saved.least_ns >= 1:
-        ends = f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
+        ends = (
+            f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
+        )
     why = f"{before}{ends} when the launches are replayed{after}"
     return Gain(saved.most_ns, share, why, 100 * min(saved.shares))
 

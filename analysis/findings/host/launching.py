@@ -29,6 +29,8 @@ LAUNCHING_NS = 200_000
 """Host time up to this long between two launches is the launching of operators, one after the other: PyTorch takes some
 5 to 50 µs for one, several times that on a slow host under a profiler. Longer stretches are other work."""
 _CAPTURE = r"StreamBeginCapture"
+GRAPHS_PERCENT = 50
+"""With more kernels than this from CUDA graphs, launching as a graph is no advice."""
 
 _THRESHOLDS = {
     "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
@@ -49,7 +51,7 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
 
 
 def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
-    """The gain without launching, or without the host's other work; None if it is too small, or the GPU is the limit."""
+    """The gain without launching, or without other work; None if it is too small, or the GPU is the limit."""
     model = facts.host_model
     if model is None or model.waits_for == "gpu":
         return None
@@ -110,8 +112,8 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("median kernel", float(facts.launches["duration"].median() or 0), "ns", Query("kernels")),  # type: ignore[arg-type]
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
-        f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)} from one launch"
-        " to the next",
+        f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)} from one"
+        " launch to the next",
         _launch_advice(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
@@ -121,31 +123,31 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 
 def _launch_advice(facts: Facts) -> str:
-    last = (
-        ""
-        if gain.gpu_is_limit(facts)
-        else " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
-    )
-    if facts.trace.info.kind == "jax":
-        return (
-            "Give each call more to do: a larger batch, several steps in one jit (jax.lax.scan over steps), no"
-            " block_until_ready between steps." + last
-        )
-    if hints.graph_percent(facts) > 50:
+    """What to do about many launches, in the program's own terms."""
+    last = " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
+    if hints.graph_percent(facts) > GRAPHS_PERCENT:
         return (
             "The kernels come from CUDA graphs already, and each graph is too small for what its launch costs: capture"
             " more in one graph (the whole step, several steps), use a larger batch, and prepare inputs while the last"
-            " graph runs." + last
+            f" graph runs.{last}"
         )
-    first = (
-        "Launch the step as CUDA graphs (torch.cuda.graph, torch.cuda.make_graphed_callables) or let"
-        ' torch.compile(mode="reduce-overhead") do it'
-    )
-    if hints.is_compiled(facts):
-        first = 'It is compiled: use mode="reduce-overhead", which launches CUDA graphs, and look for graph breaks'
+    compiled = hints.is_compiled(facts)
     return (
-        f"{first}; use a larger batch, so that each launch does more; fuse what many small kernels do; keep Python work"
-        " off the thread that launches." + last
+        facts.program.say(
+            pytorch=(
+                'It is compiled: use mode="reduce-overhead", which launches CUDA graphs, and look for graph breaks'
+                if compiled
+                else "Launch the step as CUDA graphs (torch.cuda.graph, torch.cuda.make_graphed_callables) or let"
+                ' torch.compile(mode="reduce-overhead") do it'
+            )
+            + "; use a larger batch, so that each launch does more; fuse what many small kernels do; keep Python work"
+            " off the thread that launches.",
+            jax="Give each call more to do: a larger batch, several steps in one jit (jax.lax.scan over steps), no"
+            " block_until_ready between steps.",
+            other="Launch the work of a step as one graph (cudaStreamBeginCapture, hipGraph), give each launch more to"
+            " do, and fuse small kernels.",
+        )
+        + last
     )
 
 
@@ -197,12 +199,49 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _work_advice(facts: Facts) -> str:
-    if hints.is_compiled(facts) and facts.trace.info.kind != "jax":
+    """What to do about other work of the host, in the program's own terms."""
+    if hints.is_compiled(facts) and facts.program.framework == "pytorch":
         return (
             "It is compiled: each graph break and each guard is Python between two launches. TORCH_LOGS=graph_breaks,"
             " recompiles names them; fullgraph=True refuses them."
         )
     return (
         "Take off the launching thread what the step does not need (logging, metrics, checks, conversions on the host),"
-        " or do it while the GPU works. Calls with most own time are in the evidence."
+        " or do it while the GPU works. The calls that take most of the critical path are in the evidence."
+    )
+
+
+BUSY_PERCENT = 70
+"""From this share of the step on, a GPU is easily taken for the limit."""
+
+
+@rule(
+    "S19",
+    "The host is the limit although the GPU is busy",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"busy_percent": Threshold(BUSY_PERCENT, "%", "GPU work, of the recorded step", own=True)},
+    advice="Faster kernels gain little before the host launches sooner: look at the critical path.",
+    source="a replay of the dependency graph (docs/metrics.md)",
+)
+def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
+    """The GPU works for most of the step, and still each step waits for its host.
+
+    A busy GPU is no proof that it is the limit: if all its work were free, the step would hardly be shorter.
+    """
+    model = facts.model
+    if model is None or model.waits_for != "host":
+        return None
+    busy = facts.overview.gpu["busy_percent"].max()
+    if not isinstance(busy, float) or busy < limits.busy_percent:
+        return None
+    return Finding(
+        "S19",
+        "info",
+        f"The host is the limit although the GPU is busy for {words.percent(busy)} of {hints.span(facts)}",
+        _evidence(facts),
+        f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
+        f" the host free {words.ns(model.host_free_ns)}",
+        f"busy above {words.percent(limits.busy_percent)}",
+        "Look at the critical path (tab Host) for what the host does before each launch; kernels come second.",
     )

@@ -170,8 +170,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S7",
         bound.severity,
-        f"Waits for the GPU stall it: without them {hints.span(facts)} would be {words.percent(ceiling)} shorter, most by"
-        f" {first['owner']}",
+        f"Waits for the GPU stall it: without them {hints.span(facts)} would be {words.percent(ceiling)} shorter, most"
+        f" by {first['owner']}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
             Evidence(
@@ -185,7 +185,7 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         f" {words.ns(per_step)} idle {hints.per(facts)} after {words.things(int(owners['calls'].sum()), 'wait')},"
         f" {words.things(benign, 'wait')} stalled nothing",
         f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
-        _wait_advice(first["owner"], first["call"]),
+        _wait_advice(facts, first["owner"], first["call"]),
         impact_ns=bound.ns,
         ceiling_percent=ceiling,
     )
@@ -211,7 +211,8 @@ def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
     )
 
 
-def _wait_advice(owner: str, call: str) -> str:
+def _wait_advice(facts: Facts, owner: str, call: str) -> str:
+    """What to do about the call that waits, in the program's own terms."""
     if owner in ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense"):
         return (
             "Do not read values in every step: accumulate losses and metrics in GPU tensors and call .item() every n"
@@ -223,9 +224,15 @@ def _wait_advice(owner: str, call: str) -> str:
             " so that the host need not ask; else compute it once outside the loop."
         )
     if not owner.startswith("aten::") and "Synchronize" in call:
-        return (
-            f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time with"
-            " torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned memory"
-            " and wait for them one step later."
+        return facts.program.say(
+            pytorch=f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time"
+            " with torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned"
+            " memory and wait for them one step later.",
+            jax="Take block_until_ready and conversions to NumPy out of the step: read results one step later.",
+            other=f"Take {call} out of the step: time with events that are read at the end, copy results asynchronously"
+            " into pinned memory and wait for them one step later.",
         )
-    return "Copy with non_blocking=True into pinned memory, and read the result one step later."
+    return facts.program.say(
+        pytorch="Copy with non_blocking=True into pinned memory, and read the result one step later.",
+        other="Copy asynchronously into pinned memory, and read the result one step later.",
+    )

@@ -84,7 +84,8 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     """The host waits for the next batch while the GPU has nothing to do.
 
     The gain is how much earlier the steps end in a replay without the wait: a loader that works behind a busy GPU costs
-    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges named so.
+    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges
+    named so.
     """
     found = facts.loader
     bound = gain.of_host_time(facts, found.waits) if found and facts.model else None
@@ -96,7 +97,8 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S5",
         loud if share >= limits.warning_percent else "info",
-        f"The data loader holds up the run: without its waits {hints.span(facts)} would be {words.percent(share)} shorter",
+        f"The data loader holds up the run: without its waits {hints.span(facts)} would be {words.percent(share)}"
+        " shorter",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("overview")),
             Evidence("waits for data, all", found.waited_ns, "ns", Query("overview")),
