@@ -17,23 +17,32 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
 
-CALL_NS, OPERATOR_NS, PYTHON_NS = 8_000, 4_000, 1_300
-"""What recording an API call, an operator or range, and a Python function costs the host, ns: fitted to programs whose
-steps were timed without a profiler too (docs/metrics.md has them and their spread)."""
-MOST = 1.3
-"""The largest factor by which nine of ten of these programs were slowed down more than by these costs."""
 MOST_PYTHON_NS = 25_000
 """The most that a Python event can cost: the tracer looks up the line that runs, which takes long in the one long
 function that torch.compile generates."""
-_COST_OF = {
-    "operator": OPERATOR_NS,
-    "annotation": OPERATOR_NS,
-    "dataloader": OPERATOR_NS,
-    "runtime": CALL_NS,
-    "driver": CALL_NS,
-    "python": PYTHON_NS,
-    "module": PYTHON_NS,
+
+
+@dataclass(frozen=True)
+class Price:
+    """What recording one event costs the host, ns."""
+
+    likely: int
+    """Fitted to programs whose steps were timed without a profiler too (docs/metrics.md has them and their spread)."""
+    most: int
+    """What at least nine of ten of these programs stayed below."""
+
+
+CALL, OPERATOR, PYTHON = Price(6_500, 17_500), Price(3_300, 5_200), Price(2_000, 2_600)
+PRICES = {
+    "operator": OPERATOR,
+    "annotation": OPERATOR,
+    "dataloader": OPERATOR,
+    "runtime": CALL,
+    "driver": CALL,
+    "python": PYTHON,
+    "module": PYTHON,
 }
+"""By kind of host event."""
 _PYTHON = ("python", "module")
 
 
@@ -60,26 +69,20 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
     begin, end = calls.start - calls.stretch, calls.end
     layers = host_layers(sel, graph)
     start = host["start"].to_numpy()
-    likely = np.zeros(calls.row.size)
-    sure = np.zeros(calls.row.size)
-    counted, python, spent = {}, np.zeros(calls.row.size, np.int64), np.zeros(calls.row.size, np.int64)
-    of_interest = threads >= 0
-    for kind, cost in _COST_OF.items():
-        mine = np.sort(start[of_interest & (layers.kind == schema.HOST_KINDS.index(kind))])
+    size = calls.row.size
+    likely, most = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    counted, python, spent = {}, np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for kind, price in PRICES.items():
+        mine = np.sort(start[(threads >= 0) & (layers.kind == schema.HOST_KINDS.index(kind))])
         number = np.searchsorted(mine, end, side="left") - np.searchsorted(mine, begin, side="left")
-        likely += number * cost
         counted[kind] = int(number.sum())
-        if kind in _PYTHON:
-            python += number
-            sure += number * cost * MOST
-            for thread in range(int(threads.max()) + 1):
-                spent += layers.spent(thread, begin, end, schema.HOST_KINDS.index(kind))
-        else:
-            sure += number * cost * MOST
+        likely += number * price.likely
+        if kind not in _PYTHON:
+            most += number * price.most
+            continue
+        python += number
+        for thread in range(int(threads.max()) + 1):
+            spent += layers.spent(thread, begin, end, schema.HOST_KINDS.index(kind))
+    most += np.maximum(python * PYTHON.most, np.minimum(spent, python * MOST_PYTHON_NS))
     whole = calls.stretch + (calls.end - calls.start)
-    traced = np.minimum(spent, python * MOST_PYTHON_NS)
-    rest = sure - python * PYTHON_NS * MOST
-    most = np.maximum(sure, rest + traced)
-    return RecordingCost(
-        np.minimum(np.rint(likely).astype(np.int64), whole), np.minimum(np.rint(most).astype(np.int64), whole), counted
-    )
+    return RecordingCost(np.minimum(likely, whole), np.minimum(most, whole), counted)
