@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
-from tracetui.analysis.tables import comparison, counters, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
 from tracetui.analysis.tables.registry import COMPARED, TABLES
 
 if TYPE_CHECKING:
@@ -190,8 +190,24 @@ TRACE: dict[str, Any] = {
                 }
             ],
         },
-        "waits_for": {"what": TEXT, "sentence": TEXT},
+        "waits_for": {
+            "what": TEXT,
+            "sentence": TEXT,
+            "recorded_us": MAYBE_REAL,
+            "clean_us": MAYBE_REAL,
+            "host_free_us": MAYBE_REAL,
+            "gpu_free_us": Maybe({"least": REAL, "most": REAL}),
+            "unexplained_steps": WHOLE,
+        },
     },
+    "critical_path": Maybe(
+        {
+            "steps": WHOLE,
+            "step_us": REAL,
+            "resources": [row(critical_path.CRITICAL_PATH)],
+            "stretches": [row(critical_path.STRETCHES)],
+        }
+    ),
     "kernels": [row(kernels.KERNELS)],
     "memops": [row(kernels.MEMOPS)],
     "operators": [row(program.OPERATORS)],
@@ -255,7 +271,7 @@ TRACE: dict[str, Any] = {
 }
 GROUPED: dict[str, Any] = {**TRACE, "kernels_by": TEXT, "kernel_groups": [row(kernels.KERNEL_GROUPS)]}
 """With the kernels grouped by something else than their names."""
-NO_TIMELINE = dict.fromkeys(("overview", "launches", "communication"), NONE)
+NO_TIMELINE = dict.fromkeys(("overview", "critical_path", "launches", "communication"), NONE)
 """Sections that are null for a recording without a time line."""
 SIDE = {"path": TEXT, "name": TEXT, "rank": MAYBE_WHOLE, "base": TEXT}
 DIFF: dict[str, Any] = {

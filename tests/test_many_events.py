@@ -12,7 +12,6 @@ from tui_pilot import opened, press
 
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.measure import _in_order, _outermost, _union
-from tracetui.analysis.findings.core.whatif import _since_the_one_before
 
 KEYS = ["process", "thread", "number"]
 
@@ -93,26 +92,6 @@ def test_a_name_is_asked_once(dtype):
     assert sorted(asked) == ["copy", "gemm"]
     assert names.mapped(series.head(0), category, "other").to_list() == []
     assert names.mapped(pl.Series([None, None], dtype=dtype), category, "other").to_list() == ["other", "other"]
-
-
-def test_time_since_the_call_before_on_the_thread_whatever_the_order():
-    rng = np.random.default_rng(3)
-    start = rng.permutation(np.arange(0, 4000, 10))
-    calls = pl.DataFrame(
-        {
-            "process": 1,
-            "thread": rng.integers(0, 3, start.size),
-            "start": start,
-            "duration": rng.integers(1, 9, start.size),
-        }
-    )
-    ordered = calls.sort("thread", "start")
-
-    def keyed(frame):
-        return dict(zip(frame["start"].to_list(), _since_the_one_before(frame).to_list(), strict=True))
-
-    assert keyed(ordered) == keyed(calls)
-    assert sum(value is None for value in keyed(calls).values()) == 3
 
 
 async def test_what_is_there_once_a_tab_is_shown_is_not_looked_through_for_garbage_again(monkeypatch):

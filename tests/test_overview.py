@@ -9,7 +9,6 @@ from sample_runs import run_of
 
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.compare.ranks import rank_table
-from tracetui.analysis.gpu.bottleneck import find_bound
 from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
 from tracetui.analysis.scope import Scope
@@ -224,18 +223,6 @@ def test_verdicts(recording: Recording, name: str, kind: str, numbers: tuple[str
 def test_vim_waits_for_the_cpu_and_not_the_gpu(recording: Recording) -> None:
     sentence = overview(select(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))).verdict.sentence
     assert sentence.startswith("Waits for the CPU, not the GPU")
-
-
-def test_late_launches_are_not_blamed_when_they_were_in_time() -> None:
-    shares = {"kernel": 20.0, "cpu_exec": 80.0}
-    average = pl.DataFrame({"category": CATEGORIES, "percent": [shares.get(name, 0.0) for name in CATEGORIES]})
-    causes = {"host_wait_percent": [10.0], "kernel_wait_percent": [70.0], "other_percent": [20.0]}
-    waits = pl.DataFrame(
-        {"device": [0], "stream": [None], "idle_ns": [80], **causes}, schema_overrides={"stream": pl.Int64}
-    )
-    verdict = find_bound(average, waits, pl.DataFrame({"busy_percent": [20.0]}), "steps 1-3", "the average step")
-    assert verdict.kind == "unknown"
-    assert "kernel wait 70.0 %" in verdict.sentence
 
 
 def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:

@@ -196,7 +196,7 @@ def _outer_calls(sel: Selection, host: pl.DataFrame, launch: Ints) -> Ints:
     start = host["start"].to_numpy()
     if sel.steps.height:
         low = int(sel.steps["start"][0])
-        high = int((sel.steps["start"] + sel.steps["duration"]).max())  # type: ignore[arg-type]
+        high = int((sel.steps["start"] + sel.steps["duration"]).to_numpy().max())
         outer &= (start >= low) & (start <= high)
     else:
         launched = start[launch[launch >= 0]]
@@ -215,13 +215,12 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
     """For each API call the outermost API call around it; -1 stays."""
     api = np.append(np.isin(host["kind"].to_physical().to_numpy(), _API), False)
     parent = np.append(parents_of(host), NONE)
-    found = rows.copy()
-    while True:
-        above = parent[found]
-        climbs = api[above] & (above >= 0) & (found >= 0)
-        if not climbs.any():
-            return found
-        found = np.where(climbs, above, found)
+    found: Ints = rows.copy()
+    climbs = api[parent[found]] & (found >= 0)
+    while climbs.any():
+        found[climbs] = parent[found[climbs]]
+        climbs = api[parent[found]] & (found >= 0)
+    return found
 
 
 @latest
@@ -238,7 +237,8 @@ def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:
     known = np.unique(threads[calls])
     numbers = np.full(int(threads.max(initial=0)) + 1, NONE, np.int64)
     numbers[known] = np.arange(known.size)
-    return numbers[threads]
+    numbered: Ints = numbers[threads]
+    return numbered
 
 
 def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:

@@ -95,7 +95,8 @@ def waiting_calls(
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
     done = np.searchsorted(ends, end, side="right")
-    ended_inside = done > np.searchsorted(ends, start, side="right")
+    ended_before = np.searchsorted(ends, start, side="right")
+    ended_inside = done > ended_before
     has_work = first[1:] > first[:-1]
     own_end = np.full(start.size, np.iinfo(np.int64).max)
     own_end[has_work] = (
@@ -104,7 +105,7 @@ def waiting_calls(
     own_done = has_work & (own_end <= end) & copies
     long = end - start > LONG_CALL_NS
     kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
-    outstanding = first[:-1] - done
+    outstanding = first[:-1] - ended_before
     kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
     told = _told_streams(sel, rows, work)
     by_stream, by_thread = _Last(work.stream), _Last(thread[work.call])

@@ -91,7 +91,11 @@ def load(key: str, path: Path) -> Trace | None:
         read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
         frames = dict(zip(FRAMES, read, strict=True))
         trace = Trace(
-            **frames,
+            steps=frames["steps"],
+            host=frames["host"],
+            device=frames["device"],
+            memory=frames["memory"],
+            counters=frames["counters"],
             info=_info(context["info"]),
             source=Source(**{**context["source"], "path": path}),
             notes=tuple(Note(**note) for note in context["notes"]),

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.dependencies.loading import LOADING
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.data_loader import LOADING
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities

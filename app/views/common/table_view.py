@@ -303,8 +303,8 @@ class TableView(FilteredView):
             return
         if state.page.id == "launches":
             self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif state.page.id == "critical_path_stretches" and row["row"] >= 0:
-            self.post_message(ShowInTimeline(row["frame"], cast("int", row["row"])))
+        elif state.page.id == "critical_path_stretches" and cast("int", row["row"]) >= 0:
+            self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])

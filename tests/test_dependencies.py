@@ -1,0 +1,259 @@
+"""The dependency graph: its replay against plain rules, what would be left of a step, and the critical path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_run import ADD, SGEMM, Made, facts_of
+from sample_runs import run_of
+
+from tracetui.analysis.dependencies.critical_path import RESOURCES, critical_path
+from tracetui.analysis.dependencies.graph import NONE, Calls, Graph, Work, graph
+from tracetui.analysis.dependencies.model import faster_work, model, without_calls
+from tracetui.analysis.dependencies.steps import recorded_steps, step_times
+from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, WAIT
+from tracetui.analysis.dependencies.walk import as_recorded, blocks, by_blocks, one_by_one, walk
+from tracetui.analysis.selection import select
+from tracetui.parsers import schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.analysis.dependencies.model import Model
+
+RECORDED_TIMELINES = (
+    "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/cudagraph_replay.trace.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
+    "nsys/gpt_small_ctx256.sqlite.gz",
+    "nsys/graph_node.sqlite.gz",
+    "nsys/graph_whole.sqlite.gz",
+    "ops/ops.trace.json.gz",
+    "jax/h200.trace.json.gz",
+)
+EXPLAINED = 0.03
+"""The part of a step that an unchanged replay may be wrong by."""
+
+
+def _model(made: Made, folder: Path, clean: tuple[int, ...] = ()) -> Model:
+    found = model(select(made.trace(folder)), clean)
+    assert found is not None
+    return found
+
+
+def _same(graph: Graph, costs) -> None:
+    found = blocks(graph)
+    assert found is not None
+    plain, quick = one_by_one(graph, costs), by_blocks(graph, costs, found)
+    for name in ("call_start", "call_end", "work_start", "work_end", "followed", "released"):
+        assert np.array_equal(getattr(plain, name), getattr(quick, name)), name
+
+
+@pytest.mark.parametrize("name", RECORDED_TIMELINES)
+def test_blocks_give_what_one_call_after_the_other_gives(name: str) -> None:
+    found = graph(select(run_of(name).main))
+    if found is None or blocks(found) is None:
+        pytest.skip("no launches of GPU work, or work that runs in another order")
+    costs = as_recorded(found)
+    nothing = np.zeros_like(costs.stretch)
+    _same(found, costs)
+    _same(found, replace(costs, stretch=nothing, call=nothing))
+    _same(found, replace(costs, work=np.zeros_like(costs.work), gap=np.zeros_like(costs.gap)))
+
+
+@st.composite
+def _graphs(draw: st.DrawFn) -> Graph:
+    """Any calls on up to three threads, with work on up to three streams."""
+    size = draw(st.integers(1, 30))
+    small = st.integers(0, 50)
+    stretch, length = (np.array(draw(st.lists(small, min_size=size, max_size=size))) for _ in range(2))
+    start = np.cumsum(np.append(0, (stretch + length)[:-1])) + stretch
+    before = np.arange(size) - 1
+    own = np.full(size, NONE)
+    for position in draw(st.lists(st.integers(2, max(size - 1, 2)), max_size=3)):
+        if position < size:
+            before[position], own[position] = draw(st.integers(0, position - 1)), draw(st.integers(0, position - 1))
+    number = np.array(draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
+    call = np.repeat(np.arange(size), number)
+    many = call.size
+    stream = np.array(draw(st.lists(st.integers(0, 2), min_size=many, max_size=many)), np.int64)
+    lasting = np.array(draw(st.lists(small, min_size=many, max_size=many)), np.int64)
+    queued, after = np.full(many, NONE), np.full(many, NONE)
+    for item in range(many):
+        earlier = np.flatnonzero(stream[:item] == stream[item])
+        queued[item] = earlier[-1] if earlier.size else NONE
+        others = np.flatnonzero((stream[:item] != stream[item]) & (call[:item] < call[item]))
+        if others.size and draw(st.booleans()):
+            after[item] = draw(st.sampled_from(others.tolist()))
+    kind = np.zeros(size, np.int8)
+    wait_from, waited = [0], []
+    first = np.searchsorted(call, np.arange(size + 1))
+    for position in range(size):
+        if draw(st.integers(0, 3)) == 0:
+            kind[position] = WAIT
+            waited += (
+                draw(st.lists(st.integers(0, max(int(first[position + 1]) - 1, 0)), max_size=2))
+                if first[position + 1]
+                else []
+            )
+        wait_from.append(len(waited))
+    calls = Calls(
+        np.arange(size), start, start + length, np.zeros(size, np.int64), before, stretch, own, kind,
+        np.array(wait_from), np.array(waited, np.int64),
+    )  # fmt: skip
+    begin = start[call] + 5
+    work = Work(np.arange(many), begin, begin + lasting, call, queued, after, np.zeros(many, np.int64), stream)
+    return Graph(calls, work, first, 7, 2, 1, 3, schema_steps(), 0)
+
+
+def schema_steps():
+    return schema.empty(schema.STEPS)
+
+
+@given(_graphs())
+def test_blocks_give_what_one_call_after_the_other_gives_for_any_graph(found: Graph) -> None:
+    _same(found, as_recorded(found))
+
+
+@given(_graphs(), st.randoms(use_true_random=False))
+def test_less_of_anything_never_takes_longer(found: Graph, random) -> None:
+    costs = as_recorded(found)
+    less = replace(
+        costs,
+        stretch=np.array([random.randint(0, value) for value in costs.stretch.tolist()], np.int64),
+        work=np.array([random.randint(0, value) for value in costs.work.tolist()], np.int64),
+    )
+    before, after = walk(found, costs), walk(found, less)
+    assert (after.call_end <= before.call_end).all()
+    assert (after.work_end <= before.work_end).all()
+
+
+@pytest.mark.parametrize("name", RECORDED_TIMELINES)
+def test_an_unchanged_replay_is_the_recording_or_says_that_it_is_not(name: str) -> None:
+    found = model(select(run_of(name).main))
+    if found is None:
+        pytest.skip("no launches of GPU work")
+    taken = recorded_steps(found.graph)
+    replayed = step_times(found.graph, walk(found.graph, as_recorded(found.graph)))
+    missed = np.abs(replayed - taken) > EXPLAINED * np.maximum(taken, 1)
+    assert int(missed.sum()) == len(found.unexplained)
+    assert found.host_free_ns <= found.recorded_ns * (1 + EXPLAINED) or found.unexplained
+    path = critical_path(select(run_of(name).main), found)
+    assert path.resources["percent"].sum() == pytest.approx(100)
+    assert set(path.resources["resource"]) <= set(RESOURCES)
+    assert path.stretches["ns"].sum() == pytest.approx(path.resources["ns"].sum())
+
+
+def test_a_run_that_waits_for_the_gpu_gains_all_that_the_gpu_saves(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(4):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        made.launch(SGEMM, (begin, begin + 10), (begin + 10, begin + 510))
+        made.launch(ADD, (begin + 10, begin + 20), (begin + 510, begin + 910))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 20, begin + 920)
+    found = _model(made, tmp_path)
+    assert found.waits_for == "gpu"
+    gemm = np.isin(found.graph.work.row, np.arange(0, 8, 2))
+    saved = found.saved(lambda costs: faster_work(found.graph, costs, gemm, 0.0))
+    assert saved.most_ns == pytest.approx(500_000, rel=0.02)
+    saved = found.saved(lambda costs: faster_work(found.graph, costs, gemm, 0.25))
+    assert saved.most_ns == pytest.approx(375_000, rel=0.02)
+
+
+def test_a_run_that_waits_for_launches_gains_nothing_from_faster_kernels(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(4):
+        made.step(step, 10_000 * step, 10_000 * step + 9_999)
+        for at in range(10_000 * step, 10_000 * (step + 1), 1000):
+            made.launch(SGEMM, (at + 980, at + 990), (at + 995, at + 999))
+    found = _model(made, tmp_path)
+    assert found.waits_for == "host"
+    every = np.ones(40, np.bool_)
+    assert found.saved(lambda costs: faster_work(found.graph, costs, every, 0.0)).most_ns <= 5_000
+    gone = found.saved(lambda costs: faster_work(found.graph, costs, every, 0.0, fewer_launches=True))
+    assert gone.most_ns == pytest.approx(10_000_000, rel=0.02)
+    assert found.host_free_ns < 100_000
+    path = critical_path(found.sel, found)
+    assert path.share("host", "api") > 99
+
+
+def test_a_wait_that_is_gone_lets_the_host_run_ahead(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(4):
+        begin = 2000 * step
+        made.step(step, begin, begin + 1999)
+        made.launch(SGEMM, (begin, begin + 10), (begin + 10, begin + 1010))
+        made.host("cuda_runtime", "cudaStreamSynchronize", begin + 10, begin + 1015)
+        made.host("cpu_op", "aten::work", begin + 1015, begin + 1999)
+    found = _model(made, tmp_path)
+    wait = frozenset(np.flatnonzero(found.graph.calls.kind == WAIT).tolist())
+    assert len(wait) == 4
+    assert found.ends[0].median_ns == pytest.approx(2_000_000, rel=0.01)
+    saved = found.saved(lambda costs: replace(costs, no_wait=wait))
+    assert saved.most_ns == pytest.approx(990_000, rel=0.05)
+
+
+def test_clean_steps_decide_and_a_recording_alone_says_that_it_can_not(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(5):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        for number in range(10):
+            at = begin + 100 * number
+            for event in range(8):
+                made.host("cpu_op", "aten::op", at + 10 * event, at + 10 * event + 9)
+            made.launch(SGEMM, (at + 88, at + 98), (at + 99, at + 159))
+    alone = _model(made, tmp_path)
+    assert alone.host_free_ns == pytest.approx(600_000, rel=0.03)
+    assert alone.waits_for == "unknown"
+    assert _model(made, tmp_path, (605_000, 610_000, 600_000)).waits_for == "gpu"
+    slow = _model(made, tmp_path, (950_000, 955_000, 960_000))
+    assert slow.waits_for == "host"
+    assert slow.ends[0].median_ns == pytest.approx(955_000, rel=0.01)
+    assert slow.step_ns == 955_000
+
+
+def test_a_launch_into_a_full_queue_and_a_wait_for_what_was_not_recorded(tmp_path: Path) -> None:
+    made = Made()
+    made.step(1, 0, 100_000)
+    for number in range(300):
+        made.launch(ADD, (number, number + 0.9), (10 + 100 * number, 110 + 100 * number))
+    made.launch(ADD, (300, 5000), (30_010, 30_110))
+    made.host("cuda_runtime", "cudaStreamSynchronize", 31_000, 90_000)
+    found = graph(select(made.trace(tmp_path)))
+    assert found is not None
+    assert found.calls.kind.tolist() == [FREE] * 300 + [FULL, LOST]
+
+
+def test_without_calls_takes_their_time_and_their_waits(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(4):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        made.host("cpu_op", "load", begin, begin + 700)
+        made.launch(SGEMM, (begin + 800, begin + 810), (begin + 820, begin + 900))
+    found = _model(made, tmp_path)
+    loads = np.arange(0, 4_000_000, 1_000_000), np.arange(700_000, 4_000_000, 1_000_000)
+    offset = found.graph.calls.start[0] - 800_000
+    gone = loads[0] + offset, loads[1] + offset
+    saved = found.saved(lambda costs: without_calls(found.graph, costs, gone))
+    assert saved.most_ns == pytest.approx(700_000, rel=0.01)
+
+
+def test_a_recording_without_launches_has_no_graph(tmp_path: Path) -> None:
+    made = Made()
+    made.step(1, 0, 100)
+    made.host("cpu_op", "aten::mm", 10, 90)
+    facts = facts_of(made.trace(tmp_path))
+    assert facts.model is None
+    assert facts.path is None
+    assert facts.overview.verdict.kind == "unknown"
