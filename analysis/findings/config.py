@@ -56,7 +56,7 @@ def load(*folders: Path) -> Config:
     ::
 
         [thresholds]
-        "S2.idle_percent" = 40
+        "S2.late_percent" = 40
 
         [silence]
         F1 = "fp32 is needed for the reference run"

@@ -45,7 +45,7 @@ Set thresholds and silence rules in `.tracetui.toml` beside the recording, in th
 
 ```toml
 [thresholds]
-"S2.idle_percent" = 40
+"S2.late_percent" = 40
 
 [silence]
 F1 = "fp32 is needed for the reference run"

@@ -223,7 +223,8 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
 def _step(writer: _Writer, overview: Overview) -> list[Text]:
     count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
     what = "Average step" if overview.steps else _whole(overview)
-    lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}", count)]
+    recorded = " recorded" if overview.sel.trace.clean_step_ns else ""
+    lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}{recorded}", count)]
     width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
     bar = max(min(width - 37, 20), 4)
     absent = []

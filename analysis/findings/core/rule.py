@@ -25,7 +25,7 @@ BASES = {
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number that a rule compares with; users override it as ``[thresholds]`` ``"S2.idle_percent" = 40``."""
+    """A number that a rule compares with; users override it as ``[thresholds]`` ``"S2.late_percent" = 40``."""
 
     value: float
     unit: str

@@ -58,14 +58,13 @@ def findings(trace: Json, layout: Layout) -> Iterator[Part]:
 def _average_step(found: Json, layout: Layout) -> Block:
     steps = found["steps"]
     what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else whole_words(found)
+    clean = "" if found["waits_for"]["clean_us"] is None else " as recorded"
     rows = [
         {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
         for name, cost in found["categories"].items()
     ]
-    block = listed(
-        CATEGORIES, rows, replace(layout, limit=None), heading=f"{what}: {layout.time(found['average_step_us'])}",
-        whole=0,
-    )  # fmt: skip
+    heading = f"{what}: {layout.time(found['average_step_us'])}{clean}"
+    block = listed(CATEGORIES, rows, replace(layout, limit=None), heading=heading, whole=0)
     bars = [layout.bar(row["percent"], BAR_WIDTH) for row in rows]
     after = _setup(found, layout)
     if not layout.charts and 1 < steps <= 8:
