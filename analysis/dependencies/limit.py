@@ -52,6 +52,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         base: what the numbers are about, in words.
         span: what one step is, in words: "a step", or "the recording".
     """
+    if sel.trace.info.kind == "jax":
+        sentence = "What the run waits for can't be told: JAX's profiler does not record the host between launches"
+        return Limit("unknown", f"{sentence} ({base}).")
     base = base.replace(" (no steps)", ", no steps")
     found, named = program_model(sel), model(sel, sel.trace.clean_step_ns)
     if found is None or named is None:

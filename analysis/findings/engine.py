@@ -65,7 +65,7 @@ def find(
         if not silent:
             checked.append(declared.id)
         found += [(declared, answer) for answer in answers if isinstance(answer, Finding)]
-    return _with_overlaps(subject, _sifted(found, abstained, checked, config))
+    return _with_overlaps(subject, _sifted(found, abstained, checked, config, getattr(subject, "leads", frozenset())))
 
 
 def _with_overlaps(subject: Subject, said: Findings) -> Findings:
@@ -101,7 +101,11 @@ def _listed(said: Any) -> list[Finding | Abstention]:
 
 
 def _sifted(
-    found: list[tuple[Rule, Finding]], abstained: list[Abstention], checked: list[str], config: Config | None
+    found: list[tuple[Rule, Finding]],
+    abstained: list[Abstention],
+    checked: list[str],
+    config: Config | None,
+    leads: frozenset[str],
 ) -> Findings:
     """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
     silence = config.silenced if config else {}
@@ -118,7 +122,7 @@ def _sifted(
             suppressed.append(Suppressed(finding, "K14"))
         else:
             kept.append(against.doubted(finding, bases))
-    kept.sort(key=against.rank)
+    kept.sort(key=lambda finding: against.rank(finding, leads))
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
@@ -158,10 +162,10 @@ class _Against:
             doubted_by=tuple(doubts),
         )
 
-    def rank(self, finding: Finding) -> tuple[int, bool, int, float, float, str]:
+    def rank(self, finding: Finding, leads: frozenset[str]) -> tuple[int, bool, int, bool, float, float, str]:
         """The place of a finding: what speaks against others, then what holds, then what may not hold any more.
 
-        Of equals, what gains most for certain comes first, then what may gain most.
+        Of equals, what says the same as the verdict comes first, then what gains most for certain, then what may.
         """
         severity = SEVERITIES.index(finding.severity)
         on_measurement = finding.id.startswith("V") or finding.id in self.used
@@ -172,4 +176,5 @@ class _Against:
         else:
             place = 2 if finding.id in self.used else 3
         weak = bool(finding.doubted_by) and finding.severity == "info"
-        return (place, weak, severity, -(finding.sure_percent or 0.0), -(finding.impact_ns or 0.0), finding.id)
+        follows = finding.id not in leads
+        return (place, weak, severity, follows, -(finding.sure_percent or 0.0), -(finding.impact_ns or 0.0), finding.id)

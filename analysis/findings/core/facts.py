@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 
+_LEADS = {"dataloader": frozenset({"S5"}), "communication": frozenset({"S14"})}
+
+
 class Subject(Protocol):
     """What the engine needs from any subject that rules look at."""
 
@@ -191,6 +194,11 @@ class Facts:
         from tracetui.analysis.matching.passes import match_passes
 
         return match_passes(replayed, self.trace).rich_row[rows]
+
+    @cached_property
+    def leads(self) -> frozenset[str]:
+        """Ids of the rules that say what the verdict says, and so come before their equals."""
+        return _LEADS.get(self.overview.verdict.kind, frozenset()) if self.trace.has_timeline else frozenset()
 
     @cached_property
     def path(self) -> CriticalPath | None:
