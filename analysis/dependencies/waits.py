@@ -69,6 +69,7 @@ def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple
     by_end = np.argsort(end, kind="stable")
     ended = np.searchsorted(end[by_end], start, side="right")  # calls that ended before each began
     latest = np.where(ended > 0, by_end[np.maximum(ended - 1, 0)], _NONE)
+    latest = np.where(latest < np.arange(size), latest, own)  # a call of no length ended when it began
     own_end = np.where(own >= 0, end[own], np.iinfo(np.int64).min)
     between = ended - np.searchsorted(end[by_end], own_end, side="right")
     handed = (own < 0) | ((between >= HANDED_OVER) & (thread[latest] != thread))
@@ -122,7 +123,8 @@ def waiting_calls(
             chosen = [int(by_end[done[position] - 1])]
         else:
             chosen = by_thread.before(int(thread[position]), launched)
-        chosen = [item for item in chosen if work.end[item] <= returned + CLOCK_SLACK_NS]
+        # nothing waits for what was launched later, or still ran when it returned: then the clocks are wrong
+        chosen = [item for item in chosen if item < launched and work.end[item] <= returned + CLOCK_SLACK_NS]
         latest = max((int(work.end[item]) for item in chosen), default=0)
         if latest > begun:
             returns.append(max(returned - latest, 0))
