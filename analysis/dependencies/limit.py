@@ -128,12 +128,14 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
             tail = f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
     if kind == "unknown":
         tail += _why_unknown(found, path)
+        left = f"with the host free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free {free_gpu}"
+        return f"{_WAITS[kind]}: {left}{tail} ({base})."
     return f"{_WAITS[kind]}: {step}; {left}{tail} ({base})."
 
 
 def _why_unknown(found: Model, path: CriticalPath) -> str:
     if found.waits_for == "unknown":
-        return "; it depends on what recording cost the host"
+        return ", by what recording cost the host"
     lost = path.stretches.filter(path.stretches["resource"] == "wait")
     if lost.height:
         return f"; {path.share('wait'):.0f} % of it {lost['name'][0]} waits for something that was not recorded"
