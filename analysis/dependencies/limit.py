@@ -107,30 +107,30 @@ _WAITS = {
 
 def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str) -> str:
     """The verdict, the step, and what would be left of it."""
-    free_host = format_ns(found.host_free_ns)
-    low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
-    free_gpu = format_ns(high)
-    if format_ns(low) != free_gpu:
-        free_gpu = f"{format_ns(low)} to {free_gpu}"
-    if found.clean_ns is not None:
-        step = (
-            f"{span} takes {format_ns(found.clean_ns)} without the profiler ({format_ns(found.recorded_ns)} recorded)"
-        )
-    else:
-        step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
-    left = f"with the host free {free_host} would be left, with the GPU free {free_gpu}"
-    if found.clean_ns is not None and found.waits_for == "gpu":
-        left = f"with the host free {free_host} would be left"
-    tail = ""
-    if found.unexplained:
-        tail = f"; a replay of its launches takes {format_ns(found.replayed_ns)}"
-        if found.step_count > 1:
-            tail = f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
+    low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
+    free_host, free_gpu = format_ns(found.host_free_ns), high if low == high else f"{low} to {high}"
     if kind == "unknown":
-        tail += _why_unknown(found, path)
-        left = f"with the host free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free {free_gpu}"
-        return f"{_WAITS[kind]}: {left}{tail} ({base})."
-    return f"{_WAITS[kind]}: {step}; {left}{tail} ({base})."
+        left = (
+            f"with the host free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free {free_gpu}"
+        )
+        return f"{_WAITS[kind]}: {left}{_why_unknown(found, path)}{_unexplained(found)} ({base})."
+    step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
+    if found.clean_ns is not None:
+        recorded = format_ns(found.recorded_ns)
+        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({recorded} recorded)"
+    left = f"with the host free {free_host} would be left"
+    if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
+        left += f", with the GPU free {free_gpu}"
+    return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
+
+
+def _unexplained(found: Model) -> str:
+    """How far the replay is from the recording, where that is too far."""
+    if not found.unexplained:
+        return ""
+    if found.step_count > 1:
+        return f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
+    return f"; a replay of its launches takes {format_ns(found.replayed_ns)}"
 
 
 def _why_unknown(found: Model, path: CriticalPath) -> str:
