@@ -13,8 +13,9 @@ from made_run import ADD, SGEMM, Made, facts_of
 from sample_runs import run_of
 
 from tracetui.analysis.dependencies.critical_path import RESOURCES, critical_path
-from tracetui.analysis.dependencies.graph import NONE, Calls, Graph, Work, graph
+from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.model import faster_work, model, without_calls
+from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, WAIT
 from tracetui.analysis.dependencies.walk import as_recorded, blocks, by_blocks, one_by_one, walk

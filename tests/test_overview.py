@@ -205,12 +205,12 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "numbers"),
     [
-        ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("97.0 %", "99.5 %", "steps 1-3")),
-        ("kineto_samples/resnet50_num_workers_0.pt.trace.json.gz", "dataloader", ("33.4 %", "steps 5-10")),
-        ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "gpu", ("72.6 %", "steps 5-10")),
-        ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "communication", ("%", "steps 1-3")),
-        ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("%", "steps 1-3")),
-        ("gpt_small_ctx256.trace.json.gz", "host", ("68.6 % of the average step", "steps 0-1 of train_step")),
+        ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("102.9 ms as recorded", "3.889 ms", "steps 1-3")),
+        ("kineto_samples/resnet50_num_workers_0.pt.trace.json.gz", "dataloader", ("175.2 ms", "102.2 ms", "steps 5-10")),
+        ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "unknown", ("103.7 ms of 126.2 ms", "steps 5-10")),
+        ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "unknown", ("42.02 ms of 63.68 ms", "steps 1-3")),
+        ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("66.43 ms", "12.70 ms", "steps 1-3")),
+        ("gpt_small_ctx256.trace.json.gz", "host", ("64.41 ms as recorded", "21.24 ms", "steps 0-1 of train_step")),
         ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
     ],
 )

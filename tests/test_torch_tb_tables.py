@@ -22,6 +22,7 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.operator_memory import operator_memory
 from tracetui.analysis.operators import operators, tensor_core_eligible_percent
 from tracetui.analysis.selection import select
+from tracetui.parsers.iterations import as_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +165,7 @@ def configurations(trace: Trace) -> pl.DataFrame:
     has steps; a launch whose `External id` names no operator is in none.
     """
     attributed = kernel_configurations(select(trace), TORCH_TB).filter(pl.col("operator") != NOT_ATTRIBUTED)
-    if not trace.steps.height:
+    if not as_recorded(trace).steps.height:
         return attributed
     by_runtime = (trace.host["kind"] == "runtime").gather(trace.device["launch"]).fill_null(value=False)
     stray = replace(trace, device=trace.device.filter(~by_runtime))

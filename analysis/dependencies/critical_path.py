@@ -12,8 +12,9 @@ from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.graph import NONE, launching_threads
+from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
+from tracetui.analysis.dependencies.nodes import NONE
 from tracetui.analysis.dependencies.waits import LOST
 from tracetui.parsers import schema
 

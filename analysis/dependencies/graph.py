@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
+from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
 
-NONE = -1
 LAUNCH_LATENCY_NS, QUEUE_GAP_NS = 8_000, 1_000
 """Used where a recording has no example: from a launch to its work, and between two kernels of a stream."""
 MOST_WORK, LEAST_STEPS = 100_000, 3
@@ -36,50 +36,6 @@ LAUNCHED_BEFORE_NS = 10_000
 """Work counts as launched long before if its call had returned this long before the work before it ended."""
 _API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
 _DEVICE = [schema.DEVICE_KINDS.index(kind) for kind in WORK]
-
-
-@dataclass(frozen=True)
-class Calls:
-    """API calls of all threads in order of their start; a call inside another one is part of it."""
-
-    row: Ints
-    """Host row."""
-    start: Ints
-    end: Ints
-    thread: Ints
-    """Which thread made it, counted from 0."""
-    before: Ints
-    """The call whose end this one's host work follows, or -1: of its own thread, or of the one that handed over."""
-    stretch: Ints
-    """Host time from the end of that call to the start of this one, ns."""
-    own: Ints
-    """Where another thread handed over: the thread's own previous call, or -1."""
-    kind: NDArray[np.int8]
-    """`waits.FREE`, `waits.WAIT` or `waits.FULL`."""
-    wait_from: Ints
-    """Per call and one more: its slice of `waited`."""
-    waited: Ints
-    """Positions in `Work` of what the waiting calls waited for."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """GPU activities in order of their launch, those of one launch in order of their start."""
-
-    row: Ints
-    """Device row."""
-    start: Ints
-    end: Ints
-    call: Ints
-    """Position in `Calls` of the launch, or -1 where the recording doesn't say."""
-    queued: Ints
-    """The activity before it on its stream, or -1."""
-    after: Ints
-    """An activity of another stream that it waits for, or -1."""
-    step: Ints
-    """Row of the selection's steps whose host time holds the launch, or -1."""
-    stream: Ints
-    """Which stream of which GPU, counted from 0."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.dependencies.graph import NONE
+from tracetui.analysis.dependencies.nodes import NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.graph import Work
+    from tracetui.analysis.dependencies.nodes import Work
     from tracetui.analysis.selection import Selection
 
     Bools = NDArray[np.bool_]

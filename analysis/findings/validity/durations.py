@@ -119,7 +119,7 @@ def coarse(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     may be off by half a unit: ``units / 2 x events`` of the GPU time, if the profiler always cuts off or always rounds
     up. Traces of torch before 2.2 have whole microseconds, which matters only where kernels are short.
     """
-    work = facts.trace.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+    work = facts.sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
     durations = work["duration"].drop_nulls().to_numpy()
     if not durations.any():
         return Abstention("V23", "GPU work that takes time")
