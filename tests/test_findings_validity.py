@@ -536,7 +536,7 @@ def test_no_rule_fails_on_damaged_files():
 
 RECORDINGS = {
     "chrome/cudagraph_replay.trace.json.gz": set(),
-    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": set(),
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": {"V26"},
     "chrome/ddp_vit_small_2ranks/rank1.pt.trace.json.gz": {"V7"},
     DEIT: set(),
     "chrome/forms/amd_mi250_rocm.json.gz": {"V3"},
@@ -544,23 +544,23 @@ RECORDINGS = {
     MLP: set(),
     GPT: {"V3", "V13"},
     # of 2021 and 2022, when torch wrote whole microseconds
-    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23"},
+    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23", "V26"},
     "chrome/hta_trace_diff/test.json.gz": {"V7", "V13", "V23"},
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": {"V23"},
-    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23"},
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},
     "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": {"V7"},
     VIM: {"V7"},
     "jax/h200.trace.json.gz": {"V6"},
     "memory/gpt_memory_snapshot.pickle.gz": set(),
     "ncu/scan_metrics_raw.csv.gz": set(),
     "ncu/vim_full_raw.csv.gz": set(),
-    "nsys/gpt_small_ctx256.sqlite.gz": {"V7", "V13"},
+    "nsys/gpt_small_ctx256.sqlite.gz": {"V7", "V13", "V26"},
     "nsys/graph_node.sqlite.gz": set(),
     "nsys/graph_whole.sqlite.gz": set(),
     VIM_NSYS: {"V13"},
     "ops/ops.ncu.csv.gz": set(),
-    "ops/ops.sqlite.gz": {"V13"},
-    "ops/ops.trace.json.gz": {"V13"},
+    "ops/ops.sqlite.gz": {"V13", "V26"},
+    "ops/ops.trace.json.gz": {"V13", "V26"},
 }
 """What the rules find in each recording, judged one by one."""
 
