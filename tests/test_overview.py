@@ -206,7 +206,11 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
     ("name", "kind", "numbers"),
     [
         ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("102.9 ms as recorded", "3.889 ms", "steps 1-3")),
-        ("kineto_samples/resnet50_num_workers_0.pt.trace.json.gz", "dataloader", ("175.2 ms", "102.2 ms", "steps 5-10")),
+        (
+            "kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
+            "dataloader",
+            ("175.2 ms", "102.2 ms", "steps 5-10"),
+        ),
         ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "unknown", ("103.7 ms of 126.2 ms", "steps 5-10")),
         ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "unknown", ("42.02 ms of 63.68 ms", "steps 1-3")),
         ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("66.43 ms", "12.70 ms", "steps 1-3")),
