@@ -52,7 +52,8 @@ def _ranks(
 
 
 def test_s14_is_what_no_kernel_of_the_same_gpu_hides(tmp_path: Path) -> None:
-    facts = _ranks((200, 600), [(10, 300), (600, 1000)]).facts(tmp_path)
+    # kernels follow each other without a pause, except where the collective keeps them waiting
+    facts = _ranks((200, 600), [(10, 100), (100, 200), (200, 300), (600, 800), (800, 1000)]).facts(tmp_path)
     (talk,) = talks(facts)
     assert (talk.gpu, talk.ns, talk.exposed_ns) == (0, 400_000, 300_000)
     found = finding("S14", facts)

@@ -91,16 +91,17 @@ def test_s1_is_silent_where_the_gpu_is_the_limit(recording: Callable[[str], Trac
 
 
 def test_s1_is_stricter_with_cuda_graphs(tmp_path: Path) -> None:
-    """A fifth of the step idle is much where graphs launch the kernels."""
+    """A quarter of the step idle is much where graphs launch the kernels."""
 
     def with_launches(graph: bool) -> Made:
         made = Made()
-        made.step(1, 0, 1000)
-        if graph:
-            made.replay(HGEMM, (0, 10), [(10, 400), (400, 800)])
-        else:
-            made.launch(HGEMM, (0, 10), (10, 400))
-            made.launch(HGEMM, (10, 20), (400, 800))
+        made.step(1, 0, 5000)
+        for at in range(0, 5000, 1000):
+            if graph:
+                made.replay(HGEMM, (at, at + 10), [(at + 12, at + 400), (at + 400, at + 770)])
+            else:
+                made.launch(HGEMM, (at, at + 10), (at + 12, at + 400))
+                made.launch(HGEMM, (at + 12, at + 20), (at + 400, at + 770))
         return made
 
     assert finding("S1", with_launches(graph=True).facts(tmp_path)).threshold == (
@@ -119,10 +120,13 @@ def test_s2_names_launches_first_and_faster_kernels_not_at_all(recording: Callab
     first = ours.found[0]
     assert first.id == "S2"
     assert first.severity == "critical"
-    assert first.ceiling_percent == pytest.approx(96.35, abs=0.02)
-    average = facts.overview.average
-    busy = average.filter(average["category"].is_in(["kernel", "memcpy", "memset"]))["ns"].sum()
-    assert first.impact_ns == pytest.approx((facts.step_ns - busy) * 0.99523445 - 225585, rel=2e-4)
+    assert first.ceiling_percent == pytest.approx(44.4, abs=0.2)  # ways of up to 200 µs; S13 has the others
+    assert first.sure_percent == pytest.approx(44.4, abs=0.2)
+    model = facts.host_model
+    assert model is not None
+    assert first.impact_ns is not None
+    assert first.impact_ns == pytest.approx(first.ceiling_percent / 100 * model.step_ns)
+    assert first.impact_ns <= model.step_ns - model.host_free_ns
     for word in ("CUDA graphs", "torch.compile", "reduce-overhead", "larger batch"):
         assert word in first.advice
     assert "F1" not in [found.id for found in ours.found]
@@ -131,11 +135,44 @@ def test_s2_names_launches_first_and_faster_kernels_not_at_all(recording: Callab
 
 def test_s2_agrees_between_tools(recording: Callable[[str], Trace]) -> None:
     found = finding("S2", facts_of(recording(VIM_NSYS)))
-    assert found.ceiling_percent == pytest.approx(93.5, abs=0.05)  # its first batch, a warm-up, is left out
+    assert found.severity == "critical"
+    assert found.ceiling_percent == pytest.approx(71.5, abs=0.5)  # no stacks: fewer ways are long
+    ours, theirs = facts_of(recording(VIM)).host_model, facts_of(recording(VIM_NSYS)).host_model
+    assert ours is not None
+    assert theirs is not None
+    assert ours.host_free_ns == pytest.approx(theirs.host_free_ns, rel=0.05)
+    assert ours.waits_for == theirs.waits_for == "host"
 
 
-def test_s2_leaves_to_the_loader_what_is_the_loaders(recording: Callable[[str], Trace]) -> None:
-    assert silent("S2", facts_of(recording(ALONE)))
+def _between_launches(category: str, name: str, lasts: float) -> Made:
+    """Three steps of 3 ms in which nearly all the time is this event, before each launch of a short kernel."""
+    made = Made()
+    for number in range(3):
+        begin = number * 3000
+        made.step(number, begin, begin + 3000)
+        for at in range(begin, begin + 3000, int(lasts) + 20):
+            made.host(category, name, at + 2, at + 2 + lasts)
+            made.launch(HGEMM, (at + 6 + lasts, at + 8 + lasts), (at + 8 + lasts, at + 14 + lasts))
+    return made
+
+
+LOADS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+@pytest.mark.parametrize(("lasts", "rule"), [(80, "S2"), (980, "S13")])
+def test_s2_and_s13_leave_to_the_loader_what_is_the_loaders(tmp_path: Path, lasts: float, rule: str) -> None:
+    loads = _between_launches("user_annotation", LOADS, lasts).facts(tmp_path)
+    assert silent("S2", loads)
+    assert silent("S13", loads)
+    assert finding("S5", loads).severity == "critical"
+    assert finding(rule, _between_launches("python_function", "a.py(1): f", lasts).facts(tmp_path)).ceiling_percent
+
+
+def test_the_loader_comes_before_late_launches(recording: Callable[[str], Trace]) -> None:
+    """Without the wait, or without launching, the GPU would be the limit: both gain nearly the same for certain."""
+    said = find(facts_of(recording(ALONE)), rules={rule: all_rules()[rule] for rule in (*SYSTEM, "S13")}).found
+    assert [each.id for each in said][:3] == ["S5", "S2", "S13"]
+    assert {each.severity for each in said[:3]} == {"warning"}
 
 
 def test_s2_bounds_the_gain_by_the_time_that_the_gpu_is_busy(tmp_path: Path) -> None:
@@ -145,9 +182,11 @@ def test_s2_bounds_the_gain_by_the_time_that_the_gpu_is_busy(tmp_path: Path) -> 
         made.launch(HGEMM, (at + 50, at + 60), (at + 60, at + 68))
     facts = made.facts(tmp_path)
     found = finding("S2", facts)
-    assert found.impact_ns == 1_000_000 - 10 * 8_000
-    assert found.ceiling_percent == pytest.approx(92.0)
-    assert "80.00 µs would be left" in found.formula
+    # from the first launch to the end of the last kernel it takes 908 µs: kernels and about a first launch are left
+    assert found.impact_ns == pytest.approx(908_000 - 10 * 8_000, abs=10_000)
+    assert found.impact_ns <= 908_000 - 10 * 8_000
+    assert found.ceiling_percent == pytest.approx(90.2, abs=0.5)
+    assert "of 908.0 µs" in found.formula
 
 
 def test_s2_is_silent_where_long_kernels_come_late(tmp_path: Path) -> None:
@@ -160,23 +199,28 @@ def test_s2_is_silent_where_long_kernels_come_late(tmp_path: Path) -> None:
 
 
 def test_s13_says_what_the_host_does_instead_of_launching(tmp_path: Path) -> None:
-    made = Made()
-    made.step(1, 0, 10_000)
-    made.launch(HGEMM, (0, 10), (10, 3000))
-    made.host("python_function", "train.py(7): write_log", 20, 5900)
-    made.launch(HGEMM, (6000, 6010), (6020, 9990))
-    found = finding("S13", made.facts(tmp_path))
-    assert found.impact_ns == 3_030_000  # before the first kernel, and from its end to the begin of the second
-    assert found.ceiling_percent == pytest.approx(30.3)
-    calls = [each for each in found.evidence if "own time" in each.label]
+    def logging(first_ends: float) -> Made:
+        made = Made()
+        made.step(1, 0, 9000)
+        made.launch(HGEMM, (0, 10), (10, first_ends))
+        made.host("python_function", "train.py(7): write_log", 20, 5900)
+        made.launch(HGEMM, (6000, 6010), (6020, 8990))
+        return made
+
+    found = finding("S13", logging(2000).facts(tmp_path))
+    assert found.impact_ns == pytest.approx(4_020_000, rel=0.01)  # from the end of the first kernel to the second
+    assert found.ceiling_percent == pytest.approx(44.7, abs=0.5)
+    assert silent("S13", logging(5000).facts(tmp_path))  # the GPU's own 8 ms of 9 are the limit
+    calls = [each for each in found.evidence if "on the critical path per step" in each.label]
     assert calls[0].label.startswith("train.py(7): write_log")
     assert calls[0].value == 5_880_000
     assert calls[0].query == Query("host", row="train.py(7): write_log")
 
 
 def test_s13_leaves_launching_to_s2(recording: Callable[[str], Trace], tmp_path: Path) -> None:
-    assert silent("S13", facts_of(recording(VIM)))
-    assert silent("S13", facts_of(recording(ALONE)))  # the loader's
+    facts = facts_of(recording(VIM))  # its stacks make some ways longer than 200 µs: they may be recording's cost
+    assert finding("S13", facts).severity == "warning"
+    assert (finding("S13", facts).sure_percent or 0) < (finding("S2", facts).sure_percent or 0)
     made = Made()
     made.step(1, 0, 10_000)
     made.launch(HGEMM, (0, 10), (10, 5000))
@@ -223,8 +267,9 @@ def test_s2_needs_api_calls(tmp_path: Path) -> None:
 
 def test_s5_names_the_loader_without_workers(recording: Callable[[str], Trace]) -> None:
     found = finding("S5", facts_of(recording(ALONE)))
-    assert found.severity == "critical"
-    assert found.ceiling_percent == pytest.approx(33.4, abs=0.05)
+    assert found.severity == "warning"  # of 33 %, 19 % are sure whatever recording cost the host
+    assert found.ceiling_percent == pytest.approx(32.9, abs=0.2)
+    assert found.sure_percent == pytest.approx(18.7, abs=0.3)
     assert "num_workers=0" in found.advice
     assert _value(found, "waits for data, all") == pytest.approx(415791000 / 6, rel=1e-6)
 
@@ -253,14 +298,15 @@ def test_a_loader_behind_a_busy_gpu_costs_nothing(tmp_path: Path) -> None:
 
 def test_s5_knows_ranges_around_the_loader_in_nsys(tmp_path: Path) -> None:
     file = NsysFile()
-    for at in (0, 1000):
-        file.push_pop(f"step {at // 1000}", at, at + 1000)
-        file.push_pop("data_loading", at, at + 400)
-        file.launch("gemm", call=(at + 400, at + 410), kernel=(at + 410, at + 990))
+    for at in (0, 1_000_000, 2_000_000):
+        file.push_pop(f"step {at // 1_000_000}", at, at + 1_000_000)
+        file.push_pop("data_loading", at, at + 400_000)
+        file.launch("gemm", call=(at + 400_000, at + 410_000), kernel=(at + 410_000, at + 990_000))
     facts = facts_of(open_path(file.write(tmp_path / "a.sqlite"), cache=False).main)
     found = finding("S5", facts)
-    assert found.impact_ns == 400
+    assert found.impact_ns == pytest.approx(400_000)
     assert found.ceiling_percent == pytest.approx(40.0)
+    assert found.severity == "critical"
 
 
 @pytest.mark.parametrize("rule", ["S5", "S6"])
@@ -289,8 +335,8 @@ def _with_item(after: float) -> Made:
 
 def test_s7_sizes_the_stall_after_item(tmp_path: Path) -> None:
     found = finding("S7", _with_item(1500).facts(tmp_path))
-    assert found.impact_ns == 1_500_000
-    assert found.ceiling_percent == pytest.approx(15.0)
+    assert found.impact_ns == pytest.approx(1_500_000, rel=0.01)
+    assert found.ceiling_percent == pytest.approx(15.0, abs=0.1)
     assert "aten::item" in found.title
     assert "every n steps" in found.advice
     assert found.evidence[0].query is not None
@@ -327,16 +373,19 @@ def test_s7_finds_a_wait_for_an_idle_gpu_benign(recording: Callable[[str], Trace
     assert silent("S7", facts)
 
 
-def test_s7_counts_waits_in_nsys(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "advice"), [("gemm", "Take cudaDeviceSynchronize out of the step"), (ADD, "torch.cuda.synchronize")]
+)
+def test_s7_counts_waits_in_nsys(tmp_path: Path, name: str, advice: str) -> None:
     file = NsysFile()
     for at in (0, 10_000_000):
         file.push_pop(f"step {at}", at, at + 10_000_000)
-        file.launch("gemm", call=(at, at + 1000), kernel=(at + 1000, at + 5_000_000))
+        file.launch(name, call=(at, at + 1000), kernel=(at + 1000, at + 5_000_000))
         file.call("cudaDeviceSynchronize_v3020", at + 2000, at + 5_100_000)
-        file.launch("gemm", call=(at + 5_900_000, at + 5_990_000), kernel=(at + 6_000_000, at + 9_999_000))
+        file.launch(name, call=(at + 5_900_000, at + 5_990_000), kernel=(at + 6_000_000, at + 9_999_000))
     found = finding("S7", facts_of(open_path(file.write(tmp_path / "a.sqlite"), cache=False).main))
-    assert found.impact_ns == 1_000_000
-    assert "torch.cuda.synchronize" in found.advice
+    assert found.impact_ns == pytest.approx(950_000, rel=0.01)  # of 1 ms that is idle
+    assert advice in found.advice
 
 
 # --- S8: pageable copies
@@ -357,7 +406,8 @@ def _copying(name: str, device: dict[str, object] = H200, bytes: int = 1 << 24, 
 
 def test_s8_finds_pageable_copies(tmp_path: Path) -> None:
     found = finding("S8", _copying(HTOD).facts(tmp_path))
-    assert found.impact_ns == pytest.approx(2_010_000, rel=0.01)
+    assert found.impact_ns is not None
+    assert 1_890_000 <= found.impact_ns <= 2_010_000  # the GPU's time in copies, the host's in their calls
     assert "pin_memory=True" in found.advice
     assert "16.00 MiB" in found.title
     assert _value(found, "host in these calls") == 2_010_000
@@ -396,7 +446,7 @@ def test_s10_sizes_copies_that_nothing_overlaps(tmp_path: Path) -> None:
     found = finding("S10", _copying(PINNED).facts(tmp_path))
     assert _value(found, "copies to the GPU") == 1_890_000
     assert _value(found, "of it beside a kernel") == 0
-    assert found.ceiling_percent == pytest.approx(19.9, abs=0.1)  # with what passes before each copy begins
+    assert found.ceiling_percent == pytest.approx(18.9, abs=0.1)  # their launches stay
     assert "copy_stream" in found.advice
     assert "cudaHostAllocMapped" in finding("S10", _copying(PINNED, ORIN).facts(tmp_path)).advice
 

@@ -115,7 +115,8 @@ def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
             f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
         )
     why = f"{before}{ends} when the launches are replayed{after}"
-    return Gain(saved.most_ns, share, why, 100 * min(saved.shares))
+    sure = 100 * min(saved.shares)
+    return Gain(saved.most_ns, share, why, sure if share is None else min(share, sure))
 
 
 def _alone(facts: Facts, rows: Ints, factor: float) -> Gain:

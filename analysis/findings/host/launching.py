@@ -183,7 +183,10 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
                     f"{row['name']}, on the critical path {hints.per(facts)}",
                     row["ns"],
                     "ns",
-                    Query("host", row=row["name"]),
+                    # time outside any call has no row among the functions
+                    Query("host", row=row["name"])
+                    if row["row"] >= 0
+                    else Query("host:critical path", row=row["resource"]),
                 )
                 for row in working.iter_rows(named=True)
             ),

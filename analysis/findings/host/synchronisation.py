@@ -188,6 +188,7 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         _wait_advice(facts, first["owner"], first["call"]),
         impact_ns=bound.ns,
         ceiling_percent=ceiling,
+        sure_percent=bound.sure_percent,
     )
 
 
