@@ -465,7 +465,7 @@ def session(tmp_path):
 )
 def test_the_screen_is_the_same_as_with_textual_s_driver(session, size, color):
     screen = session(str(FP32), "--color", color, size=size, COLORTERM="truecolor")
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     screen.same()
     screen.press(b"2", b"j", b"\x1b[6~", b"d", b"\x10", b"ker", b"\x1b", b"/", b"gemm\r", b"5", b"1")
     screen.resize(size[0] + 20, size[1] + 6)
@@ -517,7 +517,7 @@ def test_suspend_and_resume(session):
 
 def test_ctrl_l_mends_what_another_program_wrote(session):
     screen = session(str(FP32))
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     screen.same()
     screen.ours.feed(b"\x1b[3;1HBroadcast message from root: reboot\x1b[12;1H\x1b[31;7mnow")
     screen.type(b"j")
@@ -549,7 +549,7 @@ def test_a_slow_terminal_gets_the_last_picture_and_few_before(session):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_deadly_signal_leaves_the_terminal_usable(session, number):
     screen = session(str(FP32))
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     os.kill(screen.process.pid, number)
     assert screen.ended() == -number
     assert all(off in screen.seen for off in OFF)
@@ -558,7 +558,7 @@ def test_a_deadly_signal_leaves_the_terminal_usable(session, number):
 
 def test_an_interrupt_leaves_the_terminal_usable(session):
     screen = session(str(FP32))
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     os.kill(screen.process.pid, signal.SIGINT)  # Python raises KeyboardInterrupt wherever it is
     screen.ended()
     assert all(off in screen.seen for off in OFF)
@@ -567,7 +567,7 @@ def test_an_interrupt_leaves_the_terminal_usable(session):
 
 def test_a_crash_leaves_the_terminal_usable(session):
     screen = session(str(FP32), CRASHES="1")
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     os.write(screen.master, b"\x0c")
     assert screen.ended() == 1
     assert all(off in screen.seen for off in OFF)
@@ -577,7 +577,7 @@ def test_a_crash_leaves_the_terminal_usable(session):
 
 def test_it_ends_when_the_terminal_is_gone(session):
     screen = session(str(FP32))
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     os.close(screen.slave)
     os.close(screen.master)
     screen.master = screen.slave = -1
@@ -586,6 +586,6 @@ def test_it_ends_when_the_terminal_is_gone(session):
 
 def test_textual_s_driver_can_be_asked_for(session):
     screen = session(str(FP32), "--driver", "stock")
-    screen.until("GPU is idle")
+    screen.until("Waits for the CPU, not the GPU")
     assert QUESTION not in screen.seen
     assert screen.raw.read_bytes() == b""

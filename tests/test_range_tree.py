@@ -249,6 +249,8 @@ async def test_the_host_tab_of_an_nsys_export(tmp_path: Path) -> None:
         assert ["open64" in line for line in rows] == [True, False]  # the one that only waits comes last
         assert rows[1].rstrip().endswith("yes")
         await press(pilot, "v")
+        assert "Critical path" in screen_text(app).splitlines()[2]
+        await press(pilot, "v")
         assert "cudaLaunchKernel" in screen_text(app)
         await press(pilot, "v", "v")
         assert "trainer" in screen_text(app)

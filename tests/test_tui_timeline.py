@@ -233,7 +233,7 @@ async def test_from_a_launch_in_the_table_to_the_timeline_and_back():
 
 async def test_from_a_launch_of_the_host_to_its_call_in_the_timeline():
     async with opened(FP32, tab="host") as (app, pilot):
-        await press(pilot, "v", "v", "down", "down")
+        await press(pilot, "v", "v", "v", "down", "down")
         row = app.view.table.current
         await press(pilot, "t")
         assert app.tab == "timeline"

@@ -169,7 +169,7 @@ async def test_launches_have_nothing_to_divide():
 
 
 async def test_a_recording_without_steps_has_totals_and_calls(recording):
-    path = recording("chrome/gpt_small_ctx256.trace.json.gz").source.path
+    path = recording("ops/ops.trace.json.gz").source.path
     async with opened(path, tab="kernels") as (app, pilot):
         await press(pilot, "u")
         assert title(app).startswith(" Kernels, per call")
@@ -273,7 +273,7 @@ async def test_columns_that_no_row_fills_are_left_out(recording):
         assert "At" not in [column.title for column in app.view.table.columns]
         assert app.view.table.columns[0].title == "Duration"
     async with opened(FP32, tab="host") as (app, pilot):
-        await press(pilot, "v", "v", "v")
+        await press(pilot, "v", "v", "v", "v")
         assert title(app).startswith(" Ranges")
         assert "Domain" not in [column.title for column in app.view.table.columns]
 

@@ -36,6 +36,7 @@ def path_page(session: Session) -> Page:
     """What the path runs through; Enter opens the stretches of a resource."""
     found = session_path(session)
     frame = pl.DataFrame(schema={"resource": pl.String}) if found is None else found.resources
+    frame = frame.with_columns(name=pl.col("resource"))  # as findings call it
     return Page.of(
         CRITICAL_PATH,
         _labelled(frame),
