@@ -48,8 +48,9 @@ RESOURCES = (
     "gap",  # between two activities of a stream
     "return",  # from the end of the awaited work to the return of the call
 )
-GPU = frozenset({"kernel", "communication", "memcpy", "memset", "gap"})
-"""The resources that are the GPU's."""
+HOST_RESOURCES = ("loader", "python", "operator", "api", "host", "wait")
+GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
+"""Which of them are the host's and the GPU's; launch and return are on the way between both."""
 _HOST_KINDS = {"python": ("python", "module"), "operator": ("operator",), "api": ("runtime", "driver")}
 
 

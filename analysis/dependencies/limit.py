@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
-from tracetui.analysis.dependencies.model import TOLERANCE, Model, model, program_model
+from tracetui.analysis.dependencies.critical_path import (
+    GPU_RESOURCES,
+    HOST_RESOURCES,
+    CriticalPath,
+    critical_path,
+)
+from tracetui.analysis.dependencies.model import Model, model, program_model
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -16,9 +21,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
     Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "unknown"]
-
-HOST_RESOURCES = ("loader", "python", "operator", "api", "host", "wait")
-GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,3 @@ def _why_unknown(found: Model, path: CriticalPath) -> str:
     if lost.height:
         return f"; {path.share('wait'):.0f} % of it {lost['name'][0]} waits for something that was not recorded"
     return ""
-
-
-__all__ = ["TOLERANCE", "Kind", "Limit", "limit"]

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import names as name_tools
+from tracetui.analysis.dependencies.nodes import NONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +45,6 @@ HANDED_OVER = 3
 """A thread that made no call while another one made this many did not launch: the other one handed over to it."""
 CLOSE_NS = 5_000
 """Work that begins within this time of the end of other work may have waited for it."""
-_NONE = -1
 
 
 def waits_by_name(calls: pl.Series) -> Bools:
@@ -62,20 +62,20 @@ def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple
         thread: of the calls, counted from 0.
     """
     size = start.size
-    own = np.full(size, _NONE, np.int64)
+    own = np.full(size, NONE, np.int64)
     order = np.argsort(thread, kind="stable")
     same = thread[order[1:]] == thread[order[:-1]]
     own[order[1:][same]] = order[:-1][same]
     by_end = np.argsort(end, kind="stable")
     ended = np.searchsorted(end[by_end], start, side="right")  # calls that ended before each began
-    latest = np.where(ended > 0, by_end[np.maximum(ended - 1, 0)], _NONE)
+    latest = np.where(ended > 0, by_end[np.maximum(ended - 1, 0)], NONE)
     latest = np.where(latest < np.arange(size), latest, own)  # a call of no length ended when it began
     own_end = np.where(own >= 0, end[own], np.iinfo(np.int64).min)
     between = ended - np.searchsorted(end[by_end], own_end, side="right")
     handed = (own < 0) | ((between >= HANDED_OVER) & (thread[latest] != thread))
     before = np.where(handed, latest, own)
     stretch = np.where(before >= 0, start - end[before], 0)
-    return before, np.maximum(stretch, 0), np.where(handed & (latest != own), own, _NONE)
+    return before, np.maximum(stretch, 0), np.where(handed & (latest != own), own, NONE)
 
 
 def waiting_calls(
@@ -190,7 +190,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
     waiting work began. Where no such call was recorded, work that began right after the end of another stream's work
     counts as waiting for it if nothing else explains when it began.
     """
-    after = np.full(work.start.size, _NONE, np.int64)
+    after = np.full(work.start.size, NONE, np.int64)
     if not work.start.size or int(work.stream.max()) == 0:
         return after, 0
     by_end = np.argsort(work.end, kind="stable")
@@ -207,7 +207,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
     previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min)
     known = np.maximum(called + CLOSE_NS, previous)
     last = np.searchsorted(ends, work.start, side="right") - 1
-    candidate = np.where(last >= 0, by_end[np.maximum(last, 0)], _NONE)
+    candidate = np.where(last >= 0, by_end[np.maximum(last, 0)], NONE)
     other = (candidate >= 0) & (work.stream[candidate] != work.stream)
     close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - known > CLOSE_NS)
     after[close] = candidate[close]
@@ -218,7 +218,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
         else:
             after[item] = source
     later = work.call[after] >= work.call  # what is launched later, or by the same call, can't be waited for
-    return np.where((after >= 0) & later, _NONE, after), unknown
+    return np.where((after >= 0) & later, NONE, after), unknown
 
 
 def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:
