@@ -14,6 +14,7 @@ from tracetui.analysis.dependencies.critical_path import (
     critical_path,
 )
 from tracetui.analysis.dependencies.model import Model, model, program_model
+from tracetui.parsers.runs.light_pass import LIGHT
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -119,7 +120,8 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
     step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
     if found.clean_ns is not None:
         recorded = format_ns(found.recorded_ns)
-        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({recorded} recorded)"
+        where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
+        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({recorded} {where})"
     left = f"with the host free {free_host} would be left"
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
