@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -17,6 +18,9 @@ from sample_runs import VIM_FP16, recorded
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache
 from tracetui.parsers.trace import FRAMES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OF_EACH_KIND = (
     "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
@@ -148,11 +152,92 @@ def test_nothing_is_written_beside_the_input(tmp_path, store):
     assert cache.info().entries == 1
 
 
-def test_a_damaged_entry_is_read_again(tmp_path, store):
-    path = trace_file(tmp_path / "t.json")
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+DAMAGE = {
+    "cut": lambda path, _: path.write_bytes(path.read_bytes()[:-9]),
+    "rubbish": lambda path, _: path.write_bytes(b"rubbish"),
+    "a bit": lambda path, _: _flip(path),
+    "gone": lambda path, _: path.unlink(),
+    "empty": lambda path, _: path.write_bytes(b""),
+    "another's": lambda path, other: path.write_bytes(other.read_bytes()),
+    "no object": lambda path, _: path.write_text("[1, 2]"),
+    "a folder": lambda path, _: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("file", ["context.json", "device.arrow"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_entry_is_read_again_and_replaced(tmp_path, store, stages, file, damage):
+    other, path = trace_file(tmp_path / "o.json", name="other", count=3), trace_file(tmp_path / "t.json")
+    open_path(other)
+    (foreign,) = store.iterdir()
+    whole = open_path(path).traces[0]
+    (entry,) = set(store.iterdir()) - {foreign}
+    DAMAGE[damage](entry / file, foreign / file)
+    seen, watch = stages
+    for _ in range(2):
+        again = open_path(path, progress=watch).traces[0]
+        assert all(getattr(again, frame).equals(getattr(whole, frame)) for frame in FRAMES)
+        assert (again.info, again.notes) == (whole.info, whole.notes)
+    assert seen.count("cached") == (0 if damage == "a folder" else 1), "the second look finds a whole entry"
+
+
+def test_another_traces_entry_is_not_this_ones(tmp_path, store):
+    other, path = trace_file(tmp_path / "o.json", name="other", count=3), trace_file(tmp_path / "t.json")
+    open_path(other)
+    (foreign,) = store.iterdir()
     open_path(path)
-    next(store.glob("*/device.arrow")).write_bytes(b"rubbish")
+    (entry,) = set(store.iterdir()) - {foreign}
+    shutil.rmtree(entry)
+    foreign.rename(entry)
     assert open_path(path).traces[0].device.height == 1
+
+
+def test_other_content_of_the_same_size_and_time_is_read_anew(tmp_path, store):
+    path = trace_file(tmp_path / "t.json", name="one", count=20_000)
+    before = path.stat()
+    assert before.st_size > 2 * cache.SAMPLES * cache.SAMPLE_BYTES, "longer than what is sampled of it"
+    open_path(path)
+    content = path.read_bytes()
+    at = content.index(b'"one"', cache.SAMPLE_BYTES + 9)
+    path.write_bytes(content[:at] + b'"two"' + content[at + 5 :])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "two" in open_path(path).traces[0].device["name"].cast(pl.String).to_list()
+
+
+def _foreign(folder: Path) -> dict[str, str]:
+    """What of the user's lies in a folder; made on the first call."""
+    kept = {
+        "thesis/chapter.tex": "a", f"{'01234567' * 5}/notes.txt": "b", ".writing-draft/a.md": "c", "report.json": "d",
+        f"{'fedcba98' * 5}/host.arrow/deep": "e",
+    }  # fmt: skip
+    for name, text in kept.items():
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+    return kept
+
+
+@pytest.mark.parametrize("how", ["clear", "limit", "leftovers"])
+def test_what_else_lies_in_the_folder_stays(tmp_path, store, monkeypatch, how):
+    kept = _foreign(store)
+    for folder in store.iterdir():
+        os.utime(folder, (10, 10))
+    open_path(trace_file(tmp_path / "a.json", name="a"))
+    assert cache.info().entries == 1
+    if how == "clear":
+        assert cache.clear().entries == 1
+    elif how == "limit":
+        monkeypatch.setattr(cache, "limit", lambda: 1)
+        open_path(trace_file(tmp_path / "b.json", name="b"))
+    else:
+        open_path(trace_file(tmp_path / "b.json", name="b"))
+    assert {name: (store / name).read_text() for name in kept} == kept
 
 
 def test_an_entry_holds_no_string_of_another_trace(tmp_path, store):

@@ -2,6 +2,7 @@
 
 An entry is a folder: the five frames as Arrow IPC and a JSON file with the context. It is written under a temporary
 name and renamed when complete, so two processes may write the same one. The oldest go when the whole grows too large.
+The cache's folder may be one in which the user keeps other things: only what this module wrote there is removed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import re
 import tempfile
 import time
+import zlib
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +27,7 @@ from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, Source, T
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 11
+PARSER_VERSION = 12
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -37,6 +39,9 @@ LEFTOVER_SECONDS = 86_400
 _writing: set[Path] = set()
 """Unfinished entries of this process."""
 _CONTEXT = "context.json"
+_FILES = frozenset({_CONTEXT, *(f"{name}.arrow" for name in FRAMES)})
+_ENTRY = re.compile(r"[0-9a-f]{40}")
+_UNFINISHED = ".writing-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,11 @@ def limit() -> int:
 
 
 def key_of(path: Path) -> str:
-    """The name of a file's entry: its size, time of change, samples of its content, and the parser's version."""
+    """The name of a file's entry: its size, times of change, samples of its content, and the parser's version."""
     digest = hashlib.blake2b(digest_size=20)
     stat = path.stat()
     layout = [(frame, str(columns)) for frame, columns in zip(FRAMES, _layouts(), strict=True)]
-    digest.update(repr((PARSER_VERSION, pl.__version__, layout, stat.st_size, stat.st_mtime_ns)).encode())
+    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *_state(stat))).encode())
     with path.open("rb") as file:
         for number in range(SAMPLES):
             file.seek(max(0, (stat.st_size - SAMPLE_BYTES) * number // (SAMPLES - 1)))
@@ -79,32 +84,69 @@ def key_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _state(stat: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file gets other content, also where a program sets its time of change back."""
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
 def _layouts() -> tuple[dict[str, pl.DataType], ...]:
     return schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS
 
 
 def load(key: str, path: Path) -> Trace | None:
-    """The trace cached under this key, with `path` as its source; None if there is none or it can't be used."""
+    """The trace cached under this key, with `path` as its source; None if there is none or it is not what was stored.
+
+    An entry that is not what was stored is removed, so that a whole one can take its place.
+    """
     entry = folder() / key
-    try:
-        context = json.loads((entry / _CONTEXT).read_bytes())
-        read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
-        frames = dict(zip(FRAMES, read, strict=True))
-        trace = Trace(
-            steps=frames["steps"],
-            host=frames["host"],
-            device=frames["device"],
-            memory=frames["memory"],
-            counters=frames["counters"],
-            info=_info(context["info"]),
-            source=Source(**{**context["source"], "path": path}),
-            notes=tuple(Note(**note) for note in context["notes"]),
-            marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
-        )
-        os.utime(entry)  # the least recently used go first
-    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+    if not entry.is_dir():
         return None
+    try:
+        trace = _read(entry, path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError):
+        _remove(entry)
+        return None
+    with suppress(OSError):  # a cache that can only be read
+        os.utime(entry)  # the least recently used go first
     return trace
+
+
+def _read(entry: Path, path: Path) -> Trace:
+    """The trace of an entry.
+
+    Raises:
+        ValueError: a file of it has other content than was written, or it is another trace's entry.
+    """
+    checked = json.loads((entry / _CONTEXT).read_bytes())
+    text = checked["context"]
+    if checked["key"] != entry.name or checked["check"] != zlib.crc32(text.encode()):
+        raise ValueError(f"{entry} is damaged")
+    context = json.loads(text)
+    for name in FRAMES:
+        if _check(entry / f"{name}.arrow") != context["frames"][name]:
+            raise ValueError(f"{name} of {entry} is damaged")
+    read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
+    frames = dict(zip(FRAMES, read, strict=True))
+    return Trace(
+        steps=frames["steps"],
+        host=frames["host"],
+        device=frames["device"],
+        memory=frames["memory"],
+        counters=frames["counters"],
+        info=_info(context["info"]),
+        source=Source(**{**context["source"], "path": path}),
+        notes=tuple(Note(**note) for note in context["notes"]),
+        marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
+    )
+
+
+def _check(path: Path) -> int:
+    """A checksum of a file: it finds damage, and the frame of another trace; it is no guard against an attacker."""
+    check = 0
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            check = zlib.crc32(part, check)
+    return check
 
 
 def store(key: str, trace: Trace) -> None:
@@ -114,29 +156,40 @@ def store(key: str, trace: Trace) -> None:
     target = folder() / key
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".writing-", dir=target.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
     except OSError:
         return
     _writing.add(scratch)
     try:
-        for name in FRAMES:
-            getattr(trace, name).write_ipc(scratch / f"{name}.arrow", compression="lz4")
-        source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
-        context = {
-            "info": asdict(trace.info),
-            "source": source,
-            "notes": [asdict(note) for note in trace.notes],
-            "marked_by": None if trace.marked_by is None else asdict(trace.marked_by),
-        }
-        (scratch / _CONTEXT).write_text(json.dumps(context))
+        _write(scratch, key, trace)
         if not target.exists():
             scratch.rename(target)
     except (OSError, pl.exceptions.PolarsError):
         pass
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
         _writing.discard(scratch)
     _trim(limit(), keep=target)
+
+
+def _write(scratch: Path, key: str, trace: Trace) -> None:
+    """Writes the files of an entry."""
+    checks = {}
+    for name in FRAMES:
+        file = scratch / f"{name}.arrow"
+        getattr(trace, name).write_ipc(file, compression="lz4")
+        checks[name] = _check(file)
+    source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
+    context = {
+        "info": asdict(trace.info),
+        "source": source,
+        "notes": [asdict(note) for note in trace.notes],
+        "marked_by": None if trace.marked_by is None else asdict(trace.marked_by),
+        "frames": checks,
+    }
+    text = json.dumps(context)
+    checked = {"key": key, "check": zlib.crc32(text.encode()), "context": text}
+    (scratch / _CONTEXT).write_text(json.dumps(checked))
 
 
 def abandon() -> None:
@@ -145,7 +198,7 @@ def abandon() -> None:
         gone = scratch.with_name(f"{scratch.name}-gone")
         with suppress(OSError):  # renamed first: by now it may be complete and in its place
             scratch.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            _remove(gone)
 
 
 def info() -> CacheInfo:
@@ -158,35 +211,53 @@ def clear() -> CacheInfo:
     """Empties the cache; returns what it held."""
     before = info()
     for _, entry, _ in _entries():
-        shutil.rmtree(entry, ignore_errors=True)
+        _remove(entry)
     return before
 
 
 def _entries() -> Iterator[tuple[float, Path, int]]:
-    """(last use, folder, bytes) of each entry, unfinished ones included."""
+    """(last use, folder, bytes) of each entry, unfinished ones included; nothing else that lies in the folder."""
     try:
         found = list(folder().iterdir())
     except OSError:
         return
     for entry in found:
         try:
-            yield entry.stat().st_mtime, entry, sum(file.stat().st_size for file in entry.iterdir())
+            if _is_ours(entry):
+                yield entry.stat().st_mtime, entry, sum(file.stat().st_size for file in entry.iterdir())
         except OSError:  # noqa: PERF203  another process took it away
             continue
+
+
+def _is_ours(entry: Path) -> bool:
+    """Returns whether this module made a folder: its name says so, and it holds an entry's files and nothing else."""
+    if not (_ENTRY.fullmatch(entry.name) or entry.name.startswith(_UNFINISHED)):
+        return False
+    if entry.is_symlink() or not entry.is_dir():
+        return False
+    return all(file.name in _FILES and file.is_file() for file in entry.iterdir())
+
+
+def _remove(entry: Path) -> None:
+    """Removes an entry's own files, and its folder if nothing else is in it."""
+    with suppress(OSError):
+        for name in _FILES:
+            (entry / name).unlink(missing_ok=True)
+        entry.rmdir()
 
 
 def _trim(allowed: int, keep: Path) -> None:
     entries = sorted(_entries())
     held = sum(size for _, _, size in entries)
     for used, entry, size in entries:
-        if entry.name.startswith(".writing-") and time.time() - used > LEFTOVER_SECONDS:
-            shutil.rmtree(entry, ignore_errors=True)
+        if entry.name.startswith(_UNFINISHED) and time.time() - used > LEFTOVER_SECONDS:
+            _remove(entry)
             held -= size
     for _, entry, size in entries:
         if held <= allowed:
             return
-        if entry != keep and not entry.name.startswith(".writing-"):
-            shutil.rmtree(entry, ignore_errors=True)
+        if entry != keep and not entry.name.startswith(_UNFINISHED):
+            _remove(entry)
             held -= size
 
 

@@ -1,0 +1,115 @@
+"""Writes a file whole or not at all, and never over one that somebody still needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.parsers.errors import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_OPEN_FILES = ("/dev/", "/proc/")
+"""What lies here is somebody's open file, also where a shell has redirected it to a file that has a name."""
+
+
+@contextmanager
+def written(
+    target: Path, *, force: bool = False, sources: Iterable[Path] = (), advice: str = "give another name"
+) -> Iterator[Path]:
+    """Gives a path to write to; what was written there takes the target's place when the block ends without error.
+
+    Until then, and after an error, whatever stood at the target is unchanged. A device or a pipe is written through. A
+    link stays a link, and what it leads to is treated as the target would be.
+
+    Args:
+        target: the file that is to be.
+        force: whether a file that is there already may be replaced.
+        sources: files that are never replaced, whatever `force` says: what the new file was made from.
+        advice: what to do about a file that is there already.
+
+    Raises:
+        TraceError: the target is one of the sources, is there already, is a folder, or can't be written.
+    """
+    if _is_stream(target):
+        with _worded(target):
+            yield target
+        return
+    with _worded(target):
+        place = Path(os.path.realpath(target))  # also for a link that leads nowhere yet
+        _refuse(target, place, force, sources, advice)
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=place.parent))  # no one else writes into this folder
+    try:
+        with _worded(target):
+            part = folder / place.name
+            yield part
+            if force:
+                with suppress(FileNotFoundError):
+                    shutil.copymode(place, part)
+                part.replace(place)
+            else:
+                _put(part, place, target, advice)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_text(
+    target: Path,
+    text: str,
+    *,
+    force: bool = False,
+    sources: Iterable[Path] = (),
+    advice: str = "give another name",
+) -> None:
+    """Writes a text as UTF-8 with the line ends it has; arguments and errors as `written`."""
+    with written(target, force=force, sources=sources, advice=advice) as part:
+        part.write_text(text, encoding="utf-8", newline="")
+
+
+def _is_stream(target: Path) -> bool:
+    """Returns whether bytes written there go to something other than a file."""
+    try:
+        kind = os.stat(target).st_mode  # noqa: PTH116  a path of a closed pipe is no error here
+    except OSError:
+        return False
+    if stat.S_ISDIR(kind):
+        return False
+    return not stat.S_ISREG(kind) or os.path.abspath(target).startswith(_OPEN_FILES)  # noqa: PTH100  links stay
+
+
+def _refuse(target: Path, place: Path, force: bool, sources: Iterable[Path], advice: str) -> None:
+    if not os.path.lexists(place):
+        return
+    if place.is_dir():
+        raise TraceError(target, "is a folder", "give a file")
+    for source in sources:
+        with suppress(OSError):
+            if place.samefile(source):
+                raise TraceError(target, "is what is being read, and is not replaced", "give another name")
+    if not force:
+        raise TraceError(target, "is there already", advice)
+
+
+def _put(part: Path, place: Path, target: Path, advice: str) -> None:
+    """Moves a file to a place where none is; a file that has appeared there meanwhile stays."""
+    try:
+        os.link(part, place)
+    except FileExistsError:
+        raise TraceError(target, "is there already", advice) from None
+    except OSError:  # a file system without hard links
+        part.rename(place)
+
+
+@contextmanager
+def _worded(target: Path) -> Iterator[None]:
+    """Turns the system's errors into the one line that names the target."""
+    try:
+        yield
+    except OSError as error:
+        raise TraceError(target, f"could not be written: {(error.strerror or str(error)).lower()}") from error
