@@ -9,10 +9,8 @@ import json
 import re
 import shutil
 import socket
-import tempfile
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +20,11 @@ from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
+from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from typing import BinaryIO
 
 PIECE = 4 << 20
@@ -111,28 +111,19 @@ def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = 
         TraceError: the file can't be read, can't be scrubbed, or the target exists already.
     """
     kind = kind_of_file(source)
-    if target.exists():
-        if target.samefile(source):
-            raise TraceError(target, "the copy would replace the original", "give another file with -o")
-        if not force:
-            raise TraceError(target, "is there already", "--force replaces it, -o writes to another file")
     before = redactor.counts.copy()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))
     except OSError as error:
         raise TraceError(target.parent, f"can't be written to: {(error.strerror or str(error)).lower()}") from error
-    try:
-        copy = folder / "copy"
-        _COPIERS[kind](source, copy, redactor)
+    advice = "--force replaces it, -o writes to another file"
+    with written(target, force=force, sources=[source], advice=advice) as copy:
         if _is_gzip(source):
-            plain, copy = copy, folder / "copy.gz"
+            plain = copy.with_name(f"{copy.name}.plain")
+            _COPIERS[kind](source, plain, redactor)
             _compress(plain, copy)
-        copy.replace(target)
-    except OSError as error:
-        raise TraceError(target, f"could not be written: {(error.strerror or str(error)).lower()}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        else:
+            _COPIERS[kind](source, copy, redactor)
     redactor.counts.subtract(before)
     counts = {kind: count for kind, count in redactor.counts.most_common() if count > 0}
     redactor.counts = before + redactor.counts

@@ -25,8 +25,8 @@ def written(
 ) -> Iterator[Path]:
     """Gives a path to write to; what was written there takes the target's place when the block ends without error.
 
-    Until then, and after an error, whatever stood at the target is unchanged. A device or a pipe is written through. A
-    link stays a link, and what it leads to is treated as the target would be.
+    Until then, and after an error, whatever stood at the target is unchanged. A device or a pipe gets the bytes. A link
+    stays a link, and what it leads to is treated as the target would be.
 
     Args:
         target: the file that is to be.
@@ -37,19 +37,19 @@ def written(
     Raises:
         TraceError: the target is one of the sources, is there already, is a folder, or can't be written.
     """
-    if _is_stream(target):
-        with _worded(target):
-            yield target
-        return
+    refuse(target, force=force, sources=sources, advice=advice)
+    stream = _is_stream(target)
+    place = _place(target)
     with _worded(target):
-        place = Path(os.path.realpath(target))  # also for a link that leads nowhere yet
-        _refuse(target, place, force, sources, advice)
-        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=place.parent))  # no one else writes into this folder
+        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=None if stream else place.parent))  # ours alone
     try:
         with _worded(target):
             part = folder / place.name
             yield part
-            if force:
+            if stream:
+                with part.open("rb") as content, target.open("wb") as out:
+                    shutil.copyfileobj(content, out)
+            elif force:
                 with suppress(FileNotFoundError):
                     shutil.copymode(place, part)
                 part.replace(place)
@@ -83,15 +83,24 @@ def _is_stream(target: Path) -> bool:
     return not stat.S_ISREG(kind) or os.path.abspath(target).startswith(_OPEN_FILES)  # noqa: PTH100  links stay
 
 
-def _refuse(target: Path, place: Path, force: bool, sources: Iterable[Path], advice: str) -> None:
-    if not os.path.lexists(place):
+def _place(target: Path) -> Path:
+    """Where the file is to stand: behind a link, also one that leads nowhere yet."""
+    return Path(os.path.realpath(target))
+
+
+def refuse(
+    target: Path, *, force: bool = False, sources: Iterable[Path] = (), advice: str = "give another name"
+) -> None:
+    """Raises the error that `written` would raise for what stands at the target; to be told before the work begins."""
+    place = _place(target)
+    if _is_stream(target) or not os.path.lexists(place):
         return
     if place.is_dir():
         raise TraceError(target, "is a folder", "give a file")
     for source in sources:
         with suppress(OSError):
             if place.samefile(source):
-                raise TraceError(target, "is what is being read, and is not replaced", "give another name")
+                raise TraceError(target, "is a recording, which is never replaced", "give another name")
     if not force:
         raise TraceError(target, "is there already", advice)
 

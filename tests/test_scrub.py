@@ -582,7 +582,7 @@ def test_the_command_says_what_it_removed_and_never_overwrites(
     assert main(["scrub", str(path), "--force"]) == 0
     assert copy.read_bytes() == before
     assert main(["scrub", str(path), "-o", str(path), "--force"]) == 1
-    assert "would replace the original" in capsys.readouterr().err
+    assert "is a recording, which is never replaced" in capsys.readouterr().err
     assert main(["scrub", str(tmp_path / "none.json")]) == 1
     assert "no such file" in capsys.readouterr().err
     assert main(["scrub", str(path), "-o", str(tmp_path / "new" / "x.json")]) == 0

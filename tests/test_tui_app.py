@@ -272,8 +272,16 @@ async def test_the_view_is_saved_in_each_form(tmp_path, monkeypatch):
         assert "<svg" in Path("view.svg").read_text()
         await press(pilot, "e", "ctrl+u")
         await write(pilot, "view.csv")
+        Path("view.csv").write_text("mine")
         await press(pilot, "enter")
-        assert "exists already" in lines(app)[-1]
+        assert "is there already; Enter replaces it, Esc keeps it" in screen_text(app)
+        await press(pilot, "escape")
+        assert Path("view.csv").read_text() == "mine"
+        await press(pilot, "e", "ctrl+u")
+        await write(pilot, "view.csv")
+        await press(pilot, "enter", "enter")
+        assert "wrote" in lines(app)[-1]
+        assert pl.read_csv("view.csv")["calls"].sum() == 2040
         await press(pilot, "e", "ctrl+u")
         await write(pilot, "view.xyz")
         await press(pilot, "enter")
@@ -283,7 +291,7 @@ async def test_the_view_is_saved_in_each_form(tmp_path, monkeypatch):
         await write(pilot, "nowhere/view.csv")
         await press(pilot, "enter")
         assert lines(app)[-1].count("nowhere/view.csv") == 1
-        assert "No such file" in lines(app)[-1]
+        assert "no such file" in lines(app)[-1]
 
 
 async def test_help_is_about_the_view():

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.written import write_text
+
 if TYPE_CHECKING:
     from tracetui.analysis.roofline.peaks_counters import Roofs
     from tracetui.parsers.trace import DeviceInfo
@@ -52,7 +54,7 @@ def keep(entry: dict[str, Any]) -> Path:
     key = ("device", "sm_count", "clock_cap_hz")
     others = [known for known in _entries(path) if any(known.get(name) != entry.get(name) for name in key)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schema": SCHEMA, "measurements": [*others, entry]}, indent=2), encoding="utf-8")
+    write_text(path, json.dumps({"schema": SCHEMA, "measurements": [*others, entry]}, indent=2), force=True)
     return path
 
 

@@ -191,6 +191,7 @@ def build_parser() -> argparse.ArgumentParser:
     part.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the copy; .gz compresses (default: X.cut-....trace.json.gz)"
     )
+    part.add_argument("--force", action="store_true", help="replace an existing copy, though never the recording")
     part.add_argument("--no-cache", action="store_false", dest="cache", help="do not use or fill the cache")
     _add_plain(part)
 
@@ -366,6 +367,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
     parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    parser.add_argument("--force", action="store_true", help="let --output replace a file, though never a recording")
     parser.add_argument(
         "--no-charts", action="store_false", dest="charts", help="leave the charts out of text and Markdown"
     )

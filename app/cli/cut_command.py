@@ -83,6 +83,7 @@ def cut_command(
     *,
     steps: tuple[int, int] | None,
     output: Path | None,
+    force: bool,
     cache: bool,
     ascii: bool,
 ) -> int:
@@ -105,7 +106,7 @@ def cut_command(
         words = file_stretch(window[0] - zero, window[1] - zero)
         range_words = f"from {words.replace('-', ' to ')}"
     target = output if output is not None else free_name(cut_name(source, words))
-    found = cut(source, target, window, steps=marks)
+    found = cut(source, target, window, steps=marks, force=force)
     print("\n".join(cut_lines(found, range_words, ascii=ascii)))
     return DONE
 

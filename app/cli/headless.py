@@ -58,6 +58,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
+    check_output(request, paths)
     run = _open(paths, request)
 
     def open_file(path: Path) -> Trace:
@@ -76,7 +77,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         request.by,
         _printed_sections(request),
     )
-    write(_render(found, request), request)
+    write(_render(found, request), request, paths)
     return DONE
 
 
@@ -88,6 +89,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     if request.format == "markdown" or request.sections is not None:
         other = "--section" if request.sections is not None else "markdown"
         raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
+    check_output(request, paths)
     run = _open(paths, request)
     trace = nsys_report.trace_for(run)
     if len(run.traces) > 1:
@@ -96,7 +98,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     text, notes = nsys_report.render(
         select(trace, request.scope), reports, request.format, request.limit or None, ascii=is_ascii(request)
     )
-    write(text, request)
+    write(text, request, paths)
     for note in notes:
         print(f"tracetui: {printable(note)}", file=sys.stderr)
     return DONE
@@ -106,10 +108,11 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
     """Prints what changed from A to B; returns what `_judge` says of `fail_above_percent`."""
     from tracetui.analysis.report.report import diff_report
 
+    check_output(request, [a, b])
     runs = _open([a], request), _open([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
     found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
-    write(_render_diff(found, request), request)
+    write(_render_diff(found, request), request, [a, b])
     return _judge(found, fail_above_percent)
 
 
@@ -300,15 +303,40 @@ def is_ascii(request: Request) -> bool:
     return request.ascii or not encoding.lower().replace("-", "").startswith("utf")
 
 
-def write(text: str, request: Request) -> None:
-    """Writes a report to the requested file or to standard output."""
+REPLACE = "--force replaces it, --output writes to another file"
+"""What to do about an output that is there already."""
+
+
+def check_output(request: Request, paths: Sequence[Path]) -> None:
+    """Refuses an output that would replace a file unasked, or a recording at all, before anything is computed.
+
+    Args:
+        request: has the output, and whether it may replace a file.
+        paths: what is read.
+
+    Raises:
+        TraceError: it is refused, and why.
+    """
+    from tracetui.parsers.runs.detect import is_of_a_run
+    from tracetui.parsers.written import refuse
+
+    if request.output is None:
+        return
+    sources = [*paths, *([request.output] if request.output.is_file() and is_of_a_run(request.output) else [])]
+    refuse(request.output, force=request.force, sources=sources, advice=REPLACE)
+
+
+def write(text: str, request: Request, paths: Sequence[Path]) -> None:
+    """Writes a report to the requested file, which is none of those read, or to standard output."""
     if request.output is None:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     else:
-        request.output.write_text(text, encoding="utf-8", newline="")
+        from tracetui.parsers.written import write_text
+
+        write_text(request.output, text, force=request.force, sources=paths, advice=REPLACE)
 
 
 def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:

@@ -180,6 +180,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         format=arguments.format,
         limit=arguments.limit,
         output=arguments.output,
+        force=arguments.force,
         ascii=arguments.ascii,
         cache=arguments.cache,
         debug=arguments.debug,
@@ -239,6 +240,7 @@ def _cut(arguments: argparse.Namespace) -> int:
         arguments.end,
         steps=arguments.steps,
         output=arguments.output,
+        force=arguments.force,
         cache=arguments.cache,
         ascii=arguments.ascii,
     )
@@ -293,6 +295,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         by=getattr(arguments, "by", "name"),
         limit=getattr(arguments, "limit", None),
         output=getattr(arguments, "output", None),
+        force=getattr(arguments, "force", False),
         ascii=arguments.ascii,
         charts=getattr(arguments, "charts", True),
         cache=arguments.cache,

@@ -33,6 +33,8 @@ class Request:
     limit: int | None = None
     """The value as typed: null if not given, 0 for all rows."""
     output: Path | None = None
+    force: bool = False
+    """Whether `output` may replace a file, though never a recording."""
     ascii: bool = False
     charts: bool = True
     """Whether text and Markdown have charts."""

@@ -21,6 +21,7 @@ def print_sweep(path: Path, request: Request) -> int:
     from tracetui.analysis.sweeps.reading import read_sweep
     from tracetui.parsers import open_path
 
+    headless.check_output(request, [path])
     terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def done(number: int, whole: int) -> None:
@@ -31,7 +32,7 @@ def print_sweep(path: Path, request: Request) -> int:
     sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache), done)
     config = load(path if path.is_dir() else path.parent, Path.cwd())
     found = sweep_report(sweep, config, request.on_error)
-    headless.write(_render(found, request), request)
+    headless.write(_render(found, request), request, [path])
     return DONE
 
 

@@ -111,6 +111,11 @@ def looks_like_trace(path: Path) -> bool:
     return any(re.search(t.found_by, head) if t.found_by else _kind(head) == t.kind for t in tools)
 
 
+def is_of_a_run(path: Path) -> bool:
+    """Whether a file is part of what was recorded: a recording, or what `tracetui profile` says of one."""
+    return path.name == run_manifest.FILE or looks_like_trace(path)
+
+
 def _named_like(name: str) -> list[Tool]:
     """The tools whose files have names that end like this one, by the longest such ending: a ``.csv.gz`` is no JSON."""
     fits = [(len(suffix), tool) for tool in TOOLS for suffix in tool.suffixes if name.endswith(suffix)]

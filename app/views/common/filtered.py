@@ -106,10 +106,11 @@ class FilteredView(SavingView):
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         """Keeps the filter, or writes the file."""
         event.stop()
-        if self.prompt.purpose == "export":
+        if self.prompt.purpose in ("export", "replace"):
+            asked = self.prompt.purpose == "replace"
             self._close_prompt()
             # the picture must not show the line in which its name was typed
-            self.call_after_refresh(self._export, event.text)
+            self.call_after_refresh(self._export, event.text, asked=asked)
         elif self._set_filter(event.text):
             before, place = self._unfiltered
             if before != event.text.strip():

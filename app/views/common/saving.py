@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from tracetui.app.tables import export
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
-from tracetui.app.text.paths import is_there, typed
+from tracetui.app.text.paths import is_file, typed
 from tracetui.app.views.common.base import View
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +26,9 @@ CLIPBOARD_LIMIT = 75_000
 
 class SavingView(View):
     """A view with a table that can be copied and saved."""
+
+    _doubtful = ""
+    """The name for which the user was asked whether to replace the file."""
 
     @property
     def table(self) -> TreeTable:
@@ -64,7 +69,9 @@ class SavingView(View):
             self._copy(text, f"{self.table.height_of_view:,} rows")
         else:
             path = export.free_path(Path(f"tracetui-{state.page.saved_as or state.page.id}.tsv"))
-            self._write(path, lambda: path.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote ")
+            self._write(
+                path, lambda part: part.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote "
+            )
 
     def _fields(self, row: Mapping[str, object]) -> list[str]:
         return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
@@ -82,28 +89,38 @@ class SavingView(View):
             self.prompt.remark(".csv .json .parquet .md .svg")
             self.host.refresh_lines()
 
-    def _export(self, name: str) -> None:
+    def _export(self, name: str, *, asked: bool = False) -> None:
+        """Writes the view to a file.
+
+        Args:
+            name: as typed.
+            asked: whether the user was told that this file is there already.
+        """
         state = self.state
         if state is None or not name.strip():
             return
         path = typed(name)
+        force = asked and name == self._doubtful
+        if is_file(path) and not force:
+            self._doubtful = name
+            self.prompt.open("replace", "is there already; Enter replaces it, Esc keeps it:", name)
+            self.host.refresh_lines()
+            return
         if path.suffix.lower() == ".svg":
             svg = self.app.export_screenshot(title="tracetui")
-            self._write(path, lambda: path.write_text(svg, encoding="utf-8"), "wrote ")
+            self._write(path, lambda part: part.write_text(svg, encoding="utf-8"), "wrote ", force=force)
         elif path.suffix.lower() not in export.SUFFIXES:
             self.host.say("The suffix says the form: .csv .json .parquet .md .svg")
         else:
             frame, columns = self.table.view(), self.table.columns
-            self._write(path, lambda: export.write(frame, columns, path), "wrote ")
+            self._write(path, lambda part: export.write(frame, columns, part), "wrote ", force=force)
 
-    def _write(self, path: Path, write: Callable[[], object], words: str) -> None:
-        if is_there(path):
-            self.host.say(f"{path} exists already; nothing was written")
-            return
+    def _write(self, path: Path, write: Callable[[Path], object], words: str, *, force: bool = False) -> None:
+        sources = [trace.source.path for run in self.session.runs.values() for trace in run.traces]
         try:
-            write()
-        except OSError as error:
-            reason = (error.strerror or str(error)).removesuffix(f": {path}")
-            self.host.say(f"{path}: {reason}")
+            with written(path, force=force, sources=sources) as part:
+                write(part)
+        except TraceError as error:
+            self.host.say(str(error))
         else:
             self.host.say(f"{words}{path.resolve()}")

@@ -7,11 +7,7 @@ copy them.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,9 +23,11 @@ from tracetui.parsers.chrome.tokens import Tokens
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
+from tracetui.parsers.written import refuse, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
     from typing import BinaryIO
 
     from numpy.typing import NDArray
@@ -67,6 +65,7 @@ def cut(
     window: tuple[int, int],
     *,
     steps: Sequence[int] | None = None,
+    force: bool = False,
     watch: Watch | None = None,
 ) -> Cut:
     """Writes the part of a trace that a stretch of time needs, compressed if the name ends in ``.gz``.
@@ -77,9 +76,10 @@ def cut(
 
     Args:
         source: a Chrome trace, plain or gzip.
-        target: must not exist.
+        target: where the cut goes; it stays as it is until the cut is complete.
         window: start and end, ns on the trace's clock (`schema.HOST` start).
         steps: start times of the steps whose marks are kept, ns; null for all that lie in the stretch.
+        force: whether a file that stands at the target may be replaced.
         watch: is told the progress, and may stop the cut.
 
     Raises:
@@ -87,34 +87,18 @@ def cut(
         Cancelled: stopped; nothing was written.
     """
     watch = watch or Watch()
-    _refuse_existing(target)
+    refuse(target, force=force, sources=[source])
     allocator.keep_chunks_in_heap()
     tally = Tally()
     events, reader = _outlined(source, tally, watch)
     choice = choose(events, window, tally, steps)
     if not choice.in_range:
         raise TraceError(source, "no event lies in this stretch of time", "give another one")
-    folder: Path | None = None
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))  # no one else writes to this file
-        part = folder / "cut"
-        with part.open("xb") as file:
-            reader.head = narrowed(reader.head, window, steps)
-            _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
-        _refuse_existing(target)
-        part.rename(target)
-    except OSError as error:
-        raise TraceError(target, (error.strerror or str(error)).lower()) from error
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    with written(target, force=force, sources=[source]) as part, part.open("wb") as file:
+        reader.head = narrowed(reader.head, window, steps)
+        _write(file, events, choice.kept, reader, source, watch, packed=target.suffix == ".gz")
     size = target.stat().st_size
     return Cut(source, target, events.phase.size, int(choice.kept.sum()), choice, size, tally.notes())
-
-
-def _refuse_existing(target: Path) -> None:
-    if os.path.lexists(target):
-        raise TraceError(target, "is there already", "give another name")
 
 
 def _outlined(path: Path, tally: Tally, watch: Watch) -> tuple[Outline, ChunkReader]:

@@ -1,0 +1,196 @@
+"""What is written: whole or not at all, and never over a file that somebody still needs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sample_runs import recorded
+
+from tracetui.app.cli import main as cli
+from tracetui.app.text.exit_codes import DONE, UNREADABLE
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.written import write_text, written
+
+TRACE = "chrome/cudagraph_replay.trace.json.gz"
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_new_file_has_the_rights_that_any_new_file_has(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    write_text(tmp_path / "new", "one\r\n")
+    assert (tmp_path / "new").read_bytes() == b"one\r\n"
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert left(tmp_path) == ["new", "plain"]
+
+
+def test_what_is_there_stays_without_force_and_keeps_its_rights_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    file.write_text("old")
+    file.chmod(0o640)
+    with pytest.raises(TraceError, match="is there already; ask nicely"):
+        write_text(file, "new", advice="ask nicely")
+    assert file.read_text() == "old"
+    write_text(file, "new", force=True)
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("new", 0o640)
+
+
+def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
+    file = tmp_path / "both"
+
+    def both() -> None:
+        with written(file) as part:
+            part.write_text("ours")
+            file.write_text("theirs")
+
+    with pytest.raises(TraceError, match="is there already"):
+        both()
+    assert file.read_text() == "theirs"
+    assert left(tmp_path) == ["both"]
+
+
+@pytest.mark.parametrize("through", ["itself", "link", "hard link", "other way"])
+def test_a_source_is_never_replaced(tmp_path: Path, through: str) -> None:
+    source = tmp_path / "source"
+    source.write_text("recorded")
+    target = tmp_path / "target"
+    if through == "link":
+        target.symlink_to(source)
+    elif through == "hard link":
+        target.hardlink_to(source)
+    elif through == "other way":
+        target = tmp_path / "." / ".." / tmp_path.name / "source"
+    else:
+        target = source
+    with pytest.raises(TraceError, match="never replaced"):
+        write_text(target, "report", force=True, sources=[tmp_path / "other", source])
+    assert source.read_text() == "recorded"
+
+
+def test_a_full_disk_leaves_the_old_file_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "report.md"
+    file.write_text("old")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(TraceError, match=r"report\.md: could not be written: no space left"):
+        write_text(file, "new", force=True)
+    assert file.read_bytes() == b"old"
+    assert left(tmp_path) == ["report.md"]
+
+
+def test_an_interrupted_writer_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with written(tmp_path / "new") as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert left(tmp_path) == []
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "far" / "file")
+    write_text(link, "one")
+    with pytest.raises(TraceError, match="is there already"):
+        write_text(link, "two")
+    write_text(link, "three", force=True)
+    assert link.is_symlink()
+    assert (tmp_path / "far" / "file").read_text() == "three"
+    assert left(tmp_path / "far") == ["file"]
+
+
+def test_a_pipe_and_a_device_get_the_bytes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "through")
+    reader.join(30)
+    assert got == ["through"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    write_text(Path(os.devnull), "gone")
+    assert not Path(os.devnull).is_file()
+
+
+def test_standard_output_redirected_to_a_file_is_written_through(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path; from tracetui.parsers import written as w; w.write_text(Path('/dev/stdout'), 'a')"
+    )
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, timeout=60)
+    assert (tmp_path / "out").read_text() == "a"
+
+
+@pytest.mark.parametrize("target", ["", "missing/report.md", "a\0b"])
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, target: str) -> None:
+    with pytest.raises((TraceError, ValueError)) as raised:
+        write_text(tmp_path / target, "text")
+    assert str(tmp_path) in str(raised.value) or "null" in str(raised.value)
+
+
+# --- what the commands write
+
+
+def test_a_report_replaces_a_file_only_when_told_and_a_recording_never(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    trace = folder / "a.trace.json.gz"
+    trace.write_bytes(recorded(TRACE).read_bytes())
+    (folder / "run.json").write_text("{}")
+    content = trace.read_bytes()
+
+    def report(*words: str) -> tuple[int, str]:
+        code = cli.main(["report", *words, "--section", "overview", "--no-cache"])
+        return code, capsys.readouterr().err
+
+    for target in (trace, folder / "run.json"):
+        for source in (str(trace), str(folder)):
+            code, said = report(source, "--output", str(target), "--force")
+            assert (code, said) == (
+                UNREADABLE, f"tracetui: {target}: is a recording, which is never replaced; give another name\n"
+            )  # fmt: skip
+    assert trace.read_bytes() == content
+    out = tmp_path / "report.txt"
+    assert report(str(trace), "--output", str(out)) == (DONE, "")
+    first = out.read_text()
+    out.write_text("mine")
+    code, said = report(str(trace), "--output", str(out))
+    assert (code, said) == (
+        UNREADABLE, f"tracetui: {out}: is there already; --force replaces it, --output writes to another file\n"
+    )  # fmt: skip
+    assert out.read_text() == "mine"
+    assert report(str(trace), "--output", str(out), "--force") == (DONE, "")
+    assert out.read_text() == first
+
+
+def test_a_diff_and_a_cut_keep_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "a.trace.json.gz"
+    trace.write_bytes(recorded(TRACE).read_bytes())
+    out = tmp_path / "out.json"
+    out.write_text("mine")
+    assert cli.main(["diff", str(trace), str(trace), "--output", str(out), "--no-cache"]) == UNREADABLE
+    cut = ["cut", str(trace), "--from", "0ms", "--to", "1ms", "--no-cache", "-o"]
+    assert cli.main([*cut, str(out)]) == UNREADABLE
+    assert cli.main([*cut, str(trace), "--force"]) == UNREADABLE
+    assert out.read_text() == "mine"
+    assert cli.main([*cut, str(out), "--force"]) == DONE
+    assert '"traceEvents"' in out.read_text()
+    capsys.readouterr()
