@@ -225,6 +225,9 @@ class _Run:
             nonlocal state
             state = follow.newest(state)
             elapsed = time.monotonic() - self._begun
+            limit = self._request.timeout_s
+            if limit is not None and elapsed > limit:
+                raise ProfileError(f"{tool}: {state.phase} had not ended after {limit:g} s (--timeout)")
             self._tell(Tick(tool, state.phase, state.step, state.of, elapsed, self._watch.latest))
 
         output = None if command.output is None else self._folder.path / command.output

@@ -1,94 +1,92 @@
-"""Runs one program of a run in its own process group, follows it, and kills the group if necessary."""
+"""Runs one program of a run and follows it; whatever it has started ends with it (`keeper`)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
-import time
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING
+
+from tracetui.collectors import keeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 POLL_S = 0.1
 PATIENCE_S = 10.0
 """How long a program that was asked to end may take: nsys writes its report only then."""
+_END = b"e"
 
 
 def run(
     words: Sequence[str], log: Path, tick: Callable[[], None], *, cwd: Path | None = None, output: Path | None = None
 ) -> int:
-    """Runs a program to its end; what it prints goes to the log.
+    """Runs a program to its end; what it prints goes to the log, of which the first and the last MiB are kept.
 
     Args:
         words: the command line.
         log: a file that its output is added to.
-        tick: called about ten times a second; raise KeyboardInterrupt there to end the program.
+        tick: called about ten times a second; raise there to end the program.
         cwd: the folder it runs in.
         output: a file for its standard output instead of the log.
 
     Returns:
-        Its exit code; negative the number of the signal that ended it.
+        Its exit code; negative the number of the signal that ended it. Nothing that it has started runs any more.
 
     Raises:
         OSError: it can't be started.
-        KeyboardInterrupt: the user interrupted it; the whole process group has ended by then.
+        BaseException: what `tick` raised; the program, and what it has started, have ended by then.
     """
-    with log.open("ab") as out, (output or log).open("wb" if output else "ab") as standard:
+    with log.open("ab") as out:
         out.write(f"$ {' '.join(words)}\n".encode())
-        out.flush()
-        process = subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=standard, stderr=out, cwd=cwd, start_new_session=True
-        )
-        try:
-            while True:
-                try:
-                    return process.wait(POLL_S)
-                except subprocess.TimeoutExpired:  # noqa: PERF203  that is the wait
-                    tick()
-        except BaseException:
-            end(process)
-            raise
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Tells the whole group to stop, with a stronger signal each time, until none of it runs.
-
-    The program is the leader of a session of its own, so Ctrl+C on the terminal reaches only tracetui, which ends here
-    what it launched. What the program has launched may outlive it: a shell's background jobs ignore SIGINT.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        deadline = time.monotonic() + PATIENCE_S
-        try:
-            while time.monotonic() < deadline:
-                if process.poll() is not None and not group_runs(process.pid):
-                    return
-                time.sleep(POLL_S)
-        except KeyboardInterrupt:  # the user asked twice: kill at once
-            continue
-
-
-def group_runs(group: int) -> bool:
-    """Returns whether a process of this group runs; one that has ended and that nobody asks about does not."""
+    heard, orders = os.pipe()
+    told, said = os.pipe()
+    command = [sys.executable, "-I", "-S", keeper.__file__, str(heard), str(said), str(PATIENCE_S), str(log.absolute())]
     try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's process
-        return True
-    states = [state for state, of in map(_state_and_group, Path("/proc").glob("[0-9]*/stat")) if of == group]
-    return not states or any(state not in ("Z", "X") for state in states)
-
-
-def _state_and_group(stat: Path) -> tuple[str, int]:
-    """Returns a process's state and group, as proc(5) has them behind its name, which may hold anything."""
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                [*command, "" if output is None else str(output.absolute()), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                cwd=cwd,
+                pass_fds=(heard, said),
+                start_new_session=True,
+            )
+    except OSError:
+        os.close(orders)
+        os.close(told)
+        raise
+    finally:
+        os.close(heard)
+        os.close(said)
     try:
-        state, _, group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
-        return state, int(group)
-    except (OSError, ValueError):  # it has just ended
-        return "X", -1
+        with os.fdopen(told, "rb") as answer:
+            if number := answer.read():
+                process.wait()
+                raise OSError(int(number), os.strerror(int(number)), words[0])
+        return _followed(process, orders, tick)
+    finally:
+        os.close(orders)
+
+
+def _followed(process: subprocess.Popen[bytes], orders: int, tick: Callable[[], None]) -> int:
+    """Waits for the end of the program; has it ended when `tick` raises, and killed when Ctrl+C comes once more."""
+    try:
+        while True:
+            try:
+                return process.wait(POLL_S)
+            except subprocess.TimeoutExpired:  # noqa: PERF203  that is the wait
+                tick()
+    except BaseException:
+        order = _END
+        while process.returncode is None:
+            try:
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(orders, order)
+                process.wait()
+            except KeyboardInterrupt:  # noqa: PERF203  the user asked twice
+                order = keeper.KILL_NOW
+        raise

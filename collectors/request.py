@@ -44,6 +44,8 @@ class ProfileRequest:
     with_memory: bool = False
     window: tuple[float, float] | None = None
     """For a program without optimizer steps: when recording starts and how long it lasts, s."""
+    timeout_s: float | None = None
+    """How long all of it may take; null for no limit."""
     ncu_launches: int = 200
     """The most launches that Nsight Compute measures, since it replays each some dozen times."""
     memory_entries: int = 100_000

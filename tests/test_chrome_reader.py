@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sample_runs import recorded
 
-from tracetui.parsers import open_path, parallel
+from tracetui.parsers import open_path, resources
 from tracetui.parsers.chrome import chunks, keys, reader
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.iterations import with_steps
@@ -121,7 +121,7 @@ def test_metadata_and_header_may_stand_at_either_end(tmp_path, recording, docume
 def test_small_chunks_and_one_thread_change_nothing(monkeypatch, recording):
     name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 50_000)
-    monkeypatch.setattr(parallel, "THREADS", 1)
+    monkeypatch.setattr(resources, "THREADS", 1)
     assert_same(read_chrome(recorded(name)), recording(name), without=())
 
 

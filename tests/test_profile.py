@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,12 +18,12 @@ from sample_runs import recorded
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
 from tracetui.app.cli.profile_options import split_command
-from tracetui.collectors import process, profiler_commands
+from tracetui.collectors import keeper, process, profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose
 from tracetui.collectors.launch import launch
 from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.parsers import open_path
+from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import looks_like_trace
 
@@ -180,22 +181,115 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path
         os.kill(int(marker.read_text()), 0)
 
 
-@pytest.mark.parametrize("forgetful", [False, True], ids=["", "the group's leader ends at once"])
-def test_what_a_program_left_in_the_background_ends_with_it(tmp_path, monkeypatch, forgetful):
-    monkeypatch.setattr(process, "PATIENCE_S", 0.5)
+def runs(pid: int) -> bool:
+    """Returns whether a process runs; one that has ended and that nobody asked about does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+LEAVES = {
+    "a job in the background": "sleep 60 & echo $! >> {0}; (exec sleep 60) & echo $! >> {0}; ",
+    "one that ignores signals": "(trap '' TERM INT HUP; exec sleep 60) & echo $! >> {0}; sleep 60 & echo $! >> {0}; ",
+    "a session of its own": "setsid sh -c 'echo $$ >> {0}; exec sleep 60' & setsid sh -c 'echo $$ >> {0}; sleep 60' & ",
+    "a grandchild of nobody": "(setsid sh -c 'trap \"\" TERM; sleep 60 & echo $! >> {0}; echo $$ >> {0}; wait' &) ; ",
+}
+
+
+@pytest.mark.parametrize("ends", ["asked", "by itself", "asked, and its leader is gone"])
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
+    monkeypatch.setattr(process, "PATIENCE_S", 0.3)
     marker = tmp_path / "pids"
-    # a shell's background jobs ignore SIGINT, so they outlive their shell
-    script = f"sleep 60 & echo $! > {marker}; (trap '' TERM INT; exec sleep 60) & echo $! >> {marker}; "
-    script += "exec sleep 60" if forgetful else "wait"
+    both = f'while [ "$(wc -w < {marker})" -lt 2 ]; do sleep 0.02; done; '
+    last = {"asked": "wait; wait", "by itself": both + "exit 7", "asked, and its leader is gone": "exec sleep 60"}
 
     def tick():
-        if marker.exists() and len(marker.read_text().split()) == 2:
+        if ends != "by itself" and marker.exists() and len(marker.read_text().split()) == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        process.run(["sh", "-c", script], tmp_path / "log.txt", tick)
-    for pid in map(int, marker.read_text().split()):
-        assert process._state_and_group(Path(f"/proc/{pid}/stat"))[0] in "ZX", "it has ended"
+    command = ["sh", "-c", f"touch {marker}; " + LEAVES[leaves].format(marker) + last[ends]]
+    if ends == "by itself":
+        assert process.run(command, tmp_path / "log.txt", tick) == 7
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            process.run(command, tmp_path / "log.txt", tick)
+    pids = [int(pid) for pid in marker.read_text().split()]
+    assert len(pids) == 2
+    assert not any(runs(pid) for pid in pids)
+
+
+def test_nothing_outlives_a_tracetui_that_is_killed(nsys, tmp_path):
+    marker = tmp_path / "pids"
+    script = f"setsid sh -c 'echo $$ >> {marker}; exec sleep 60' & echo $$ >> {marker}; exec sleep 60"
+    words = ["profile", "--tool", "nsys", "--output", str(tmp_path / "out"), "--", "sh", "-c", script]
+    begin = "from tracetui.collectors import process; process.PATIENCE_S = 0.3; "
+    program = begin + f"from tracetui.app.cli.main import main; main({words!r})"
+    started = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    assert eventually(lambda: marker.exists() and len(marker.read_text().split()) == 2)
+    started.kill()
+    started.wait()
+    assert eventually(lambda: not any(runs(int(pid)) for pid in marker.read_text().split()))
+    said = [str(line) for line in open_path(tmp_path / "out.partial", cache=False).warnings]
+    assert any("this run was cut off: tracetui was killed, or its machine failed" in line for line in said)
+
+
+def eventually(holds) -> bool:
+    """Waits until something holds, for at most half a minute."""
+    deadline = time.monotonic() + 30
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return held
+
+
+def test_a_run_under_way_says_so(tmp_path):
+    here = {"pid": os.getpid(), "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
+    folder = tmp_path / "out.partial"
+    folder.mkdir()
+    for identity, said in (
+        (here, rf"this run is still under way \(process {os.getpid()}\)"),
+        ({**here, "boot_id": "another"}, r"this run was under way when its run\.json was last written"),
+    ):
+        manifest = {"schema": "tracetui.run/1", "status": "running", "identity": identity}
+        (folder / "run.json").write_text(json.dumps(manifest))
+        with pytest.raises(TraceError, match=said):
+            open_path(folder, cache=False)
+
+
+def test_a_program_that_talks_without_end_leaves_its_first_and_last_words(tmp_path):
+    log = tmp_path / "log.txt"
+    program = "import sys; sys.stdout.writelines(f'line {n:09}\\n' for n in range(400_000))"
+    assert process.run([sys.executable, "-c", program], log, lambda: None) == 0
+    text = log.read_bytes()
+    assert len(text) < 2.6 * keeper.LOG_TAIL + keeper.LOG_HEAD
+    head, left_out, tail = re.split(rb"\n\[(\d+) bytes left out\]\n", text)
+    assert head.splitlines()[1] == b"line 000000000"
+    assert tail.splitlines()[-1] == b"line 000399999"
+    said = text.splitlines()[0] + b"\n"
+    assert len(head) + int(left_out) + len(tail) == len(said) + 400_000 * len(b"line 000000000\n")
+
+
+def test_how_a_program_ended_is_told(tmp_path):
+    log = tmp_path / "log.txt"
+    assert process.run(["sh", "-c", "echo said; exit 3"], log, lambda: None) == 3
+    assert process.run(["sh", "-c", "kill -SEGV $$"], log, lambda: None) == -signal.SIGSEGV
+    assert process.run(["sh", "-c", "kill -9 $$"], log, lambda: None) == -signal.SIGKILL
+    with pytest.raises(OSError, match="No such file") as raised:
+        process.run([str(tmp_path / "nothing")], log, lambda: None)
+    assert raised.value.errno == errno.ENOENT
+    assert "said" in log.read_text()
+    assert process.run(["sh", "-c", "echo out; echo err >&2"], log, lambda: None, output=tmp_path / "out") == 0
+    assert (tmp_path / "out").read_text() == "out\n"
+    assert log.read_text().endswith("err\n")
+
+
+def test_a_run_that_takes_too_long_is_ended(nsys, tmp_path):
+    begun = time.monotonic()
+    outcome = profiled(tmp_path, "sleep", "60", timeout_s=0.5)
+    assert time.monotonic() - begun < 30
+    assert outcome.status == "failed"
+    assert "had not ended after 0.5 s (--timeout)" in outcome.problems[0]
 
 
 def test_the_recording_of_a_program_that_failed_is_exported(nsys, tmp_path):

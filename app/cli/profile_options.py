@@ -98,6 +98,9 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         metavar="DELAY+LENGTH",
         help="for a program without optimizer steps: delay and duration in seconds, as 10+5",
     )
+    how.add_argument(
+        "--timeout", type=_seconds, metavar="SECONDS", help="end a run after this time; what was finished is kept"
+    )
     how.add_argument("--python", metavar="PATH", help="the Python that has torch (default: this one)")
     many = parser.add_argument_group("several runs")
     many.add_argument(
@@ -169,6 +172,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         with_stack=_ample_memory() if arguments.with_stack is None else arguments.with_stack,
         with_memory=arguments.with_memory,
         window=arguments.window,
+        timeout_s=arguments.timeout,
         python=arguments.python or (_interpreter(command) if "torch" in tools and command else sys.executable),
         typed=tuple(typed),
     )
@@ -218,6 +222,16 @@ def _positive(text: str) -> int:
     number = _whole(text)
     if not number:
         raise argparse.ArgumentTypeError("0 is too few")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import socket
 import time
@@ -37,6 +38,7 @@ def identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
         started_unix_ns=now,
         started_monotonic_ns=time.monotonic_ns(),
         host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
+        pid=os.getpid(),
         boot_id=probe.text("proc/sys/kernel/random/boot_id"),
         command=masked(command),
         cwd=str(cwd),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracetui.parsers import allocator, categories
+from tracetui.parsers import categories, resources
 from tracetui.parsers.categories import NULL_CODE
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
         for part, size in zip(parts, sizes, strict=True):
             start, end = end, end + size
             column[start:end] = part.pop(name) if name in part else _nulls(dtype)[1]
-        allocator.release_freed()
+        resources.release_freed()
     return joined
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tracetui.parsers import allocator, categories
+from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import columns, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
@@ -16,8 +16,8 @@ from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled
 from tracetui.parsers.iterations import with_steps
-from tracetui.parsers.parallel import in_order
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
 
@@ -124,7 +124,7 @@ class Scanner:
 
     def __iter__(self) -> Iterator[dict[str, Columns]]:
         """Yields each chunk's groups in file order, and last the events of the slow path."""
-        allocator.keep_chunks_in_heap()
+        resources.keep_chunks_in_heap()
         with ByteSource(self._path) as source:
             reader = ChunkReader(source)
             for part in _scanned(reader):

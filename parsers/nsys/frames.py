@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetui.parsers import allocator, categories, links, schema
+from tracetui.parsers import categories, links, resources, schema
 from tracetui.parsers.frame_columns import frame
 from tracetui.parsers.nesting import NONE, LaneClock, enclosing, nearest, order
 from tracetui.parsers.nsys import compact, steps, tables
@@ -402,7 +402,7 @@ def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: T
         dtype = np.result_type(*there)
         null = {"style": tables.NO_STYLE}.get(name, compact.null_of(dtype))
         columns[name] = gathered(arrays, null, dtype)
-        allocator.release_freed()
+        resources.release_freed()
     columns["process"] = np.repeat(threads.process, per_thread)
     columns["thread"] = np.repeat(threads.thread, per_thread)
     return frame(schema.HOST, columns, {"parent": parent}, depth=pl.Series(depth))

@@ -7,13 +7,13 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.parsers import allocator
+from tracetui.parsers import resources
 from tracetui.parsers.nsys import careful, tables
 from tracetui.parsers.nsys.bulk import BulkReader, Unsuited
 from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import quoted
-from tracetui.parsers.parallel import in_order
 from tracetui.parsers.progress import Progress
+from tracetui.parsers.resources import in_order
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,7 +83,7 @@ class TableReader:
 
 def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> Scan:
     """Reads every event table that the file has."""
-    allocator.keep_chunks_in_heap(LARGEST_TEMPORARY)
+    resources.keep_chunks_in_heap(LARGEST_TEMPORARY)
     tasks = _tasks(database)
     stores = {
         group: Store(sum(task.rows for task in tasks if task.event_table.group == group), needed)
@@ -103,7 +103,7 @@ def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) 
         if watch.cancelled:
             partial = True
             break
-    allocator.release_freed()
+    resources.release_freed()
     return Scan({group: store.finish() for group, store in stores.items()}, read, partial)
 
 

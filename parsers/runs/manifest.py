@@ -48,6 +48,8 @@ class Identity(Struct, frozen=True, gc=False):
     """The machine's monotonic clock at the same moment, ns."""
     host: str | None = None
     """The machine's name; `tracetui scrub` removes it."""
+    pid: Whole | None = None
+    """The process of tracetui that makes this run; tells an unfinished run from one that was cut off."""
     boot_id: str | None = None
     """Changes when the machine starts anew; `tracetui scrub` removes it."""
     command: tuple[str, ...] = ()

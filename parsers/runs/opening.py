@@ -36,6 +36,24 @@ UNFINISHED = {
 """The note about a run that did not end normally, by the status in its run.json."""
 
 
+def _unfinished(manifest: RunManifest) -> str:
+    """What to say of a run that did not end normally; whether it still runs can be told on its own machine only."""
+    pid, boot = manifest.identity.pid, manifest.identity.boot_id
+    if manifest.status == "running" and pid is not None and boot is not None and boot == _boot_id():
+        if Path(f"/proc/{pid}").exists():
+            return f"this run is still under way (process {pid})"
+        return "this run was cut off: tracetui was killed, or its machine failed"
+    return UNFINISHED[manifest.status or ""]
+
+
+def _boot_id() -> str | None:
+    """What changes whenever this machine starts anew; null where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
 def open_path(
     *paths: Path | str,
     progress: Callable[[Progress], None] | None = None,
@@ -86,9 +104,7 @@ def open_path(
     traces = _open_all(files, watch, cache, problems)
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
     if manifest is not None and manifest.status in UNFINISHED:
-        problems.append(
-            TraceError(files[0].path.parent, UNFINISHED[manifest.status], manifest.outcome.explanation or "")
-        )
+        problems.append(TraceError(files[0].path.parent, _unfinished(manifest), manifest.outcome.explanation or ""))
     light = next((lights[file.path] for file in files if file.path in lights), None)
     light = light or passes.light_beside(files, manifest)
     light_pass = None if light is None else LightPass(light.path, partial(_open, light, Watch(), cache))
@@ -257,7 +273,9 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
         if bad:
             raise bad[0]
         if (manifest := run_manifest.load(folder)) is not None:
-            why = manifest.outcome.explanation or f"its run.json says: {manifest.status}"
+            why = manifest.outcome.explanation or (
+                _unfinished(manifest) if manifest.status in UNFINISHED else f"its run.json says: {manifest.status}"
+            )
             raise TraceError(folder, f"this run left no recording: {why}", "log.txt in it may say more")
         raise TraceError(
             folder,

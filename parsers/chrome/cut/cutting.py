@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.parsers import allocator
+from tracetui.parsers import resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.chrome.chunks import ChunkReader
@@ -88,7 +88,7 @@ def cut(
     """
     watch = watch or Watch()
     refuse(target, force=force, sources=[source])
-    allocator.keep_chunks_in_heap()
+    resources.keep_chunks_in_heap()
     tally = Tally()
     events, reader = _outlined(source, tally, watch)
     choice = choose(events, window, tally, steps)

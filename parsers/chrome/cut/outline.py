@@ -13,7 +13,7 @@ from tracetui.parsers.chrome.columns import NULL
 from tracetui.parsers.chrome.records import arguments, category_of, decoded, identity, nanoseconds, pieces, whole_number
 from tracetui.parsers.chrome.scan import ChunkScan
 from tracetui.parsers.chrome.tokens import Irregular
-from tracetui.parsers.parallel import in_order
+from tracetui.parsers.resources import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
