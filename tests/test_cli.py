@@ -25,6 +25,15 @@ def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.parametrize(
+    "words", [["report", ""], ["open", ""], ["diff", "a", ""], ["cut", ""], ["scrub", ""], ["sweep", ""]]
+)
+def test_an_empty_path_is_not_this_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A shell's variable that is not set becomes one."""
+    assert cli.main(words) == USAGE
+    assert "an empty path; . is this folder" in capsys.readouterr().err
+
+
 def test_version_and_help_need_nothing_heavy() -> None:
     script = (
         "import sys; from tracetui.app.cli.main import main\n"

@@ -11,7 +11,7 @@ from made_run import ADD, HGEMM, SGEMM, SOFTMAX, Made, facts_of, finding, look, 
 from nsys_file import NsysFile
 from sample_runs import recorded
 
-from tracetui.parsers import open_path
+from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,14 +249,15 @@ def test_v9_on_a_recording_of_counters() -> None:
     assert "root" not in found.advice
 
 
-def test_v16_does_not_call_other_json_cut_short(tmp_path: Path) -> None:
+def test_other_json_is_no_trace_and_v16_does_not_call_it_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "memory_timeline.json"
-    path.write_text(json.dumps([[-1, 1, 512, 7], [-1, 1, 1024, 7]]))
-    trace = open_path(path, cache=False).main
-    assert [note.reason for note in trace.notes if note.kind == "missing"] == [
-        "the file is whole, but no trace: it is JSON without a single event"
-    ]
-    assert silent("V16", facts_of(trace))
+    for other in ([[-1, 1, 512, 7], [-1, 1, 1024, 7]], [1, 2, 3], [{"a": 1}, {"b": [2]}], [], {"a": []}, ["ph"]):
+        path.write_text(json.dumps(other))
+        with pytest.raises(TraceError, match="not a trace"):
+            open_path(path, cache=False)
+    whole = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    path.write_text(json.dumps([whole, {"a": 1}]))
+    assert silent("V16", facts_of(open_path(path, cache=False).main))
     path.write_text(path.read_text()[:-3])
     assert "closing bracket" in fires("V16", facts_of(open_path(path, cache=False).main)).title
 

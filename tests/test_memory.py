@@ -21,6 +21,7 @@ from tracetui.analysis.memory.peak import holders, holding, peak
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.selection import Scope, select
+from tracetui.app.cli import main as cli
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -346,6 +347,28 @@ def test_nothing_recorded_is_nothing_known(recording):
     assert end_state(sel).reserved_bytes is None
     assert curve(sel).height == 0
     assert columns(curve(sel), 10) == ([], [])
+
+
+@pytest.mark.parametrize("devices", [(), (0,)], ids=["", "beside the host's"])
+def test_memory_of_a_device_that_is_not_told(tmp_path, devices, capsys):
+    """As old torch wrote `[memory]` events: without `Device Type`, which is then unknown and neither host nor GPU."""
+    events = []
+    for at, change, total in ((1, 1024, 1024), (2, 512, 1536), (3, -1024, 512), (4, -512, 0)):
+        arguments = {"Addr": abs(change), "Bytes": change, "Total Allocated": total}
+        common = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": at}
+        events.append({**common, "args": arguments})
+        events += [{**common, "args": {**arguments, "Device Type": kind, "Total Allocated": 7}} for kind in devices]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    sel = select(open_path(path, cache=False).main)
+    found = peak(sel)
+    assert (found.device_type, found.device, found.allocated, found.time) == (None, None, 1536, 2000)
+    assert memory(sel).peak_allocated_bytes == 1536
+    assert not memory(sel).on_gpu
+    assert curve(sel)["allocated"].to_list() == [1024, 1536, 512, 0]
+    assert holders(sel, "operator")["bytes"].sum() == 1536
+    assert cli.main(["report", str(path), "--section", "memory", "--no-cache"]) == 0
+    assert "1.500 KiB" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,14 @@ def test_what_powershell_writes(read: Callable[..., Trace], encoding: str) -> No
     assert trace.device["name"].to_list() == [SAXPY]
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_every_kind_of_line_end(read: Callable[..., Trace], end: str) -> None:
+    rows = [(n, SAXPY, ncu_file.SOL, "Duration", "usecond", "12.5") for n in range(3)]
+    trace = read((PROF + ncu_file.long_table(rows)).replace("\n", end))
+    assert trace.device["duration"].to_list() == [12500] * 3
+    assert not trace.notes
+
+
 def test_output_between_and_glued_to_rows(read: Callable[..., Trace]) -> None:
     header, first, second = ncu_file.long_table(
         [(0, SAXPY, ncu_file.SOL, "Duration", "ns", "1"), (1, SAXPY, ncu_file.SOL, "Duration", "ns", "2")]

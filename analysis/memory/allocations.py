@@ -50,15 +50,21 @@ class Allocations:
 UNBORN, UNDYING = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
+def of_memory(device_type: int | None, device: int | None) -> pl.Expr:
+    """Which rows of `schema.MEMORY` are of one memory; null is what the recording does not say."""
+    wanted = {"device_type": device_type, "device": device}
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value, dtype=pl.Int64)) for name, value in wanted.items())
+
+
 @latest
-def allocations(trace: Trace, device_type: int, device: int | None) -> Allocations:
+def allocations(trace: Trace, device_type: int | None, device: int | None) -> Allocations:
     """Pairs what was allocated with what was freed at the same address of one memory.
 
     A snapshot's allocation ends where the program gives it back (``free_requested``), even if a stream may still use
     it. Blocks in use at a snapshot's end that its history does not mention are allocations too.
     """
     memory = trace.memory
-    mine = (pl.col("device_type") == device_type) & pl.col("device").eq_missing(device)
+    mine = of_memory(device_type, device)
     frame = memory.select(
         "action", "time", "address", "bytes", "allocated", row=pl.int_range(memory.height, dtype=pl.Int64)
     ).filter(mine_of(memory, mine))

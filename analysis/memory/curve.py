@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.memory.allocations import of_memory
 from tracetui.analysis.memory.peak import Peak, peak, totals
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ def curve(sel: Selection, at: Peak | None = None) -> pl.DataFrame:
     moment = at or peak(sel)
     if moment is None:
         return pl.DataFrame(schema=CURVE)
-    mine = (pl.col("device_type") == moment.device_type) & pl.col("device").eq_missing(
-        pl.lit(moment.device, dtype=pl.Int64)
-    )
-    return totals(sel).filter(mine).select(*CURVE)
+    return totals(sel).filter(of_memory(moment.device_type, moment.device)).select(*CURVE)
 
 
 def curve_points(frame: pl.DataFrame, points: int) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.memory.allocations import UNBORN, Allocations, allocations
+from tracetui.analysis.memory.allocations import UNBORN, Allocations, allocations, of_memory
 from tracetui.analysis.memory.owners import OWNERS, owners
 from tracetui.analysis.memory.peak import listed, peak
 
@@ -108,8 +108,7 @@ def growth(sel: Selection) -> pl.DataFrame:
     if moment is None or not sel.steps.height:
         return pl.DataFrame(schema=GROWTH)
     events = sel.trace.memory.with_row_index("row").filter(
-        (pl.col("device_type") == moment.device_type)
-        & pl.col("device").eq_missing(pl.lit(moment.device, dtype=pl.Int64))
+        of_memory(moment.device_type, moment.device)
         & pl.col("allocated").is_not_null()
         & pl.col("time").is_not_null()
         & pl.col("action").is_in(["alloc", "free", "free_requested"])

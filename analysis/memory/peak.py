@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.memory.allocations import BEFORE, END_STATE, Allocations, allocations
+from tracetui.analysis.memory.allocations import BEFORE, END_STATE, Allocations, allocations, of_memory
 from tracetui.analysis.memory.owners import EARLIER, OWNERS, owners
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ HOLDERS: dict[str, pl.DataType] = {
 class Peak:
     """The moment at which one memory was fullest."""
 
-    device_type: int
+    device_type: int | None
+    """As torch numbers them, `CPU_TYPE` for the host; null where the recording does not say."""
     device: int | None
     row: int
     """The row of `schema.MEMORY` right after which memory was fullest; -1: before the first one."""
@@ -88,10 +89,13 @@ def peaks(sel: Selection) -> list[Peak]:
 
 
 def peak(sel: Selection) -> Peak | None:
-    """The largest of the `peaks` of the GPUs, of the host where no GPU's memory was recorded; null where none is."""
-    found = peaks(sel)
-    chosen = [one for one in found if one.device_type > CPU_TYPE] or [one for one in found if one.device_type == 0]
-    return max(chosen, key=lambda one: one.allocated, default=None)
+    """The largest of the `peaks` of the GPUs, else of memory of an unknown kind, else of the host; null without any."""
+
+    def rank(one: Peak) -> tuple[int, int]:
+        kind = one.device_type
+        return 1 if kind is None else 2 if kind > CPU_TYPE else 0, one.allocated
+
+    return max(peaks(sel), key=rank, default=None)
 
 
 def _begins(sel: Selection, rows: pl.DataFrame) -> bool:
@@ -104,10 +108,7 @@ def _begins(sel: Selection, rows: pl.DataFrame) -> bool:
     if first["action"] not in frees or first["bytes"] is None:
         return False
     earlier = sel.trace.memory.head(first["row"])
-    mine = (pl.col("device_type") == first["device_type"]) & pl.col("device").eq_missing(
-        pl.lit(first["device"], dtype=pl.Int64)
-    )
-    return not earlier.filter(mine).height
+    return not earlier.filter(of_memory(first["device_type"], first["device"])).height
 
 
 def holders(sel: Selection, by: By, at: Peak | None = None) -> pl.DataFrame:

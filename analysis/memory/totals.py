@@ -53,7 +53,14 @@ def memory(sel: Selection) -> Memory:
     totals = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
     # other accelerators number their own device types
     on_gpu = known.filter(pl.col("device_type") > CPU_TYPE).height > 0
-    shown = pl.col("device_type") > CPU_TYPE if on_gpu else pl.col("device_type") == CPU_TYPE
+    unsaid = not on_gpu and known["device_type"].null_count() > 0
+    shown = (
+        pl.col("device_type").is_null()
+        if unsaid
+        else pl.col("device_type") > CPU_TYPE
+        if on_gpu
+        else pl.col("device_type") == CPU_TYPE
+    )
     if sel.trace.info.kind == "memory_snapshot":
         known_peaks = [(one.device_type, one.device, one.allocated) for one in peaks(sel)]
         whole = pl.DataFrame(known_peaks, schema=dict.fromkeys(PEAK_COLUMNS, pl.Int64), orient="row")

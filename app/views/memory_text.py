@@ -66,8 +66,8 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
     peak, end = picture.peak, picture.end
     parts = []
     if peak is not None:
-        where = "Host" if peak.device_type == 0 else f"GPU {peak.device}"
-        text = f"{where} peak {number_format.format_bytes(peak.allocated)} allocated"
+        where = _memory(peak.device_type, peak.device)
+        text = f"{where[0].upper()}{where[1:]} peak {number_format.format_bytes(peak.allocated)} allocated"
         if peak.reserved:
             text += f" of {number_format.format_bytes(peak.reserved)} reserved"
         if peak.time is not None and picture.window is not None:
@@ -92,6 +92,13 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
     return [f"{part}{' ·' if not ascii else ' |'}" for part in parts[:-1]] + parts[-1:]
 
 
+def _memory(device_type: int | None, device: int | None) -> str:
+    """Returns which memory it is, in words."""
+    if device_type is None:
+        return "memory of an unknown device"
+    return "host" if device_type == 0 else f"GPU {device}"
+
+
 def _others(picture: Picture) -> list[str]:
     """Returns the peaks of the other memories, which have no curve, GPUs first."""
     peak = picture.peak
@@ -101,8 +108,7 @@ def _others(picture: Picture) -> list[str]:
     for row in picture.peaks.sort("device_type", "device", descending=[True, False]).iter_rows(named=True):
         mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
         if not mine and row["allocated"]:
-            where = "host" if row["device_type"] == 0 else f"GPU {row['device']}"
-            found.append(f"{where} {number_format.format_bytes(row['allocated'])}")
+            found.append(f"{_memory(row['device_type'], row['device'])} {number_format.format_bytes(row['allocated'])}")
     return found[:MOST_OTHERS]
 
 

@@ -53,10 +53,17 @@ def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
     return None
 
 
+def is_list(head: bytes | bytearray) -> bool:
+    """Whether a file that starts with these bytes is a list of events without anything around it."""
+    return _LIST_START.match(head) is not None
+
+
 def looks_like_chrome(head: bytes) -> bool:
-    """Whether a file that starts with these bytes may be a Chrome trace: it is JSON, or empty."""
+    """Whether a file that starts with these bytes may be a Chrome trace: an object, a list of objects, or empty."""
     text = head.removeprefix(BOM).lstrip()
-    return not text or text.startswith((b"{", b"["))
+    if text.startswith(b"["):
+        return text[1:].lstrip()[:1] in (b"{", b"]", b",", b"")  # some programs begin with a comma
+    return not text or text.startswith(b"{")
 
 
 def sniff(events: bytes) -> Layout | None:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.chrome import columns, metadata, xla
+from tracetui.parsers.chrome import columns, layout, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
 from tracetui.parsers.chrome.records import Collector, decode, split
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
-from tracetui.parsers.errors import Cancelled
+from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
+from tracetui.parsers.tool_registry import EXAMPLES
 from tracetui.parsers.trace import Source, Trace
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ ESCAPABLE = {"name", "stack", *XLA_TEXTS}
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
 STREAMED = {"host", "device", "memory"}
-
-NO_EVENT = "the file is whole, but no trace: it is JSON without a single event"
-"""The note on a JSON list or object of something else, such as a memory timeline."""
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
@@ -146,23 +144,15 @@ class Scanner:
                 if source.damage:
                     self._tally.missing("the compressed stream ends early", 1, source.damage)
                 elif not reader.closed:
-                    whole = not self.parsed and _is_json(reader.head + reader.last + reader.tail)
-                    self._tally.missing(NO_EVENT if whole else "the file ends before its closing bracket", 1)
+                    self._tally.missing("the file ends before its closing bracket", 1)
+                elif layout.is_list(reader.head) and not self.parsed and not self.metadata:
+                    raise TraceError(self._path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
             self.header, self.is_kineto = reader.header, reader.is_kineto
         yield self._collector.finish()
 
     def _collect(self, events: Iterable[tuple[int, dict[str, Any]]]) -> None:
         for position, event in events:
             self._collector.add(position, event)
-
-
-def _is_json(text: bytes) -> bool:
-    """Whether this is a whole JSON document: then it is not cut short, whatever it holds."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:

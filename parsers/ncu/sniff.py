@@ -28,7 +28,15 @@ def looks_like_ncu(head: bytes) -> bool:
 
 
 def decode(content: bytes) -> str:
-    """The text of a file without its byte order mark: UTF-8, or UTF-16 as PowerShell's ``>`` writes it."""
+    """The text of a file without its byte order mark: UTF-8, or UTF-16 as PowerShell's ``>`` writes it.
+
+    Lines that end in a carriage return alone, as an old spreadsheet saves them, end in a line feed afterwards.
+    """
+    text = _decoded(content)
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _decoded(content: bytes) -> str:
     for mark, encoding in _BOMS.items():
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")

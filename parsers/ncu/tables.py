@@ -161,7 +161,10 @@ def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
 
 
 def _header(line: str) -> list[str]:
-    found = next(csv.reader([line], skipinitialspace=True), [])
+    try:
+        found = next(csv.reader([line], skipinitialspace=True), [])
+    except csv.Error:
+        return []
     return [name.strip() for name in found]
 
 
