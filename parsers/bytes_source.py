@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GZIP_MAGIC = b"\x1f\x8b"
+INFLATED_RATIO, INFLATED_LEAST = 64, 64 << 20
+"""What a gzip file may inflate to: so many times its size and so many bytes more. Recordings inflate to 4 to 35 times
+their size; a file made to fill the memory inflates to 1,000 times."""
 
 
 class ByteSource:
@@ -35,6 +38,7 @@ class ByteSource:
             raise TraceError(path, (error.strerror or str(error)).lower()) from error
         self._content: BinaryIO = self._file
         self._delivered = 0
+        self._most = INFLATED_RATIO * self.size + INFLATED_LEAST
         self._rest = b""
         if self.is_gzip:
             from isal import igzip
@@ -54,12 +58,18 @@ class ByteSource:
                 count = self._content.readinto(view[start:end])  # type: ignore[attr-defined]
             except Exception as error:  # besides EOFError and OSError, isal raises a type without a public name
                 self.damage = f"{type(error).__name__}: {error}"
-                self._rest = _inflate_what_can_be(self.path, self._delivered) if self.is_gzip else b""
+                self._rest = _inflate_what_can_be(self.path, self._delivered, self._most) if self.is_gzip else b""
                 continue
             if not count:
                 break
             start += count
             self._delivered += count
+            if self.is_gzip and self._delivered > self._most:
+                raise TraceError(
+                    self.path,
+                    f"inflates to more than {INFLATED_RATIO} times its size, as no recording does",
+                    "unpack it with gunzip if you trust it",
+                )
         return start
 
     def compressed_position(self) -> int:
@@ -81,8 +91,8 @@ class ByteSource:
         self._file.close()
 
 
-def _inflate_what_can_be(path: Path, skip: int) -> bytes:
-    """Inflates what a damaged gzip file still holds after its first `skip` bytes, up to the damage."""
+def _inflate_what_can_be(path: Path, skip: int, most: int) -> bytes:
+    """Inflates what a damaged gzip file still holds after its first `skip` bytes, up to the damage or to `most`."""
     found = bytearray()
     produced = 0
 
@@ -93,7 +103,7 @@ def _inflate_what_can_be(path: Path, skip: int) -> bytes:
 
     inflater = zlib.decompressobj(wbits=31)
     with path.open("rb") as file:
-        while block := file.read(4096):
+        while (block := file.read(4096)) and produced < most:
             while block:
                 before = inflater.copy()
                 try:
