@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.matching.light_times import with_light_times
+from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
@@ -98,7 +100,7 @@ def trace_report(
     by: str = "name",
 ) -> Json:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
-    sel = select(trace, scope)
+    sel = with_light_times(select(trace, scope))
     found: Json = {
         "source": report_sections.source(trace),
         "device": report_sections.devices(trace),
@@ -126,6 +128,8 @@ def trace_report(
         found |= filled.roofline_extras()
     if "findings" in found:
         found |= filled.finding_extras()
+    found["light"] = passes.light_recording(sel) if passes.SECTIONS.keys() & found.keys() else None
+    found["rests_on"] = passes.rests_on(sel, found)
     found["counts"] = counts
     return found
 

@@ -54,7 +54,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         (
             Evidence("GPU idle", idle_ns, "ns", Query("overview")),
             Evidence("step", facts.step_ns, "ns", Query("overview")),
-            Evidence("verdict", facts.overview.verdict.sentence),
+            Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
                 for row in facts.overview.average.sort("ns", descending=True).head(3).iter_rows(named=True)
