@@ -93,9 +93,13 @@ class HostView(CountedView):
         return in_units(self.session, page)
 
     def _launches(self) -> Page:
-        selection = launching(self.session.selection())
-        light = selection.trace is not self.session.trace()
+        selection = self.session.selection()
         found = self.session.cached("launches", lambda: launches(selection))
+        summed, remark = found, ""
+        if (nearer := launching(selection)) is not selection:
+            # the list leads to the timeline, and so is of the recording that is drawn there
+            summed = self.session.cached("light launches", lambda: launches(nearer))
+            remark = f"of {summed.count:,} in the light recording "
         window = selection.trace.info.window
         begin = window[0] if window else 0
         frame = found.frame.with_columns(
@@ -105,8 +109,8 @@ class HostView(CountedView):
             API_LAUNCHES,
             frame,
             columns=filled(API_LAUNCHES.columns, frame),
-            note=f"{'light recording · ' if light else ''}{found.short_kernels:,} took longer than their GPU work"
-            f" · median delay {format_ns(found.median_delay_ns)}",
+            note=f"{summed.short_kernels:,} {remark}took longer than their GPU work"
+            f" · median delay {format_ns(summed.median_delay_ns)}{' · list as recorded' if remark else ''}",
             empty="No launches in this trace: no API call in it started GPU work.",
         )
 

@@ -149,7 +149,7 @@ def _gpu(found: Json, layout: Layout) -> Block:
         after.append(f"Communication overlapped by compute: {overlap} of communication time.")
     base = f"% of {whole}; occupancy and tensor cores: of kernel time"
     if found["as_recorded"] is not None:
-        base = "light recording, % of first to last step; occupancy, tensor cores: of kernels"
+        base = "% of first to last light step; occupancy and tensor cores: of kernel time"
     return listed(GPUS, found["gpu"], replace(layout, limit=None), base=base, whole=0, after=tuple(after))
 
 
