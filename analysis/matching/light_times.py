@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.matching.aligned import NONE
+from tracetui.analysis.matching.launch_order import NONE
 from tracetui.analysis.matching.passes import Work, aligned_work, work_keys
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, WorkTimes, in_steps, select

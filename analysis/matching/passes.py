@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.matching.aligned import NONE, aligned
-from tracetui.analysis.matching.launch_order import paired
+from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def work_keys(
 
 def aligned_work(ours: Ints, theirs: Ints) -> Ints:
     """The place among `theirs` of each of `ours`, or `NONE`."""
-    place = aligned(ours, theirs)
+    place = in_order(theirs, ours, edits=MOST_EDITS)
     left = np.flatnonzero(place == NONE)
     free = np.ones(theirs.size, np.bool_)
     free[place[place != NONE]] = False
