@@ -23,7 +23,7 @@ from tracetui.analysis.kernel_groups import GROUPINGS, kernel_groups
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times
-from tracetui.analysis.report.report import report, trace_report
+from tracetui.analysis.report.report import diff_report, report, trace_report
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
@@ -249,3 +249,4 @@ def test_a_diff_compares_the_recordings_themselves() -> None:
     timed, bare = with_light_times(select(run.main)), select(run.main)
     assert diff(timed, bare).kernels["delta_ns"].abs().max() == 0
     assert diff(timed, timed).kernels.equals(diff(bare, bare).kernels)
+    assert diff_report(bare, bare, runs=(run, run))["a"]["base"] == "steps 1-3, as recorded"

@@ -21,7 +21,7 @@ UNKNOWN = ("dataloader", "cpu_exec")
 def run_overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
     """`overview` of the run's light recording where tables use its times, and of the selection itself otherwise.
 
-    Of some steps, or of a marked range, it is that of the selection: those are none of the other recording.
+    Of some steps, some GPUs or a marked range it is that of the selection, as the verdict is.
     """
     rich = overview(sel, conventions)
     light = light_selection(sel)

@@ -68,24 +68,20 @@ def with_light_times(sel: Selection) -> Selection:
 
 
 def light_selection(sel: Selection) -> Selection | None:
-    """The light recording in the scope of a selection; None unless its times are used and it has the same scope.
+    """The whole light recording; None unless its times are used and the selection is of the whole run.
 
-    Steps and stretches of time of the one recording are none of the other.
+    Steps and stretches of time of the one recording are none of the other. The verdict knows no other case either.
     """
-    if sel.times is None or sel.work_times is None or sel.scope != Scope(devices=sel.scope.devices):
+    if sel.times is None or sel.work_times is None or sel.scope != Scope():
         return None
     found = light_times(sel.trace)
-    return None if found is None or found.light is None else _of_devices(found.light, sel.scope.devices)
+    return None if found is None or found.light is None else _whole(found.light)
 
 
 def launching(sel: Selection) -> Selection:
     """Whose launches are nearest to the program's: those of the light recording's steps, else the selection's."""
     light = light_selection(sel)
     return sel if light is None else in_steps(light)
-
-
-def _of_devices(light: Trace, devices: frozenset[int] | None) -> Selection:
-    return _whole(light) if devices is None else select(light, Scope(devices=devices))
 
 
 @kept

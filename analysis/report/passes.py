@@ -34,7 +34,7 @@ SECTIONS = {
 ``both``: GPU times of the light one, host times of the rich one, as recorded; findings take verdict and gains of GPU
 work from the light one, what they say of the host from the rich one."""
 OF_SELECTION = frozenset({"overview", "launches"})
-"""Those that are of the light recording alone, and so of the rich one where only some steps were asked for."""
+"""Those that are of the light recording alone, and so of the rich one where only a part of the run was asked for."""
 
 
 def light_recording(sel: Selection) -> Json | None:

@@ -212,10 +212,18 @@ def _per_sample(pair: Pair) -> Json | None:
 
 
 def _side(facts: Facts) -> Json:
-    """Describes one of the two: a launched run is called by its folder, any other by its file."""
+    """Describes one of the two: a launched run is called by its folder, any other by its file.
+
+    Of a run with a light recording the base says that times are those of the other one.
+    """
     path, run = facts.trace.source.path, facts.run
     name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
-    return {"path": str(path), "name": name, "rank": facts.trace.info.rank, "base": facts.sel.describe()}
+    return {
+        "path": str(path),
+        "name": name,
+        "rank": facts.trace.info.rank,
+        "base": facts.sel.describe() + facts.sel.host_words,
+    }
 
 
 def _joins(run: Run) -> list[Json]:
