@@ -29,7 +29,7 @@ _WEIGHTED = ("occupancy_percent", "blocks_per_sm")
 
 def kernel_rows(sel: Selection) -> pl.DataFrame:
     """The kernels in scope; a CUDA graph that the source recorded as one activity counts as one."""
-    return sel.device.filter(pl.col("kind").is_in(["kernel", "graph"])).with_columns(estimated_occupancy())
+    return sel.timed.filter(pl.col("kind").is_in(["kernel", "graph"])).with_columns(estimated_occupancy())
 
 
 def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:

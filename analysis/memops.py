@@ -28,7 +28,7 @@ def memops(sel: Selection) -> pl.DataFrame:
         kind (memcpy or memset), name, calls, total_ns, mean_ns, bytes, throughput_gbps (bytes over their own time, in
         10⁹ bytes a second; null without time or size), the longest total first.
     """
-    rows = sel.device.filter(pl.col("kind").is_in(["memcpy", "memset"])).select(
+    rows = sel.timed.filter(pl.col("kind").is_in(["memcpy", "memset"])).select(
         pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String), "duration", "bytes"
     )
     spelled = {name: operation_name(name) for name in rows["name"].unique().drop_nulls()}

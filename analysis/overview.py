@@ -58,6 +58,9 @@ class Overview:
     """How many iterations before the first step were left out as a warm-up."""
     steps_of: str | None
     """The name of the program's ranges that are the steps; null where the profiler marked them or there are none."""
+    as_recorded: Overview | None = None
+    """The overview of the rich recording, where the numbers are those of the light one of the same run (see
+    `matching.light_overview`); what the host was doing is null then, except for API calls."""
 
     @cached_property
     def verdict(self) -> Limit:

@@ -124,7 +124,7 @@ def range_tree(sel: Selection) -> pl.DataFrame:
         "calls": count(called, size),
         "host_self_ns": add_up(called, duration - tree.inside_ns, size),
         "host_total_ns": add_up(called, duration, size),
-        "gpu_projected_ns": add_up(tree.path, projected_ns(project(host, tree.rows, device)), size),
+        "gpu_projected_ns": add_up(tree.path, projected_ns(project(host, tree.rows, device_work(sel.recorded))), size),
         "device_self_ns": add_up(own, spent, size),
         "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
         "device_meanwhile_ns": launched_meanwhile(sel, tree.rows, tree.path, size)[0],

@@ -57,7 +57,8 @@ def ranges(sel: Selection) -> pl.DataFrame:
     holds = ~np.isin(style, _HOLD_NOTHING)
     device = device_work(sel)
     spent = device["duration"].to_numpy()
-    found = project(host, rows[holds], device)
+    # spans begin and end as recorded, together with the ranges that they belong to
+    found = project(host, rows[holds], device_work(sel.recorded))
     inside = _inside(found, label[holds])
     work = found.work
     time, ops = np.append(0, np.cumsum(spent[work])), np.arange(work.size + 1)

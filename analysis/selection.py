@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,24 @@ from tracetui.analysis.scope import Scope
 from tracetui.parsers.iterations import steps_by
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tracetui.parsers import Run, Trace
 
 NO_STEPS, WORK_ONLY = "whole file (no steps)", "first to last GPU work (no steps)"
 """What stands for one step in a recording without steps: all of it, or the time that its GPU work spans."""
 
-__all__ = ["Scope", "Selection", "in_steps", "run_by", "select", "trace_by"]
+__all__ = ["Scope", "Selection", "WorkTimes", "in_steps", "run_by", "select", "trace_by"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WorkTimes:
+    """How long each activity of a recording takes in another recording of the same run."""
+
+    duration: pl.Series
+    """ns for each row of the device frame: the mean over the other recording's steps; as recorded where it lacks it."""
+    steps: int
+    """How many steps of the other recording these are means of."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,18 @@ class Selection:
 
     trace: Trace
     scope: Scope
+    times: Callable[[], WorkTimes | None] | None = field(default=None, compare=False, repr=False)
+    """Finds the times of the GPU work where another recording of the run has better ones; it reads that recording."""
+
+    @cached_property
+    def work_times(self) -> WorkTimes | None:
+        """What `times` finds; None where the times are the trace's own."""
+        return None if self.times is None else self.times()
+
+    @cached_property
+    def recorded(self) -> Selection:
+        """The same with the times of the trace itself: for what concerns the recording rather than the program."""
+        return self if self.times is None else replace(self, times=None)
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -87,6 +111,13 @@ class Selection:
         return _within(frame, self.scope.window)
 
     @cached_property
+    def timed(self) -> pl.DataFrame:
+        """`device` with the durations of `work_times`: what tables add up. Starts stay those of the trace."""
+        if self.work_times is None:
+            return self.device
+        return self.device.with_columns(duration=self.work_times.duration.gather(self.device["row"]))
+
+    @cached_property
     def host(self) -> pl.DataFrame:
         """Host rows in scope, with their `row` in the whole frame: begun in a chosen step."""
         frame = self.trace.host.with_row_index("row")
@@ -108,12 +139,34 @@ class Selection:
             frame = frame.filter(pl.col("time").is_between(*self.scope.window, closed="left"))
         return frame
 
-    def describe_totals(self, *, calls: bool = False) -> str:
+    def describe_totals(self, *, calls: bool = False, host: bool = True) -> str:
         """Returns `describe`, and says where totals include work outside the steps: "steps 1-2 and outside".
+
+        Where GPU times are those of another recording, that is told: "steps 1-2, GPU: mean of 10 light steps".
 
         Args:
             calls: whether the totals are of API calls; otherwise of GPU work.
+            host: whether there are totals of the host's time beside those of GPU work.
         """
+        if calls:
+            return self._totals(calls=True) + self.host_words
+        words = self.work_words
+        return self._totals(calls=False) + words + (", host as recorded" if words and host else "")
+
+    @property
+    def work_words(self) -> str:
+        """Whose times GPU work has, as the end of a text; empty where they are the trace's own."""
+        if self.work_times is None:
+            return ""
+        steps = self.work_times.steps
+        return f", GPU: mean of {steps} light steps" if steps > 1 else ", GPU: the light step"
+
+    @property
+    def host_words(self) -> str:
+        """Whose times the host has, as the end of a text; empty for a run with one recording."""
+        return "" if self.times is None else ", as recorded"
+
+    def _totals(self, *, calls: bool) -> str:
         if not self.steps.height:
             return f"{NO_STEPS}{self.restrictions()}"
         text = self.describe()
@@ -182,7 +235,8 @@ def in_steps(sel: Selection) -> Selection:
     if sel.by_steps or not sel.steps.height:
         return sel
     index = sel.steps["index"]
-    return select(sel.trace, replace(sel.scope, steps=(index.min(), index.max())))  # type: ignore[arg-type]
+    inside = replace(sel.scope, steps=(index.min(), index.max()))  # type: ignore[arg-type]
+    return replace(select(sel.trace, inside), times=sel.times)
 
 
 def _within(frame: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:

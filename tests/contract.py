@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
 from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
@@ -123,7 +124,23 @@ def nulls(path: str, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 NOTE = {"reason": TEXT, "count": WHOLE, "example": TEXT}
 COST = {"us": REAL, "percent": MAYBE_REAL}
+NOT_IN_LIGHT = {"us": MAYBE_REAL, "percent": MAYBE_REAL}
+"""What of a step a light recording does not tell."""
+BY_CATEGORY = {**dict.fromkeys(CATEGORIES, COST), **dict.fromkeys(UNKNOWN, NOT_IN_LIGHT)}
 IDLE = {"host_wait_percent": MAYBE_REAL, "kernel_wait_percent": MAYBE_REAL, "other_percent": MAYBE_REAL}
+ALL_IDLE = {**IDLE, "idle_us": MAYBE_REAL, "per_device": [{"device": WHOLE, "idle_us": REAL, **IDLE}]}
+LIGHT = {
+    "path": MAYBE_TEXT,
+    "used": FLAG,
+    "problem": MAYBE_TEXT,
+    "steps": MAYBE_WHOLE,
+    "launches": WHOLE,
+    "matched": WHOLE,
+    "matched_percent": MAYBE_REAL,
+    "unmatched_us_per_step": REAL,
+    "kept_launches": WHOLE,
+    "kept_percent": MAYBE_REAL,
+}
 FINDING = row(findings.FINDINGS)
 FINDINGS = {
     "findings": [FINDING],
@@ -160,6 +177,8 @@ TRACE: dict[str, Any] = {
     ],
     "base": TEXT,
     "totals_base": TEXT,
+    "light": Maybe(LIGHT),
+    "rests_on": (dict, NONE),
     "counts": dict,
     "overview": {
         "steps": WHOLE,
@@ -169,11 +188,22 @@ TRACE: dict[str, Any] = {
         "warm_up_steps": WHOLE,
         "setup_us": MAYBE_REAL,
         "recorded_us": MAYBE_REAL,
-        "categories": dict.fromkeys(CATEGORIES, COST),
-        "per_step": [{"index": WHOLE, "name": TEXT, "us": REAL, "categories": dict.fromkeys(CATEGORIES, COST)}],
+        "categories": BY_CATEGORY,
+        "per_step": [{"index": WHOLE, "name": TEXT, "us": REAL, "categories": BY_CATEGORY}],
         "gpu": [row(runs.GPUS)],
-        "idle": {**IDLE, "idle_us": MAYBE_REAL, "per_device": [{"device": WHOLE, "idle_us": REAL, **IDLE}]},
+        "idle": ALL_IDLE,
         "overlap_percent": MAYBE_REAL,
+        "as_recorded": Maybe(
+            {
+                "steps": WHOLE,
+                "base": TEXT,
+                "average_step_us": REAL,
+                "categories": dict.fromkeys(CATEGORIES, COST),
+                "gpu": [row(runs.GPUS)],
+                "idle": ALL_IDLE,
+                "overlap_percent": MAYBE_REAL,
+            }
+        ),
         "lanes": {
             "step": MAYBE_WHOLE,
             "us": MAYBE_REAL,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.matching.aligned import MOST_EDITS, NONE, aligned
+from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order
 
 
 def longest(a: list[int], b: list[int]) -> int:
@@ -21,7 +21,7 @@ def longest(a: list[int], b: list[int]) -> int:
 
 
 def place(a: list[int], b: list[int]) -> list[int]:
-    found: list[int] = aligned(np.array(a, np.int64), np.array(b, np.int64)).tolist()
+    found: list[int] = in_order(np.array(b, np.int64), np.array(a, np.int64), edits=MOST_EDITS).tolist()
     return found
 
 
@@ -52,7 +52,7 @@ def test_what_has_little_in_common_is_given_up_soon() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 5, 200_000), rng.integers(0, 5, 200_000)
     a[:1_000] = b[:1_000]
-    found = aligned(a, b)
+    found = in_order(b, a, edits=MOST_EDITS)
     # compared in full, there would be 4e10 pairs
     assert (found[:1_000] == np.arange(1_000)).all()
     assert (found[1_000:] != NONE).sum() < 1_000
@@ -61,5 +61,5 @@ def test_what_has_little_in_common_is_given_up_soon() -> None:
 def test_few_edits_are_found_far_apart() -> None:
     whole = np.arange(100_000) % 97
     cut = np.delete(whole, np.arange(500, 100_000, 100_000 // (MOST_EDITS // 8)))
-    found = aligned(cut, whole)
+    found = in_order(whole, cut, edits=MOST_EDITS)
     assert (found != NONE).all()

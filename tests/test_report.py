@@ -184,19 +184,11 @@ def test_a_section_alone_is_that_of_the_whole(section: str) -> None:
 
 def test_sections_choose_what_is_computed() -> None:
     (found,) = report(run_of(VIM), sections=["kernels", "launches"])["run"]["traces"]
-    assert set(found) == {"source", "device", "base", "totals_base", "counts", "kernels", "launches"}
+    always = {"source", "device", "base", "totals_base", "light", "rests_on", "counts"}
+    assert set(found) == {*always, "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(run_of(VIM), sections=["kernel"])
-    beside = {
-        "source",
-        "device",
-        "base",
-        "totals_base",
-        "counts",
-        "counters_by_kernel",
-        "counters_missing",
-        "roofline_peaks",
-    }
+    beside = {*always, "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
     assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 

@@ -78,7 +78,7 @@ class OperatorTree:
 
 def device_work(sel: Selection) -> pl.DataFrame:
     """Device rows in scope that are work: kernels, copies, fills, whole graphs."""
-    frame = sel.device
+    frame = sel.timed
     kind = frame["kind"].to_physical().to_numpy()
     work = np.isin(kind, [schema.DEVICE_KINDS.index(name) for name in WORK])
     return frame if work.all() else frame.filter(work)

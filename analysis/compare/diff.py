@@ -61,8 +61,11 @@ def diff(a: Selection, b: Selection) -> Diff:
     launched in them counts. A kernel is ``same`` if its calls per step are equal and its time differs by no more than
     the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. So are operators and
     modules, by their GPU time. A kernel over other element types is always ``changed``.
+
+    All times are those of the recordings compared, also where a run has a light one: noise is that between steps, and
+    means over steps have none.
     """
-    a, b = in_steps(a), in_steps(b)
+    a, b = in_steps(a.recorded), in_steps(b.recorded)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
     return Diff(
@@ -88,7 +91,7 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
             name was open. ``categories``: of this kind of work.
         name: path, operator or category; the same in both runs.
     """
-    a, b = in_steps(a), in_steps(b)
+    a, b = in_steps(a.recorded), in_steps(b.recorded)
     ours, theirs = (sel_rows.filter(_belongs(sel, sel_rows, of, name)) for sel, sel_rows in
                     ((sel, kernel_rows(sel)) for sel in (a, b)))  # fmt: skip
     return _kernels_of(a, b, ours, theirs)

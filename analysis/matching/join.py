@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.matching.launch_order import alignment, paired
+from tracetui.analysis.matching.launch_order import in_order, paired
 from tracetui.parsers.names.kernel_key import function_name, scoped_words
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def join_kernels(main: Trace, other: Trace) -> KernelJoin:
     candidates = _candidates(ours.names, theirs.names)
     family = _families(len(ours.names), candidates)
     their_family = np.array([family[found[0]] if found else NONE for found in candidates], np.int64)
-    row = alignment(family[ours.code], their_family[theirs.code], ours.shape, theirs.shape)
+    row = in_order(family[ours.code], their_family[theirs.code], (ours.shape, theirs.shape))
 
     single = np.array([found[0] if len(found) == 1 else NONE for found in candidates], np.int64)
     kernel = single[theirs.code]

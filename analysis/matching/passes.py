@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.matching.aligned import NONE, aligned
-from tracetui.analysis.matching.launch_order import paired
+from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
     the order leaves over, such as launches of two threads that took turns differently, is paired by name and grid where
     both have equally many.
     """
-    ours, theirs = _Work.of(light), _Work.of(rich)
-    keys, their_keys, named, their_named = _keys(light.device, ours.rows, rich.device, theirs.rows)
+    ours, theirs = Work.of(light), Work.of(rich)
+    keys, their_keys, named, their_named = work_keys(light.device, ours.rows, rich.device, theirs.rows)
     rich_row = np.full(light.device.height, NONE, np.int64)
     rich_step = np.full(light.steps.height, NONE, np.int64)
     used = np.zeros(theirs.rows.size, np.bool_)
@@ -72,7 +71,7 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
             continue
         rich_step[step] = step % rich.steps.height
         other = theirs.of_step(int(rich_step[step]))
-        place = _matched(keys[mine], their_keys[other])
+        place = aligned_work(keys[mine], their_keys[other])
         found = np.flatnonzero(place != NONE)
         used[other.start + place[found]] = True
         rich_row[ours.rows[mine][found]] = theirs.rows[other][place[found]]
@@ -97,16 +96,19 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """The GPU work in a recording's steps, step by step in the order of the launches."""
 
     rows: Ints
+    """Of the device frame."""
     step: Ints
     bounds: Ints
     outside: int
+    """How much work no step launched."""
 
     @classmethod
-    def of(cls, trace: Trace) -> _Work:
+    def of(cls, trace: Trace) -> Work:
+        """The work of a recording."""
         device = trace.device
         kind = device["kind"].to_physical().to_numpy()
         is_work = np.isin(kind, [schema.DEVICE_KINDS.index(name) for name in WORK])
@@ -123,6 +125,11 @@ class _Work:
         bounds = np.searchsorted(step[rows], np.arange(trace.steps.height + 1))
         return cls(rows, step[rows], bounds, int(is_work.sum()) - rows.size)
 
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return self.bounds.size - 1
+
     def of_step(self, step: int) -> slice:
         """Where a step's work is among `rows`."""
         return slice(int(self.bounds[step]), int(self.bounds[step + 1]))
@@ -133,7 +140,9 @@ def _ids(column: pl.Series) -> Ints:
     return ids
 
 
-def _keys(left: pl.DataFrame, left_rows: Ints, right: pl.DataFrame, right_rows: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def work_keys(
+    left: pl.DataFrame, left_rows: Ints, right: pl.DataFrame, right_rows: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
     """A number for each row's name and grid, the same in both frames, and one for its name alone."""
     split = left_rows.size
     frames = ((left, left_rows), (right, right_rows))
@@ -147,9 +156,9 @@ def _keys(left: pl.DataFrame, left_rows: Ints, right: pl.DataFrame, right_rows: 
     return keys[:split], keys[split:], names[:split], names[split:]
 
 
-def _matched(ours: Ints, theirs: Ints) -> Ints:
+def aligned_work(ours: Ints, theirs: Ints) -> Ints:
     """The place among `theirs` of each of `ours`, or `NONE`."""
-    place = aligned(ours, theirs)
+    place = in_order(theirs, ours, edits=MOST_EDITS)
     left = np.flatnonzero(place == NONE)
     free = np.ones(theirs.size, np.bool_)
     free[place[place != NONE]] = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.matching.light_times import with_light_times
+from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
@@ -98,7 +100,7 @@ def trace_report(
     by: str = "name",
 ) -> Json:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
-    sel = select(trace, scope)
+    sel = with_light_times(select(trace, scope))
     found: Json = {
         "source": report_sections.source(trace),
         "device": report_sections.devices(trace),
@@ -126,6 +128,8 @@ def trace_report(
         found |= filled.roofline_extras()
     if "findings" in found:
         found |= filled.finding_extras()
+    found["light"] = passes.light_recording(sel) if passes.SECTIONS.keys() & found.keys() else None
+    found["rests_on"] = passes.rests_on(sel, found)
     found["counts"] = counts
     return found
 
@@ -208,10 +212,18 @@ def _per_sample(pair: Pair) -> Json | None:
 
 
 def _side(facts: Facts) -> Json:
-    """Describes one of the two: a launched run is called by its folder, any other by its file."""
+    """Describes one of the two: a launched run is called by its folder, any other by its file.
+
+    Of a run with a light recording the base says that times are those of the other one.
+    """
     path, run = facts.trace.source.path, facts.run
     name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
-    return {"path": str(path), "name": name, "rank": facts.trace.info.rank, "base": facts.sel.describe()}
+    return {
+        "path": str(path),
+        "name": name,
+        "rank": facts.trace.info.rank,
+        "base": facts.sel.describe() + facts.sel.host_words,
+    }
 
 
 def _joins(run: Run) -> list[Json]:

@@ -134,7 +134,7 @@ class Sections:
 
     @cached_property
     def _overview(self) -> Overview:
-        return self._facts.overview
+        return self._facts.run_overview
 
     @cached_property
     def _kernels(self) -> pl.DataFrame:
@@ -167,15 +167,13 @@ class Sections:
             "warm_up_steps": found.warm_up,
             "setup_us": us(found.setup_ns),
             "recorded_us": us(found.recorded_ns),
-            "categories": {
-                row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])}
-                for row in found.average.iter_rows(named=True)
-            },
+            "categories": _categories(found),
             "per_step": [_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
             "gpu": table_rows(found.gpu, GPUS),
             "idle": _idle(found.idle),
             "overlap_percent": known(found.overlap_percent),
-            "lanes": _lanes(self.sel.trace, found),
+            "lanes": _lanes(self.sel.trace, found.as_recorded or found),
+            "as_recorded": None if found.as_recorded is None else _as_recorded(found.as_recorded),
             "waits_for": _waits_for(found.verdict),
         }, found.per_step.height
 
@@ -269,8 +267,9 @@ class Sections:
     def launches(self) -> Section:
         """How kernels reach the GPU: how many, how short, how late."""
         from tracetui.analysis.api import launches
+        from tracetui.analysis.matching.light_times import launching
 
-        found = launches(self.sel)
+        found = launches(launching(self.sel))
         return {
             "count": found.count,
             "short_kernels": found.short_kernels,
@@ -344,6 +343,25 @@ class Sections:
         return table_rows(frame, table, self.limit), frame.height
 
 
+def _categories(found: Overview) -> Json:
+    """The average step by category."""
+    rows = found.average.iter_rows(named=True)
+    return {row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])} for row in rows}
+
+
+def _as_recorded(found: Overview) -> Json:
+    """The rich recording's own average step and GPU, beside those of the light one."""
+    return {
+        "steps": found.steps,
+        "base": found.base,
+        "average_step_us": us(found.average_step_ns),
+        "categories": _categories(found),
+        "gpu": table_rows(found.gpu, GPUS),
+        "idle": _idle(found.idle),
+        "overlap_percent": known(found.overlap_percent),
+    }
+
+
 def _lanes(trace: Trace, found: Overview) -> Json:
     """The most typical step as lanes in equal parts."""
     from tracetui.analysis.timeline.step_lanes import lane_rows, step_lanes, typical_step
@@ -367,7 +385,8 @@ def _step(row: Json, categories: Iterable[str]) -> Json:
         "name": row["name"],
         "us": us(whole),
         "categories": {
-            name: {"us": us(cost), "percent": 100 * cost / whole if whole else None} for name, cost in costs.items()
+            name: {"us": us(cost), "percent": 100 * cost / whole if whole and cost is not None else None}
+            for name, cost in costs.items()
         },
     }
 

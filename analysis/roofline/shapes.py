@@ -83,7 +83,7 @@ def _calls(sel: Selection) -> pl.DataFrame:
     empty = pl.DataFrame(schema={"name": pl.String(), "first": pl.UInt32()})
     if host["input_shapes"].null_count() == host.height:
         return empty
-    kernels = sel.device.filter(
+    kernels = sel.timed.filter(
         (pl.col("kind") == "kernel")
         & pl.col("operator").is_not_null()
         & pl.col("graph_node").is_null()

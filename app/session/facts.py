@@ -10,8 +10,8 @@ from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.findings.of_run import facts_of, findings_of
 from tracetui.analysis.kernels import kernels
+from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memops import memops
-from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
 from tracetui.app.session.measured import conventions
 
@@ -52,10 +52,10 @@ class SessionFacts(Facts):
         return self._selection
 
     @cached_property
-    def overview(self) -> Overview:
+    def run_overview(self) -> Overview:
         """Returns the analysis of the Overview tab."""
         session = self._session
-        return session.cached("overview", lambda: overview(self._selection, conventions(session)))
+        return session.cached("overview", lambda: run_overview(self._selection, conventions(session)))
 
     @cached_property
     def kernels(self) -> pl.DataFrame:

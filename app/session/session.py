@@ -168,12 +168,13 @@ class Session:
 
     def selection(self, side: Side = "a") -> Selection:
         """Returns the trace in view restricted to the scope; the same object as long as neither changes."""
+        from tracetui.analysis.matching.light_times import with_light_times
         from tracetui.analysis.selection import select
 
         trace = self.trace(side)
         # a range is marked on the clock of A
         scope = self.scope if side == "a" else replace(self.scope, window=None)
-        return self.cached((side, "selection"), lambda: select(trace, scope))
+        return self.cached((side, "selection"), lambda: with_light_times(select(trace, scope)))
 
     @property
     def has_steps(self) -> bool:

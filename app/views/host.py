@@ -9,6 +9,7 @@ import polars as pl
 from tracetui.analysis.api import api_calls, launches
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
+from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES
 from tracetui.app.text.words import nothing
@@ -71,7 +72,7 @@ class HostView(CountedView):
         page = Page.of(
             HOST_FUNCTIONS,
             frame,
-            note=f"{selection.describe()} · own time, % of {base} · waits last",
+            note=f"{selection.describe()}{selection.host_words} · own time, % of {base} · waits last",
             empty=nothing("host", selection.trace.info.kind),
             alone=not selection.trace.host.height,
         )
@@ -94,6 +95,11 @@ class HostView(CountedView):
     def _launches(self) -> Page:
         selection = self.session.selection()
         found = self.session.cached("launches", lambda: launches(selection))
+        summed, remark = found, ""
+        if (nearer := launching(selection)) is not selection:
+            # the list leads to the timeline, and so is of the recording that is drawn there
+            summed = self.session.cached("light launches", lambda: launches(nearer))
+            remark = f"of {summed.count:,} in the light recording "
         window = selection.trace.info.window
         begin = window[0] if window else 0
         frame = found.frame.with_columns(
@@ -103,8 +109,8 @@ class HostView(CountedView):
             API_LAUNCHES,
             frame,
             columns=filled(API_LAUNCHES.columns, frame),
-            note=f"{found.short_kernels:,} took longer than their GPU work"
-            f" · median delay {format_ns(found.median_delay_ns)}",
+            note=f"{summed.short_kernels:,} {remark}took longer than their GPU work"
+            f" · median delay {format_ns(summed.median_delay_ns)}{' · list as recorded' if remark else ''}",
             empty="No launches in this trace: no API call in it started GPU work.",
         )
 
@@ -113,7 +119,7 @@ class HostView(CountedView):
         page = Page.of(
             RANGES,
             self.session.of_counted("ranges", ranges),
-            note=selection.describe(),
+            note=f"{selection.describe()}{selection.work_words}",
             empty=nothing("ranges", selection.trace.info.kind),
         )
         return in_units(self.session, page, calls="instances")

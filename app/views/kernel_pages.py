@@ -47,7 +47,7 @@ def kernel_page(
     session: Session, frame: pl.DataFrame, *, title: str, empty: str = "", within: tuple[str, str] | None = None
 ) -> Page:
     """A table of kernels, with what ncu measured of them where the run holds that."""
-    base = session.counted().describe_totals()
+    base = session.counted().describe_totals(host=False)
     time = _kernel_time(frame)
     frame, columns, coverage = beside(session, frame, KERNELS.columns)
     remarks = (base, *time, *coverage)
@@ -81,7 +81,7 @@ def group_page(session: Session, by: str) -> Page:
         with_full_names(frame),
         title=f"Kernels by {group_words(by)}",
         columns=known_columns(columns, frame),
-        note=" · ".join((session.counted().describe_totals(), *_kernel_time(frame))),
+        note=" · ".join((session.counted().describe_totals(host=False), *_kernel_time(frame))),
         empty=nothing("kernels", session.trace().info.kind),
         within=(f"{GROUPED}{by}", ""),
     )
@@ -142,7 +142,11 @@ def launch_page(
     begin = window[0] if window else (frame["start"].min() or 0)
     frame = frame.with_columns((pl.col("start") - begin).alias("at_ns"))
     return Page.of(
-        LAUNCHES, frame, title=title, columns=known_columns(LAUNCHES.columns, frame), note=selection.describe()
+        LAUNCHES,
+        frame,
+        title=title,
+        columns=known_columns(LAUNCHES.columns, frame),
+        note=f"{selection.describe()}{selection.work_words}",
     )
 
 

@@ -36,7 +36,7 @@ class KernelsView(CountedView, PicturedView):
             page = Page.of(
                 MEMOPS,
                 session.of_counted("memops", memops),
-                note=session.counted().describe(),
+                note=session.counted().describe() + session.counted().work_words,
                 empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
             )
             return in_units(session, page)

@@ -51,7 +51,7 @@ class ModulesView(CountedView, IcicleView):
             ranges = WORDS[selection.trace.info.kind].ranges
             return tree_page(self.session, f"{ranges} (no nn.Module in this trace)")
         frame = self._modules()
-        work = selection.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
+        work = selection.timed.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
         total = int(work["duration"].sum())
         if not has_modules:
             frame = frame.clear()

@@ -71,14 +71,14 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
             ("group operators", by, group),
             lambda counted: group_operators(counted, by, group, conventions(session)),
         )
-        on_gpu = bool(frame["device_self_ns"].sum())
+        on_gpu, counted = bool(frame["device_self_ns"].sum()), session.counted()
         page = Page(
             id="group_operators",
             title=group,
             frame=frame,
             columns=_told(INSIDE_COLUMNS, on_gpu=on_gpu),
             noun="operators",
-            note=f"{session.counted().describe()} · {'% of its GPU time' if on_gpu else 'no GPU work in it'}",
+            note=f"{counted.describe()}{counted.work_words} · {'% of its GPU time' if on_gpu else 'no GPU work in it'}",
             sort=("device_self_ns" if on_gpu else "host_self_ns", True),
             inside="kernels",
             within=(f"{GROUPED}{by}", group),

@@ -11,8 +11,8 @@ from textual.widgets import Static
 from tracetui.analysis.compare.ranks import rank_table
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
+from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
-from tracetui.analysis.overview import overview
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
@@ -71,7 +71,7 @@ class OverviewView(View):
         selection = self.session.selection()
         trace = selection.trace
         return OverviewData(
-            overview=self.session.cached("overview", lambda: overview(selection, conventions(self.session))),
+            overview=self.session.cached("overview", lambda: run_overview(selection, conventions(self.session))),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
@@ -85,6 +85,7 @@ class OverviewView(View):
         frame = session.cached("kernels", lambda: kernels(selection))
         waits_for_host = first.overview.verdict.kind in ("host", "unknown")
         host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else None
+        rich = first.overview.as_recorded or first.overview
         ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.ranks) > 1 else None
         return replace(
             first,
@@ -94,7 +95,7 @@ class OverviewView(View):
             host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
             path=session_path(session),
-            lanes=session.cached("step_lanes", lambda: step_picture(first.overview, selection.trace)),
+            lanes=session.cached("step_lanes", lambda: step_picture(rich, selection.trace)),
             whole=True,
         )
 

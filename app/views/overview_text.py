@@ -223,7 +223,10 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
 def _step(writer: _Writer, overview: Overview) -> list[Text]:
     count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
     what = "Average step" if overview.steps else _whole(overview)
-    recorded = " recorded" if overview.sel.trace.clean_step_ns else ""
+    rich = overview.as_recorded
+    if rich is not None:
+        count = f"{overview.steps} light step{'s' if overview.steps > 1 else ''}"
+    recorded = " recorded" if overview.sel.trace.clean_step_ns and rich is None else ""
     lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}{recorded}", count)]
     width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
     bar = max(min(width - 37, 20), 4)
@@ -231,7 +234,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
     for category, ns, percent in overview.average.select("category", "ns", "percent").iter_rows():
         label = CATEGORY_LABELS.get(category, category)
         if not ns:
-            absent.append(label)
+            absent += [label] if ns is not None else []
             continue
         line = Text(f"  {label:<15}{writer.time(ns):>9} {number_format.format_percent(percent):>8} ")
         line.append_text(writer.bar(percent, bar))
@@ -239,7 +242,19 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
     if absent:
         said = wrap(f"no {', '.join(absent)}", width - 1, initial_indent="  ", subsequent_indent="  ")
         lines += [Text().append(line, writer.style("muted")) for line in said]
+    if rich is not None:
+        said = wrap(_of_rich(writer, overview, rich), width - 1, initial_indent="  ", subsequent_indent="  ")
+        lines += [Text().append(line, writer.style("muted")) for line in said]
     return lines
+
+
+def _of_rich(writer: _Writer, light: Overview, rich: Overview) -> str:
+    """The rich recording's step, with what the light one can't tell of it."""
+    unknown = light.average.filter(light.average["ns"].is_null())["category"]
+    spent = {category: ns for category, ns in rich.average.select("category", "ns").iter_rows() if ns}
+    parts = [f"{CATEGORY_LABELS.get(name, name)} {writer.time(spent[name])}" for name in unknown if name in spent]
+    whole = f"rich recording: {writer.time(rich.average_step_ns)}"
+    return f"{whole}, {', '.join(parts)}" if parts else whole
 
 
 def _whole(overview: Overview) -> str:
@@ -385,7 +400,7 @@ def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:
     shown = frame.head(most - 1) if frame.height > most else frame
 
     def step(row: dict[str, Any]) -> Step:
-        parts = [sum(row[f"{c}_ns"] for c in categories) for _, _, _, categories, _ in GROUPS]
+        parts = [sum(row[f"{c}_ns"] or 0 for c in categories) for _, _, _, categories, _ in GROUPS]
         return Step(str(row["index"]), row["duration_ns"], parts)
 
     every = marked([step(row) for row in frame.iter_rows(named=True)])
@@ -417,7 +432,8 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
     ]
     what = f"Step {picture.step}" if picture.step is not None else _whole(data.overview)
     remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
-    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}", remark)]
+    recorded = " as recorded" if data.overview.as_recorded is not None else ""
+    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}{recorded}", remark)]
     width = writer.width - 2
     for line in _styled(writer, gantt_runs(lanes, width, picture.lasting, ascii=writer.ascii)):
         lines.append(Text("  ").append_text(line))

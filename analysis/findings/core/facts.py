@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.dependencies.critical_path import CriticalPath
+    from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.data_loader import Loader
     from tracetui.analysis.findings.core.program import Program
@@ -83,16 +84,33 @@ class Facts:
 
     @cached_property
     def sel(self) -> Selection:
-        """The trace within the scope."""
-        return select(self.trace, self.scope)
+        """The trace within the scope, GPU work with the times of the run's light recording where it has one."""
+        from tracetui.analysis.matching.light_times import with_light_times
+
+        return with_light_times(select(self.trace, self.scope))
+
+    @property
+    def recorded(self) -> Selection:
+        """`sel` with the trace's own times: for rules on the recording itself."""
+        return self.sel.recorded
 
     @cached_property
-    def overview(self) -> Overview:
-        """Steps, categories, GPU metrics, idle causes."""
+    def run_overview(self) -> Overview:
+        """Steps, categories, GPU metrics, idle causes: of the light recording where the run has one."""
+        from tracetui.analysis.matching.light_overview import run_overview
         from tracetui.analysis.matching.run_join import conventions_of
-        from tracetui.analysis.overview import overview
 
-        return overview(self.sel, conventions_of(self.counters))
+        return run_overview(self.sel, conventions_of(self.counters))
+
+    @property
+    def overview(self) -> Overview:
+        """The same of the trace itself, whose host times and steps other analyses share."""
+        return self.run_overview.as_recorded or self.run_overview
+
+    @property
+    def verdict(self) -> Limit:
+        """What the run waits for."""
+        return self.run_overview.verdict
 
     @cached_property
     def of_steps(self) -> Selection:
@@ -113,6 +131,13 @@ class Facts:
         from tracetui.analysis.kernels import kernel_rows
 
         return kernel_rows(self.of_steps)
+
+    @cached_property
+    def recorded_launches(self) -> pl.DataFrame:
+        """`launches` with the trace's own times."""
+        from tracetui.analysis.kernels import kernel_rows
+
+        return kernel_rows(self.of_steps.recorded)
 
     @cached_property
     def operators(self) -> pl.DataFrame:
@@ -198,7 +223,7 @@ class Facts:
     @cached_property
     def leads(self) -> frozenset[str]:
         """Ids of the rules that say what the verdict says, and so come before their equals."""
-        return _LEADS.get(self.overview.verdict.kind, frozenset()) if self.trace.has_timeline else frozenset()
+        return _LEADS.get(self.verdict.kind, frozenset()) if self.trace.has_timeline else frozenset()
 
     @cached_property
     def path(self) -> CriticalPath | None:

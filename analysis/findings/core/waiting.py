@@ -1,4 +1,4 @@
-"""Why the GPU is idle: because launches come late, or for another reason."""
+"""How long the GPU waits in a step."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ import polars as pl
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.overview import Overview
 
 
 GPU_CATEGORIES = ("kernel", "communication", "memcpy", "memset")
 
 
-def idle(facts: Facts) -> tuple[float, float]:
-    """The GPU's idle time per step, and the part of it in which its next work had not been launched, ns.
+def idle_ns(facts: Facts) -> float:
+    """The GPU's idle time per step, as the Overview has it.
 
     With several GPUs it is their mean. Idle time between steps does not count: if the recording has such time, only the
-    idle time inside the steps is used, divided among its causes in the proportions of the whole recording.
+    idle time inside the steps is used.
     """
-    whole = facts.overview.idle.filter(pl.col("stream").is_null())
+    found = facts.run_overview
+    whole = found.idle.filter(pl.col("stream").is_null())
     if not whole.height:
-        return 0.0, 0.0
-    late = float((whole["idle_ns"] * whole["host_wait_percent"].fill_null(0)).sum()) / 100
-    idle_ns = facts.per_step(float(whole["idle_ns"].sum()) / whole.height)
-    inside = min(1.0, max(facts.step_ns - _busy_ns(facts), 0.0) / idle_ns) if idle_ns else 0.0
-    return idle_ns * inside, facts.per_step(late / whole.height) * inside
+        return 0.0
+    steps = facts.step_count if found.as_recorded is None else max(found.steps, 1)
+    between = float(whole["idle_ns"].sum()) / whole.height / steps
+    return min(between, max(found.average_step_ns - _busy_ns(found), 0.0))
 
 
-def _busy_ns(facts: Facts) -> float:
+def _busy_ns(found: Overview) -> float:
     """The part of an average step in which at least one GPU works."""
-    average = facts.overview.average
+    average = found.average
     return float(average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())

@@ -209,6 +209,7 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
     if found.ceiling_percent is None or found.ceiling_percent >= limits.ceiling_percent:
         return None
     first = facts.kernels.filter(pl.col("category") != "communication").head(MOST)["short_name"].to_list()
+    step_ns = facts.model.step_ns
     return Finding(
         "K14",
         "info",
@@ -218,9 +219,9 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
         else f"Faster kernels do not shorten {hints.span(facts)}: it waits for the host",
         (
             Evidence(f"kernel time {hints.per(facts)}", facts.per_step(facts.kernel_ns), "ns", Query("kernels")),
-            Evidence(f"time {hints.per(facts)}", facts.step_ns, "ns"),
+            Evidence(f"time {hints.per(facts)}", step_ns, "ns"),
         ),
-        f"{words.ns(found.ns)} of {words.ns(facts.step_ns)} = {words.percent(found.ceiling_percent)}; {found.why}",
+        f"{words.ns(found.ns)} of {words.ns(step_ns)} = {words.percent(found.ceiling_percent)}; {found.why}",
         f"below {words.percent(limits.ceiling_percent)} of the step",
         f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here before the"
         " GPU stops waiting.",

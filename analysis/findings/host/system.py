@@ -41,8 +41,8 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     """
     if facts.model is not None and facts.model.waits_for != "host":
         return None
-    idle_ns, _ = waiting.idle(facts)
-    share = facts.ceiling(idle_ns)
+    idle_ns, step_ns = waiting.idle_ns(facts), facts.run_overview.average_step_ns
+    share = 100 * min(idle_ns, step_ns) / step_ns if step_ns > 0 else None
     by_graph = hints.graph_percent(facts)
     limit = limits.idle_percent_graphs if by_graph > 50 else limits.idle_percent
     if share is None or share <= limit:
@@ -53,14 +53,18 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {hints.span(facts)}",
         (
             Evidence("GPU idle", idle_ns, "ns", Query("overview")),
-            Evidence("step", facts.step_ns, "ns", Query("overview")),
-            Evidence("verdict", facts.overview.verdict.sentence),
+            Evidence("step", step_ns, "ns", Query("overview")),
+            Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
-                for row in facts.overview.average.sort("ns", descending=True).head(3).iter_rows(named=True)
+                for row in facts.run_overview.average.drop_nulls("ns")
+                .sort("ns", descending=True)
+                .head(3)
+                .iter_rows(named=True)
             ),
         ),
-        f"{words.ns(idle_ns)} idle of {words.ns(facts.step_ns)} = {words.percent(share)}",
+        f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)}"
+        + ("" if facts.run_overview.as_recorded is None else " of a light step"),
         f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
         "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower precision"
         " included, only make its pauses longer.",

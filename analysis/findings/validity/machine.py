@@ -176,7 +176,7 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     Without steps, in the last third of the recording than in the first. The median over kernels, weighted by time:
     where the GPU changes its speed, nearly all of them change.
     """
-    rows = facts.launches.filter(pl.col("kind") == "kernel").drop_nulls("start")
+    rows = facts.recorded_launches.filter(pl.col("kind") == "kernel").drop_nulls("start")
     marked = facts.sel.steps.height > 0
     rows = rows.drop_nulls("step") if marked else _in_thirds(rows)
     steps = sorted(rows["step"].unique().to_list())

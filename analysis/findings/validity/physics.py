@@ -149,7 +149,7 @@ def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
     from tracetui.analysis.roofline.shapes import shape_work
     from tracetui.parsers.names import kernel_names
 
-    table = shape_work(facts.sel, kernel_names.uses_tensor_cores)
+    table = shape_work(facts.recorded, kernel_names.uses_tensor_cores)
     long = pl.col("total_ns") >= 1000 * limits.least_us * pl.col("launches")
     table = table.filter(long & (pl.col("total_ns") > 0))
     rates = []

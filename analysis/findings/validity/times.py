@@ -87,7 +87,7 @@ def _left_out(facts: Facts) -> int:
     if trace.marked_by is None or not trace.marked_by.warm_up:
         return 0
     called = trace.host["start"].gather(trace.device["launch"])
-    work = device_work(facts.sel)
+    work = device_work(facts.recorded)
     when = called.gather(work["row"]).fill_null(work["start"])
     inside = when.is_between(trace.marked_by.begins, int(trace.steps["start"][0]), closed="left")
     return int(work["duration"].filter(inside).sum())
@@ -140,7 +140,7 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.launches.filter(
+    rows = facts.recorded_launches.filter(
         pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
     )
     if not rows.height or facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:

@@ -58,7 +58,8 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     ]
     time = format_us(picture["us"], ascii=ascii)
     whole = "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
-    what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}"
+    recorded = "" if found["as_recorded"] is None else " as recorded"
+    what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}{recorded}"
     rows = gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
     return _chart(f"{what} (how busy each lane is)", rows)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.parts import Facts, Sentences, Title, listed
@@ -152,7 +152,27 @@ def _light_pass(passes: list[Json], trace: Json) -> Iterator[tuple[str, str]]:
     for one in passes:
         if one["path"] != trace["source"]["path"]:
             steps = "" if one["steps"] is None else f"{format_count(one['steps'])} steps of "
-            yield "Light", f"{Path(one['path']).name}: {steps}GPU work and API calls alone, of the same run"
+            said = f"{Path(one['path']).name}: {steps}GPU work and API calls alone, of the same run"
+            yield "Light", "; ".join(text for text in (said, _use_of_light(trace["light"])) if text)
+
+
+def _use_of_light(light: Json | None) -> str:
+    """Which of the tables' times are of the light recording, and what was not found in the other one."""
+    if light is None:
+        return ""
+    if not light["used"]:
+        return f"its times are in no table: {light['problem']}"
+    found, every = format_count(light["matched"]), format_count(light["launches"])
+    text = f"all {every} launches found" if found == every else f"{found} of {every} launches found"
+    text += " in the rich recording"
+    if found != every:
+        text += f" (the others, {format_us(light['unmatched_us_per_step'])} per step, are in no table)"
+    if light["kept_launches"]:
+        text += (
+            f"; {format_count(light['kept_launches'])} launches of that "
+            f"({format_percent(light['kept_percent'])} of its GPU time) are not in the light one and keep their times"
+        )
+    return text
 
 
 def _devices(devices: list[Json]) -> str:

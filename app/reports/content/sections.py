@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
-BAR_WIDTH = 24
+BAR_WIDTH, NARROW_BAR = 24, 12
+PASSES = {"light": "light recording", "both": "GPU light, host as recorded", "rich": "as recorded"}
+"""What a section's heading says of a run with two recordings, by `rests_on`."""
 CHART_WIDTH = WIDTH - 2
 EXAMPLE_WIDTH = 60
 
@@ -35,9 +37,21 @@ def parts(trace: Json, layout: Layout) -> Iterator[Part]:
         yield Sentences((trace["overview"]["waits_for"]["sentence"],))
     for name, section in SECTIONS.items():
         if trace.get(name) is not None:
-            yield from section(trace, layout)
+            words = PASSES.get((trace.get("rests_on") or {}).get(name, ""), "")
+            if name in ("overview", "critical_path"):
+                # the path's host times are those of the clean step, where it is known
+                words = words.replace("as recorded", "rich recording")
+            yield from _with_pass(section(trace, layout), words)
     yield notes(trace, layout)
     yield unknowns(trace)
+
+
+def _with_pass(section: Iterable[Part], words: str) -> Iterator[Part]:
+    """A section whose first table says which of the run's recordings its times are of."""
+    for part in section:
+        if words and isinstance(part, Block) and part.columns:
+            part, words = replace(part, base="; ".join(text for text in (part.base, words) if text)), ""
+        yield part
 
 
 def overview(trace: Json, layout: Layout) -> Iterator[Part]:
@@ -58,25 +72,46 @@ def findings(trace: Json, layout: Layout) -> Iterator[Part]:
 def _average_step(found: Json, layout: Layout) -> Block:
     steps = found["steps"]
     what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else whole_words(found)
-    clean = "" if found["waits_for"]["clean_us"] is None else " as recorded"
-    rows = [
-        {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
-        for name, cost in found["categories"].items()
-    ]
+    rich = found["as_recorded"]
+    clean = "" if found["waits_for"]["clean_us"] is None or rich is not None else " as recorded"
     heading = f"{what}: {layout.time(found['average_step_us'])}{clean}"
-    block = listed(CATEGORIES, rows, replace(layout, limit=None), heading=heading, whole=0)
-    bars = [layout.bar(row["percent"], BAR_WIDTH) for row in rows]
+    block = _by_category(found, layout, heading)
     after = _setup(found, layout)
+    if rich is not None:
+        whole = layout.time(rich["average_step_us"])
+        said = f"Rich recording: {whole}, mean of {rich['base']}. The light one tells no operators and no data loader."
+        after = (said, *after)
     if not layout.charts and 1 < steps <= 8:
         each = ", ".join(f"{row['index']}: {layout.time(row['us'])}" for row in found["per_step"])
         after = (f"Step {each}", *after)
+    chart = steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 else None
+    return replace(block, after=after, chart=chart)
+
+
+def _by_category(found: Json, layout: Layout, heading: str) -> Block:
+    """The categories with a bar each; beside a light recording's those of the rich one."""
+    layout = replace(layout, limit=None)
+    block = listed(CATEGORIES, _category_rows(found), layout, heading=heading, whole=0)
+    columns, cells = list(block.columns), block.cells
+    width = BAR_WIDTH
+    if found["as_recorded"] is not None:
+        beside = listed(CATEGORIES, _category_rows(found["as_recorded"]), layout)
+        columns += [replace(beside.columns[1], title="Rich"), beside.columns[2]]
+        cells = [[*row, *other[1:]] for row, other in zip(cells, beside.cells, strict=True)]
+        width = NARROW_BAR
+    bars = [layout.bar(row["percent"], width) for row in _category_rows(found)]
     return replace(
         block,
-        columns=(*block.columns, Shown("", right=False, is_bar=True)),
-        cells=[[*row, bar] for row, bar in zip(block.cells, bars, strict=True)],
-        after=after,
-        chart=steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 else None,
+        columns=(*columns, Shown("", right=False, is_bar=True)),
+        cells=[[*row, bar] for row, bar in zip(cells, bars, strict=True)],
     )
+
+
+def _category_rows(found: Json) -> list[Json]:
+    return [
+        {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
+        for name, cost in found["categories"].items()
+    ]
 
 
 def whole_words(found: Json) -> str:
@@ -113,6 +148,8 @@ def _gpu(found: Json, layout: Layout) -> Block:
         overlap = format_percent(found["overlap_percent"])
         after.append(f"Communication overlapped by compute: {overlap} of communication time.")
     base = f"% of {whole}; occupancy and tensor cores: of kernel time"
+    if found["as_recorded"] is not None:
+        base = "% of first to last light step; occupancy and tensor cores: of kernel time"
     return listed(GPUS, found["gpu"], replace(layout, limit=None), base=base, whole=0, after=tuple(after))
 
 
@@ -224,9 +261,10 @@ def api(trace: Json, layout: Layout) -> Iterator[Part]:
 def launches(trace: Json, layout: Layout) -> Iterator[Part]:
     """One sentence about how kernels reach the GPU."""
     found = trace["launches"]
+    where = " (light recording)" if (trace.get("rests_on") or {}).get("launches") == "light" else ""
     if found["count"]:
         text = (
-            f"Launches: {format_count(found['count'])}, median delay to the kernel's start "
+            f"Launches{where}: {format_count(found['count'])}, median delay to the kernel's start "
             f"{layout.time(found['median_delay_us'])}; {format_count(found['short_kernels'])} kernels shorter than "
             f"their launch call, {format_count(found['runtime_outliers'])} slow calls, "
             f"{format_count(found['delay_outliers'])} long delays."
