@@ -38,6 +38,7 @@ def report(
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
     sections_of: Callable[[Run, list[Json]], list[Collection[str] | None]] | None = None,
+    range_kernels: bool = False,
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -54,6 +55,7 @@ def report(
             too.
         sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
             the others are left out, keys and all.
+        range_kernels: whether the kernels under each range of `range_tree` are listed too.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -69,7 +71,7 @@ def report(
     body: Json = {
         "path": str(run.path),
         "traces": [
-            trace_report(trace, scope, names, limit, run, config, on_error, by)
+            trace_report(trace, scope, names, limit, run, config, on_error, by, range_kernels=range_kernels)
             for trace, names in zip(run.traces, of_traces, strict=True)
         ],
         "main": run.traces.index(run.main) if run.traces else None,
@@ -96,6 +98,8 @@ def trace_report(
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
+    *,
+    range_kernels: bool = False,
 ) -> Json:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
     sel = select(trace, scope)
@@ -120,6 +124,12 @@ def trace_report(
         groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
+    if found.get("range_tree") and range_kernels:
+        from tracetui.analysis.range_tree_kernels import range_tree_kernels
+
+        frame = range_tree_kernels(sel)
+        found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
+        counts["range_tree_kernels"] = frame.height
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:

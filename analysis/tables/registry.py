@@ -25,6 +25,7 @@ SECTIONS: dict[str, Table] = {
     "api": program.API_CALLS,
     "ranges": program.RANGES,
     "range_tree": program.RANGE_TREE,
+    "range_tree_kernels": program.RANGE_TREE_KERNELS,
     "communication": kernels.COMMUNICATION,
     "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,

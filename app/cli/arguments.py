@@ -20,6 +20,8 @@ MOST = 2**31 - 1
 FORMATS = ("text", "json", "markdown", "csv")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
+RANGE_KERNELS = 3
+"""How many kernels `report --kernels` shows under each range."""
 SAMPLES = {
     "vim_tiny": "vim_tiny",
     "vim_tiny_fp16": "vim_tiny_fp16",
@@ -101,6 +103,16 @@ def build_parser() -> argparse.ArgumentParser:
         default="name",
         metavar="NAME",
         help=f"what the kernels are grouped by: {', '.join(GROUPINGS)} (default: %(default)s)",
+    )
+    report.add_argument(
+        "--kernels",
+        type=_count,
+        nargs="?",
+        const=RANGE_KERNELS,
+        dest="range_kernels",
+        metavar="N",
+        help="with --section range_tree: under each range the N kernels that take most time, 0 for all "
+        "(default: %(const)s); JSON and CSV list all",
     )
     report.add_argument(
         "--nsys-report",

@@ -58,6 +58,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
+    if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
+        raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
     run = _open(paths, request)
 
     def open_file(path: Path) -> Trace:
@@ -75,6 +77,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         request.on_error,
         request.by,
         _printed_sections(request),
+        range_kernels=request.range_kernels is not None,
     )
     write(_render(found, request), request)
     return DONE
@@ -284,7 +287,7 @@ def laid_out(
     """
     from tracetui.app.reports.layout import Layout
 
-    layout = Layout(limit or request.rows, is_ascii(request), request.charts)
+    layout = Layout(limit or request.rows, is_ascii(request), request.charts, request.range_kernels)
     if request.format == "markdown":
         from tracetui.app.reports.markdown import markdown
 

@@ -291,6 +291,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         format=getattr(arguments, "format", "text"),
         sections=None if section is None else tuple([section] if isinstance(section, str) else section),
         by=getattr(arguments, "by", "name"),
+        range_kernels=getattr(arguments, "range_kernels", None),
         limit=getattr(arguments, "limit", None),
         output=getattr(arguments, "output", None),
         ascii=arguments.ascii,

@@ -27,10 +27,12 @@ def report_csv(found: Json, section: str) -> str:
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"
+    if section == "range_tree" and any("range_tree_kernels" in trace for trace in traces):
+        section = "range_tree_kernels"
     rows: list[Json] = []
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
-        rows += [{**origin, **row} for row in _rows(trace[section])]
+        rows += [{**origin, **row} for row in _rows(trace.get(section))]
     if (table := SECTIONS.get(section)) is None:
         return _csv(rows)
     return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
