@@ -17,7 +17,8 @@ from tracetui.analysis.attribution.concurrent_launches import open_elsewhere
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import innermost
 from tracetui.analysis.base import names
-from tracetui.analysis.range_tree import NOT_IN_ANY_RANGE, range_paths
+from tracetui.analysis.range_tree import range_paths
+from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

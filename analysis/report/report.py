@@ -167,7 +167,7 @@ def diff_report(
     ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
     pair = Pair(ours, theirs)
     found, said = pair.diff, find(pair, config, on_error=on_error)
-    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges")}
+    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges", "kinds")}
     return {
         "schema": DIFF_SCHEMA,
         "a": _side(pair.a),
@@ -195,6 +195,7 @@ def diff_report(
         "operators": table_rows(found.operators, comparison.OPERATORS, limit),
         "modules": table_rows(found.modules, comparison.MODULES, limit),
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
+        "kinds": table_rows(found.kinds, comparison.KINDS, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from tracetui.analysis.captures.captures import Capture
     from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
@@ -40,6 +41,10 @@ class Sample:
     images_per_s: float | None = None
     problem: str | None = None
     """Why there are no numbers."""
+    kinds: dict[str, tuple[float, float, str]] | None = None
+    """Of each kind of GPU work the launches and ns per step, and its kernel with most time; null if none is known."""
+    capture: Capture | None = None
+    """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
     """The path that opens it; null for a table's line."""
 
@@ -123,6 +128,11 @@ class Point:
     def path(self) -> Path | None:
         """The path that opens its first run with a step time."""
         return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
+
+    @property
+    def capture(self) -> Capture | None:
+        """What the ranges of its first run measure."""
+        return next((sample.capture for sample in self.samples if sample.capture is not None), None)
 
     def _median(self, name: str) -> float | None:
         known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]

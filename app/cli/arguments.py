@@ -20,6 +20,10 @@ MOST = 2**31 - 1
 FORMATS = ("text", "json", "markdown", "csv")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
+DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
+"""The tables of a diff, `analysis.tables.registry.COMPARED`."""
+SWEEP_SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
+"""`app.reports.content.sweep.SECTIONS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
 SAMPLES = {
@@ -140,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
         "work (another batch, another size of the input), so that it can't be judged",
     )
     diff.add_argument(
-        "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"
+        "--section", choices=DIFF_SECTIONS, help="only this table, in every format but json (csv: kernels)"
     )
     _add_output(diff)
 
@@ -152,6 +156,14 @@ def build_parser() -> argparse.ArgumentParser:
         "folder that `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).",
     )
     sweep.add_argument("path", type=Path, metavar="PATH", help="a folder of runs, or a CSV file")
+    sweep.add_argument(
+        "--section",
+        nargs="+",
+        action="extend",
+        choices=SWEEP_SECTIONS,
+        metavar="NAME",
+        help=f"only these tables: {', '.join(SWEEP_SECTIONS)} (csv: one, default points)",
+    )
     _add_output(sweep)
 
     add_profile(commands, common)

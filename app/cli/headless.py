@@ -271,6 +271,8 @@ def _render_diff(found: Json, request: Request) -> str:
         return diff_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.diff import diff_parts
 
+    if request.sections is not None:
+        found = {**found, "only": request.sections[0]}
     return laid_out(diff_parts, found, request)
 
 

@@ -178,9 +178,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
     request = Request(
         Scope(),
         format=arguments.format,
+        sections=None if arguments.section is None else tuple(arguments.section),
         limit=arguments.limit,
         output=arguments.output,
         ascii=arguments.ascii,
+        charts=arguments.charts,
         cache=arguments.cache,
         debug=arguments.debug,
     )

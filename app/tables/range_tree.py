@@ -71,7 +71,8 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
 
 def merged_kernels(kernels: Iterable[Json], paths: Iterable[str]) -> list[Json]:
     """The rows of `range_tree_kernels` of these paths, one per kernel, the most time of any thread first."""
-    mine, found = set(paths), {}
+    mine = set(paths)
+    found: dict[tuple[str, str], Json] = {}
     for row in kernels:
         if row["path"] in mine:
             known = found.setdefault((row["name"], row["category"]), {**row, **dict.fromkeys(_SUMMED, 0)})

@@ -1,0 +1,121 @@
+"""How a capture ended: out of memory, where its log or run.json says so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.captures.names import axes_of, names_of, stem
+from tracetui.parsers.names.range_roles import role_of
+from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.tool_registry import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tracetui.analysis.captures.names import Value
+    from tracetui.parsers import Trace
+
+LOGS = (".log", ".out", ".err", ".txt", ".stderr", ".stdout")
+"""Endings of files that hold what a program printed."""
+FOLDERS = ("", "logs", "log")
+"""Where they lie, seen from the capture."""
+TAIL_BYTES, LAST_LINES = 1 << 16, 60
+"""The failure must stand in the last lines: a program that caught it and went on printed more."""
+MOST_LOGS = 200
+_OUT_OF_MEMORY = re.compile(
+    r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA error: out of memory|cudaErrorMemoryAllocation"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory|[Oo]ut of memory: Killed process|oom-kill"
+    r"|GPU's memory was too small|ran out of memory"
+)
+_LONGEST = 160
+
+
+def out_of_memory(capture: Path, kind: str) -> str | None:
+    """Why a capture ended, if its run.json or log says that memory ran out; null else, whatever the file lacks.
+
+    Args:
+        capture: the file, or a run's folder.
+        kind: the tool that recorded it: another tool's phase of the run may have ended so.
+    """
+    folder = capture if capture.is_dir() else capture.parent
+    manifest = run_manifest.load(folder)
+    if manifest is not None:
+        tool, _, said = (manifest.outcome.explanation or "").partition(": ")
+        if tool in KINDS and tool != kind:
+            return None
+        return _line(said if tool in KINDS else f"{tool}: {said}") or None
+    for log in _logs_of(capture):
+        if said := _said_in(log):
+            return f"{said} ({log.name})"
+    return None
+
+
+def without_capture(captures: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Value], str]]:
+    """Logs of captures that are not there, and say that memory ran out: the log, the values in its name, the reason.
+
+    A log counts only if its name has the pattern of the captures' names.
+    """
+    if not captures:
+        return
+    there = {stem(path.name) for path in captures}
+    parents = sorted({path.absolute().parent for path in captures})
+    axes = axes_of(names_of(captures))
+    logs = [log for parent in parents for log in _logs_in(parent) if stem(log.stem) not in there]
+    for log in logs[:MOST_LOGS]:
+        together = axes_of([*(stem(path.name) for path in captures), stem(log.stem)])
+        alike = axes[0] and together[-1].keys() == axes[0].keys() and together[:-1] == axes
+        if alike and (said := _said_in(log)):
+            yield log, together[-1], f"{said} ({log.name})"
+
+
+def cut_roles(trace: Trace) -> list[str]:
+    """Roles of the ranges that were open when the recording ended: after their ends no other range begins."""
+    ranges = trace.host.filter(pl.col("kind") == "annotation").select(
+        pl.col("name").cast(pl.String), "start", end=pl.col("start") + pl.col("duration")
+    )
+    last = ranges["start"].max()
+    if last is None:
+        return []
+    names = ranges.filter(pl.col("end") >= last)["name"].unique().to_list()
+    return sorted({role for name in names if name and (role := role_of(name)) is not None})
+
+
+def _logs_of(capture: Path) -> Iterator[Path]:
+    own = stem(capture.name)
+    for place in FOLDERS:
+        for ending in LOGS:
+            log = capture.parent / place / f"{own}{ending}"
+            if log != capture and log.is_file():
+                yield log
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    places = [folder / place for place in FOLDERS if (folder / place).is_dir()]
+    return sorted(log for place in places for log in place.iterdir() if log.suffix in LOGS and log.is_file())
+
+
+def _said_in(log: Path) -> str:
+    """The line of a log's end that says so; empty without one."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    said = [line for line in lines if line.strip()][-LAST_LINES:]
+    return next((found for line in reversed(said) if (found := _line(line))), "")
+
+
+def _line(text: str) -> str:
+    """The text from where it says so; without the traceback's name of the exception."""
+    found = _OUT_OF_MEMORY.search(text)
+    if found is None:
+        return ""
+    said = " ".join(text.split())
+    said = re.sub(r"^.*?OutOfMemoryError:\s*", "", said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST].rsplit(' ', 1)[0]} …"
