@@ -83,7 +83,7 @@ KINDS = replace(
         ),
         *(field for field in OPERATORS.fields if field.name != "name"),
         Field(
-            "name", "Top kernel", width=18, priority=2, flex=True, short="short_name", null=True,
+            "name", "Top kernel", width=18, priority=2, flex=True, short="short_name",
             about="the kernel of the kind that takes most time, in A where A has the kind",
         ),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),

@@ -77,12 +77,13 @@ def _one_axis(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
     roles = [role for role in GRID_ROLES if _is_timed(known, role)]
     if len(axes) != 1 or len({row["axes"][axes[0]] for row in known}) < len(known) or not roles:
         return
+    told = [pair for pair in EACH if any(_phase(row, role, pair[0]) is not None for row in known for role in roles)]
     for first in range(0, len(known), ACROSS):
         shown = known[first : first + ACROSS]
         cells = [
-            [role if key == EACH[0][0] else "", what, *(_time(row, role, key, layout) for row in shown)]
+            [role if key == told[0][0] else "", what, *(_time(row, role, key, layout) for row in shown)]
             for role in roles
-            for key, what in EACH
+            for key, what in told
         ]
         titles = (_value(axes[0], row["axes"][axes[0]]) for row in shown)
         columns = (Shown("phase", right=False, share=1), Shown("", right=False), *map(Shown, titles))
