@@ -186,8 +186,13 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
     for log, values, why in without_capture(files):
         named = {axis_name(name): value for name, value in values.items() if not is_repeat(name)}
         lost = missing(log, named, run.main.info.kind, why)
-        samples.append(Sample(named, log.name, problem=f"out of memory: {why}", capture=lost))
-    notes = [f"{sample.where}: {sample.problem}" for sample in samples if sample.problem]
+        samples.append(Sample(named, log.name, problem="out of memory", capture=lost))
+    ended = [sample.capture is not None and sample.capture.out_of_memory for sample in samples]  # said with the reason
+    notes = [
+        f"{sample.where}: {sample.problem}"
+        for sample, said in zip(samples, ended, strict=True)
+        if sample.problem and not said
+    ]
     return sweep_of(path, "captures", samples, PROFILED, notes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,15 @@ SIZES = ("batch", "ctx", "img_size", "depth")
 """Axes along which a step's work grows."""
 CAPTURE = "capture"
 """The axis of captures whose names follow no pattern: each is a point of its own."""
+
+_SIZE_OF_MODEL = re.compile(
+    r"(nano|micro|mini|tiny|small|base|medium|large|x*l|huge|giant|\d+(\.\d+)?[kmb])", re.IGNORECASE
+)
+
+
+def is_size(model: Value) -> bool:
+    """Whether a model is told from others by its size alone."""
+    return _SIZE_OF_MODEL.fullmatch(str(model)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +183,15 @@ class Sweep:
 
     @property
     def variants(self) -> list[str]:
-        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one."""
+        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one.
+
+        Two models called ``small`` and ``medium``, or ``1.5b`` and ``7b``, are sizes.
+        """
         return [
             name
             for name in self.axes
-            if name not in (*SIZES, CAPTURE, "rank") and (name != "model" or len(self.values(name)) == 2)
+            if name not in (*SIZES, CAPTURE, "rank")
+            and (name != "model" or (len(self.values(name)) == 2 and not all(map(is_size, self.values(name)))))
         ]
 
     def values(self, axis: str) -> list[Value]:

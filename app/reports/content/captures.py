@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,12 @@ def _time(row: Json | None, role: str, key: str, layout: Layout) -> str:
     if row is not None and ended_in(row, role):
         return OOM
     return layout.time(_phase(row, role, key))
+
+
+def rows_to_plot(path: str, found: Sequence[Json]) -> Iterator[str]:
+    """Names the command that prints the same as rows, where ranges have phases."""
+    if any(row["phases"] for row in found):
+        yield f"As rows that can be plotted: tracetui sweep {shlex.quote(path)} --section phases --format csv"
 
 
 def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:

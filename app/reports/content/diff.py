@@ -144,7 +144,8 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
     """Kinds of work that only one of the runs has."""
     rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
     if rows:
-        yield from _changes("kinds", rows, layout)
+        named = [{**row, "calls": calls(row), "status": change(row)} for row in rows]
+        yield listed(COMPARED["kinds"], named, layout, heading="Kinds of work that only one of them has", base="")
 
 
 def change(row: Json) -> str:

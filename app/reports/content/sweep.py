@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
-from tracetui.app.reports.content.captures import capture_parts
+from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 from tracetui.app.reports.content.sweep_variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
@@ -63,8 +63,8 @@ def _captures(found: Json, layout: Layout) -> Iterator[Part]:
     """What the ranges of each recording measure, as `report --section captures` has it."""
     if found["captures"]:
         yield from capture_parts(found["captures"], layout)
-        path = shlex.quote(found["path"])
-        yield Sentences((f"As rows that can be plotted: tracetui sweep {path} --section phases --format csv",))
+        same = f"The same of chosen steps or devices: tracetui report {shlex.quote(found['path'])} --section captures"
+        yield Sentences((*rows_to_plot(found["path"], found["captures"]), same))
 
 
 def points_csv(found: Json) -> str:
