@@ -62,7 +62,7 @@ def without_capture(captures: Sequence[Path]) -> Iterator[tuple[Path, dict[str, 
     if not captures:
         return
     there = {stem(path.name) for path in captures}
-    parents = sorted({path.absolute().parent for path in captures})
+    parents = sorted({path.parent for path in captures})
     axes = axes_of(names_of(captures))
     logs = [log for parent in parents for log in _logs_in(parent) if stem(log.stem) not in there]
     for log in logs[:MOST_LOGS]:
@@ -73,14 +73,13 @@ def without_capture(captures: Sequence[Path]) -> Iterator[tuple[Path, dict[str, 
 
 
 def cut_roles(trace: Trace) -> list[str]:
-    """Roles of the ranges that were open when the recording ended: after their ends no other range begins."""
+    """Roles of the ranges that were open when memory ran out: after their ends nothing is launched, no range begins."""
     ranges = trace.host.filter(pl.col("kind") == "annotation").select(
         pl.col("name").cast(pl.String), "start", end=pl.col("start") + pl.col("duration")
     )
-    last = ranges["start"].max()
-    if last is None:
-        return []
-    names = ranges.filter(pl.col("end") >= last)["name"].unique().to_list()
+    launched = trace.host["start"].gather(trace.device["launch"].drop_nulls())
+    begun = [start for start in (ranges["start"].max(), launched.max()) if isinstance(start, int)]
+    names = ranges.filter(pl.col("end") >= max(begun, default=0))["name"].unique().to_list()
     return sorted({role for name in names if name and (role := role_of(name)) is not None})
 
 

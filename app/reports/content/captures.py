@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
@@ -106,10 +108,11 @@ def _time(row: Json | None, role: str, key: str, layout: Layout) -> str:
     return layout.time(_phase(row, role, key))
 
 
-def rows_to_plot(path: str, found: Sequence[Json]) -> Iterator[str]:
+def rows_to_plot(found: Sequence[Json]) -> Iterator[str]:
     """Names the command that prints the same as rows, where ranges have phases."""
     if any(row["phases"] for row in found):
-        yield f"As rows that can be plotted: tracetui sweep {shlex.quote(path)} --section phases --format csv"
+        folder = os.path.commonpath([Path(row["path"]).parent for row in found])
+        yield f"As rows that can be plotted: tracetui sweep {shlex.quote(folder)} --section phases --format csv"
 
 
 def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:

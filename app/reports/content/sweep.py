@@ -64,7 +64,7 @@ def _captures(found: Json, layout: Layout) -> Iterator[Part]:
     if found["captures"]:
         yield from capture_parts(found["captures"], layout)
         same = f"The same of chosen steps or devices: tracetui report {shlex.quote(found['path'])} --section captures"
-        yield Sentences((*rows_to_plot(found["path"], found["captures"]), same))
+        yield Sentences((*rows_to_plot(found["captures"]), same))
 
 
 def points_csv(found: Json) -> str:

@@ -1,0 +1,209 @@
+"""Captures in a sweep: models by contexts as a matrix and as rows, and what ran out of memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from contract import conforms
+from contract import row as form
+from sample_runs import recorded
+from sweep_maker import write_sweep
+from test_captures import training
+from test_range_kernels import BY_SQL
+
+from tracetui.analysis.captures.captures import captures
+from tracetui.analysis.captures.outcome import out_of_memory
+from tracetui.analysis.report.capture_tables import matrix_rows
+from tracetui.analysis.report.captures import capture_rows
+from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.sweeps.model import is_size
+from tracetui.analysis.sweeps.reading import read_sweep
+from tracetui.analysis.tables.captures import CATEGORIES, PHASES, TOP_KERNELS
+from tracetui.app.cli.main import main
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CONTEXTS = "gpt_contexts"
+SAYS_SO = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return sweep_report(read_sweep(recorded(CONTEXTS)))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+# --- one table, both ways
+
+
+def test_a_sweep_has_what_the_report_says_of_captures(found: dict[str, Any]) -> None:
+    run = open_path(recorded(CONTEXTS))
+    ours = {row["name"]: row for row in json.loads(json.dumps(capture_rows(captures(run))))}
+    theirs = {row["name"]: row for row in json.loads(json.dumps(found["captures"]))}
+    assert ours == theirs
+    assert [row["axes"] for row in found["captures"]] == [
+        {"model": "small", "ctx": 128}, {"model": "small", "ctx": 1024},
+        {"model": "medium", "ctx": 128}, {"model": "medium", "ctx": 1024},
+    ]  # fmt: skip
+
+
+def test_each_names_the_command_of_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(recorded(CONTEXTS))
+    words = " ".join(printed(capsys, "sweep", folder).split())
+    assert f"tracetui report {folder} --section captures" in words
+    said = " ".join(printed(capsys, "report", folder, "--section", "captures").split())
+    assert f"tracetui sweep {folder} --section phases --format csv" in said
+    grid = said[said.index("Step mean") : said.index("Steps by phase")]
+    assert grid in words  # the same matrix
+
+
+def test_rows_have_the_declared_form(found: dict[str, Any]) -> None:
+    for table in (PHASES, CATEGORIES, TOP_KERNELS):
+        axes = {"model": str, "ctx": int}
+        wanted = [{**axes, **form(table)}]
+        conforms([{key: one[key] for key in wanted[0]} for one in found[table.section]], wanted, table.id)
+
+
+def test_the_backward_pass_is_what_sql_finds_in_the_file(found: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("small_ctx1024", "medium_ctx128"):
+        file = tmp_path / f"{name}.sqlite"
+        file.write_bytes(gzip.decompress((recorded(CONTEXTS) / f"{name}.sqlite.gz").read_bytes()))
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as base:
+            expected = {text: any_thread for text, any_thread, _ in base.execute(BY_SQL)}
+        told = {row["phase"]: row for row in found["phases"] if row["name"] == name}
+        for phase, text in (
+            ("forward", "forward_pass"),
+            ("backward", "backward_pass"),
+            ("softmax", "computing softmax"),
+        ):
+            assert told[phase]["launched_us"] * 1000 == pytest.approx(expected[text], abs=0.5)
+        by_kind = [row for row in found["categories"] if (row["name"], row["phase"]) == (name, "backward")]
+        assert sum(row["us"] for row in by_kind) == pytest.approx(told["backward"]["launched_us"])
+        assert sum(row["percent"] for row in by_kind) == pytest.approx(100)
+
+
+def test_rows_and_matrix_are_the_same_numbers(capsys: pytest.CaptureFixture[str], found: dict[str, Any]) -> None:
+    folder = str(recorded(CONTEXTS))
+    rows = rows_of(printed(capsys, "sweep", folder, "--section", "phases", "--format", "csv"))
+    assert list(rows[0])[:4] == ["model", "ctx", "name", "phase"]
+    matrix = rows_of(printed(capsys, "sweep", folder, "--section", "matrix", "--format", "csv"))
+    assert list(matrix[0]) == ["phase", "measure", "model", "ctx128", "ctx1024"]
+    for row in matrix:
+        for ctx in ("128", "1024"):
+            long = [
+                one for one in rows if (one["model"], one["ctx"], one["phase"]) == (row["model"], ctx, row["phase"])
+            ]
+            told = long[0][row["measure"]] if long else "OOM"
+            assert row[f"ctx{ctx}"] == told, row
+    assert len(matrix) == 2 * 3 * len({row["phase"] for row in rows} - {"all"})
+    wide = rows_of(printed(capsys, "sweep", folder, "--section", "captures", "--format", "csv"))
+    assert [float(row["backward.launched_us"] or 0) for row in wide] == [
+        row["phases"]["backward"]["launched_us"] if row["phases"] else 0 for row in found["captures"]
+    ]
+
+
+def test_one_axis_is_one_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("small_ctx128", "small_ctx1024"):
+        shutil.copy(recorded(CONTEXTS) / f"{name}.sqlite.gz", tmp_path)
+    lines = printed(capsys, "sweep", str(tmp_path), "--section", "matrix").splitlines()
+    assert "  phase                   ctx128   ctx1024" in lines
+    assert any(line.split()[:4] == ["backward", "CPU", "36.15", "ms"] for line in lines)
+
+
+def test_other_sweeps_have_no_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_sweep(tmp_path / "sweep", [({"batch": n}, [1000.0], 1e9, 5) for n in (1, 2)])
+    told = sweep_report(read_sweep(folder))
+    assert [told[key] for key in ("captures", "phases", "categories", "top_kernels")] == [[], [], [], []]
+    assert "Nothing for phases" in printed(capsys, "sweep", str(folder), "--section", "phases")
+    assert main(["sweep", str(folder), "--section", "points", "phases", "--format", "csv"]) == 2
+
+
+def test_models_told_by_size_are_no_variants() -> None:
+    assert all(map(is_size, ("small", "XL", "2.7B", "tiny")))
+    assert not any(map(is_size, ("topk", "deit_small", "v2", "2")))
+
+
+# --- out of memory
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Callable[..., Path]:
+    """A folder with two captures, the second of which ends in its forward pass."""
+
+    def made(**texts: str) -> Path:
+        training(tmp_path / "small_ctx128.sqlite", 100)
+        training(tmp_path / "small_ctx256.sqlite", 200, steps=1, warmup=False, complete=False)
+        for name, text in texts.items():
+            (tmp_path / f"{name}.log").write_text(text)
+        return tmp_path
+
+    return made
+
+
+def test_a_log_that_ends_so_makes_its_phases_oom(pair: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = pair(small_ctx256=f"step 0\n{SAYS_SO}Generated: report\n")
+    text = printed(capsys, "sweep", str(folder), "--section", "matrix")
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if " CPU " in line}
+    assert rows["step"][-1] == rows["forward"][-1] == rows["backward"][-1] == "OOM"
+    assert rows["softmax"][-2:] == ["3.000", "µs"]  # it was over when memory ran out
+    assert "OOM: ctx256 ran out of memory: CUDA out of memory. Tried to allocate 2.00 GiB." in text.replace("\n", " ")
+    assert "cut short: forward, step" in text.replace("\n", " ")
+    rows_csv = rows_of(printed(capsys, "sweep", str(folder), "--section", "phases", "--format", "csv"))
+    cut = {(row["phase"], row["outcome"]) for row in rows_csv if row["ctx"] == "256"}
+    assert cut == {("all", "cut"), ("step", "cut"), ("forward", "cut"), ("matmul", "measured"), ("softmax", "measured")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["all well\n", SAYS_SO + "retried with a smaller batch\n" * 80],
+    ids=["it says nothing", "the program went on"],
+)
+def test_nothing_else_is_oom(pair: Callable[..., Path], text: str) -> None:
+    folder = pair(small_ctx256=text, small_ctx512="fine\n", unlike_the_others=SAYS_SO)
+    found = sweep_report(read_sweep(folder))["captures"]
+    assert [row["out_of_memory"] for row in found] == [None, None]
+    assert not any("OOM" in str(row) for row in matrix_rows(found)[1])
+
+
+def test_a_log_alone_has_a_place_if_it_says_so(pair: Callable[..., Path]) -> None:
+    folder = pair()
+    (folder / "logs").mkdir()
+    (folder / "logs" / "small_ctx1024.txt").write_text("RuntimeError: CUDA error: out of memory\n")
+    told = sweep_report(read_sweep(folder))
+    assert [(row["axes"]["ctx"], bool(row["out_of_memory"])) for row in told["captures"]] == [
+        (128, False), (256, False), (1024, True),
+    ]  # fmt: skip
+    assert [point["problem"] for point in told["points"]] == [None, None, "out of memory"]
+    assert told["phases"][-1]["outcome"] == "out of memory"
+    assert len(captures(open_path(folder, cache=False))) == 3
+
+
+def test_run_json_says_which_tool_ran_out(tmp_path: Path) -> None:
+    def said(**outcome: object) -> str | None:
+        document = {"schema": "tracetui.run/1", "status": "failed", "outcome": outcome}
+        (tmp_path / "run.json").write_text(json.dumps(document))
+        return out_of_memory(tmp_path / "nsys.sqlite", "nsys")
+
+    words = "the GPU's memory was too small: a smaller --batch needs less"
+    assert said(explanation=f"nsys: {words}") == words
+    assert said(explanation=f"ncu: {words}") is None  # another phase of the run
+    assert said(explanation="nsys: exit code 1") is None
+    assert said() is None
