@@ -27,7 +27,7 @@ def speedup_chart(one: Json, layout: Layout) -> Chart | None:
     rows = [row for row in one["points"] if isinstance(row["x"], int | float)]
     if len(rows) < 2:
         return None
-    error = [(row, 2 * row["speedup_error"]) for row in rows if row["speedup_error"]]
+    error = [(row, row["speedup_error"]) for row in rows if row["speedup_error"]]
     measured = Line(
         "speed-up",
         tuple((row["x"], row["speedup"]) for row in rows),
@@ -75,17 +75,19 @@ def _status(of: dict[object, Json]) -> str:
 def _block(one: Json, kinds: dict[str, dict[object, Json]], sizes: Sequence[object], layout: Layout) -> Block:
     axis = one["x_axis"] or ""
     titles = [f"{axis} {size:g}" if isinstance(size, int | float) else str(size) for size in sizes]
+    named = len(sizes) < ACROSS  # else there is no room
     cells = []
     for kind, of in list(kinds.items())[: layout.limit]:
         row = [f"{SIGNS[_status(of)]} {kind}"]
         for size in sizes:
             row += _cells(of.get(size), layout)
-        top = next(one for one in of.values())
-        cells.append([*row, top["short_name"] or top["name"]])
+        top = next(iter(of.values()))
+        cells.append([*row, top["short_name"] or top["name"]] if named else row)
     columns = [Shown("kind", right=False)]
     for title in titles:
         columns += [Shown(title), Shown("kernels")]
-    columns.append(Shown("kernel", right=False, share=1, is_name=True))
+    if named:
+        columns.append(Shown("kernel", right=False, share=1, is_name=True))
     return Block(
         f"{KINDS.title}: {one['label']}",
         note="GPU time and kernels per step more (+) or fewer than the baseline; + before a kind: only the variant has "
