@@ -88,7 +88,7 @@ TOP_KERNELS = Table(
         _NAME,
         Field("category", "Kind", about="kind of work, judged by the name"),
         Field("kernel", "Kernel", flex=True, short="short_name", about="the one of its kind with most GPU time"),
-        Field("short_name", about="name without namespaces, parameters and most template arguments"),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
         Field("calls", "Calls", "count", about="number of launches"),
         Field("total_ns", "Time", "time", about="GPU time of all of them"),
         Field("mean_ns", "Mean", "time", about="mean of a launch"),

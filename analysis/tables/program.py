@@ -264,7 +264,7 @@ RANGE_TREE_KERNELS = Table(
     (
         Field("path", "Path", about="path of the range, as in `range_tree`"),
         Field("name", "Kernel", short="short_name", about="kernel, copy, fill or whole graph"),
-        Field("short_name", about="name without namespaces, parameters and most template arguments"),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
         Field("category", "Category", about="kind of work, judged by the name"),
         Field("calls", "Calls", "count", sums=True, about="number of launches directly in the range"),
         Field(

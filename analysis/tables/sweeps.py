@@ -73,7 +73,7 @@ KINDS = Table(
             "name", "Kernel", flex=True, short="short_name",
             about="the kernel of the kind with most time, in the variant where it has the kind",
         ),
-        Field("short_name", about="name without namespaces, parameters and most template arguments"),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
     ),
     data=(
         *_KEYS, "kind", "status", "baseline_calls", "variant_calls", "baseline_ns", "variant_ns", "delta_ns", "name",

@@ -67,7 +67,7 @@ def _captures(found: Json, layout: Layout) -> Iterator[Part]:
         yield Sentences((*rows_to_plot(found["captures"]), same))
 
 
-def points_csv(found: Json) -> str:
+def sweep_csv(found: Json) -> str:
     """The points, one line each."""
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
     return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))

@@ -15,8 +15,8 @@ from tracetui.app.reports.content.sweep import (
     fitting,
     is_invalid,
     points_block,
-    points_csv,
     spelled,
+    sweep_csv,
 )
 from tracetui.app.reports.content.sweep_variants import kind_blocks
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
@@ -103,7 +103,7 @@ def label_of(row: Json, axes: Sequence[str]) -> str:
 def section_csv(found: Json, section: str) -> str:
     """One section, one line per row; the axes first where they are its rows' own."""
     if section == "points":
-        return points_csv(found)
+        return sweep_csv(found)
     if section == "comparisons":
         return plain_csv(speedup_rows(found), sweeps.SPEEDUPS.csv_header)
     if section == "kinds":
