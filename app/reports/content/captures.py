@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
 from tracetui.analysis.report.capture_tables import ended_in
-from tracetui.app.reports.layout import Shown
+from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
+from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
 SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
+LEAST_CELL, LEFT_OF_CELLS = 8, 25
+"""Width of a time, and of the columns at its left."""
 ACROSS, TOPS_ACROSS = 5, 4
 """The most columns of a grid per table; more columns go into another table."""
 OOM = "OOM"
@@ -81,15 +84,17 @@ def _one_axis(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
     if len(axes) != 1 or len({row["axes"][axes[0]] for row in known}) < len(known) or not roles:
         return
     told = [pair for pair in EACH if any(_phase(row, role, pair[0]) is not None for row in known for role in roles)]
-    for first in range(0, len(known), ACROSS):
-        shown = known[first : first + ACROSS]
+    titles = [_value(axes[0], row["axes"][axes[0]]) for row in known]
+    widest = max(LEAST_CELL, *map(cell_width, titles))
+    across = max(1, min(ACROSS, (WIDTH - LEFT_OF_CELLS) // (widest + len(GAP))))
+    for first in range(0, len(known), across):
+        shown = known[first : first + across]
         cells = [
             [role if key == told[0][0] else "", what, *(_time(row, role, key, layout) for row in shown)]
             for role in roles
             for key, what in told
         ]
-        titles = (_value(axes[0], row["axes"][axes[0]]) for row in shown)
-        columns = (Shown("phase", right=False, share=1), Shown("", right=False), *map(Shown, titles))
+        columns = (Shown("phase", right=False), Shown("", right=False), *map(Shown, titles[first : first + across]))
         yield Block("Phases", note=EACH_BASE, columns=columns, cells=cells)
 
 

@@ -73,7 +73,7 @@ def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
     left_out = {"device_meanwhile_ns"} if not elsewhere else {"device_self_ns"}
     left_out |= {"device_self_ns"} if kernels_shown else set()
     fields = RANGE_TREE.chosen(name for name in RANGE_TREE.reports if name not in left_out)
-    base = f"{RANGE_TREE.base}, kernels marked -" if kernels_shown else RANGE_TREE.base
+    base = "kernels marked -" if kernels_shown else RANGE_TREE.base
     yield _tree(
         Block(
             RANGE_TREE.title, base, whole=len(nodes), shown=len(kept), depths=tuple(depth for depth, _ in lines),
