@@ -51,7 +51,7 @@ def test_a_kind_is_the_category_but_for_what_is_too_wide() -> None:
         "void at::native::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(float*)": "loss",
         "void (anonymous namespace)::indexSelectLargeIndex<float>(int)": "gather/scatter",
         "nchwToNhwcKernel": "copy",
-        "void at::native::index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<OpaqueType<4> > >(long)": "copy",
+        "void at::native::index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<float> >(long)": "copy",
         "store_kvcache": "other",
     }
     assert {name: kind_of(name) for name in names} == names

@@ -205,5 +205,21 @@ def test_run_json_says_which_tool_ran_out(tmp_path: Path) -> None:
     words = "the GPU's memory was too small: a smaller --batch needs less"
     assert said(explanation=f"nsys: {words}") == words
     assert said(explanation=f"ncu: {words}") is None  # another phase of the run
+    assert said(explanation=f"torch: {words}") is None
+    assert said(explanation=words) == words
     assert said(explanation="nsys: exit code 1") is None
     assert said() is None
+
+
+def test_a_run_json_alone_has_a_place_if_it_says_so(tmp_path: Path) -> None:
+    for ctx in (128, 256, 512, 1024):
+        (tmp_path / f"ctx={ctx}").mkdir()
+    for ctx in (128, 256):
+        training(tmp_path / f"ctx={ctx}" / "nsys.sqlite", ctx)
+    for ctx, explanation in ((512, "nsys: exit code 1"), (1024, "nsys: the GPU's memory was too small: take less")):
+        document = {"schema": "tracetui.run/1", "status": "failed", "outcome": {"explanation": explanation}}
+        (tmp_path / f"ctx={ctx}" / "run.json").write_text(json.dumps(document))
+    found = captures(open_path(tmp_path, cache=False))
+    assert [(row.axes, row.out_of_memory) for row in found] == [
+        ({"ctx": 128}, None), ({"ctx": 256}, None), ({"ctx": 1024}, "the GPU's memory was too small: take less"),
+    ]  # fmt: skip

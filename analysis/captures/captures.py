@@ -20,6 +20,7 @@ from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.runs.detect import comparable_files
+from tracetui.parsers.runs.manifest import FILE as RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +111,9 @@ def captures(
         found.append(row)
         if done is not None:
             done(row)
-    found += [missing(log, where, run.main.info.kind, why) for log, where, why in without_capture(files)]
+    found += [
+        missing(log, where, run.main.info.kind, why) for log, where, why in without_capture(files, run.main.info.kind)
+    ]
     return ordered(found)
 
 
@@ -120,8 +123,9 @@ def unread(path: Path, name: str, axes: dict[str, Value], kind: str, problem: st
 
 
 def missing(log: Path, axes: dict[str, Value], kind: str, why: str) -> Capture:
-    """The row of a capture of which there is only a log that says why."""
-    return Capture(log, stem(log.stem), axes, kind, problem=f"{log}: no capture, only this log", out_of_memory=why)
+    """The row of a capture of which there is only a log or run.json that says why."""
+    name = stem(log.stem) if log.name != RUN_FILE else log.parent.name
+    return Capture(log, name, axes, kind, problem=f"{log}: there is no capture beside it", out_of_memory=why)
 
 
 def _open(path: Path) -> Trace:

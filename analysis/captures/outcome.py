@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.captures.names import axes_of, names_of, stem
+from tracetui.analysis.captures.names import axes_of, stem
 from tracetui.parsers.names.range_roles import role_of
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import KINDS
@@ -23,6 +23,8 @@ LOGS = (".log", ".out", ".err", ".txt", ".stderr", ".stdout")
 """Endings of files that hold what a program printed."""
 FOLDERS = ("", "logs", "log")
 """Where they lie, seen from the capture."""
+RECORDED_BY = {**{kind: kind for kind in KINDS}, "torch": "chrome", "memory": "memory_snapshot"}
+"""The kind of recording by the tool that `tracetui profile` names in run.json."""
 TAIL_BYTES, LAST_LINES = 1 << 16, 60
 """The failure must stand in the last lines: a program that caught it and went on printed more."""
 MOST_LOGS = 200
@@ -45,31 +47,51 @@ def out_of_memory(capture: Path, kind: str) -> str | None:
     manifest = run_manifest.load(folder)
     if manifest is not None:
         tool, _, said = (manifest.outcome.explanation or "").partition(": ")
-        if tool in KINDS and tool != kind:
-            return None
-        return _line(said if tool in KINDS else f"{tool}: {said}") or None
+        if tool not in RECORDED_BY:
+            return _line(f"{tool}: {said}") or None
+        return (_line(said) or None) if kind in (tool, RECORDED_BY[tool]) else None
     for log in _logs_of(capture):
         if said := _said_in(log):
             return f"{said} ({log.name})"
     return None
 
 
-def without_capture(captures: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Value], str]]:
-    """Logs of captures that are not there, and say that memory ran out: the log, the values in its name, the reason.
+def without_capture(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path, dict[str, Value], str]]:
+    """Logs and run.json of captures that are not there, and say that memory ran out.
 
-    A log counts only if its name has the pattern of the captures' names.
+    They count only if their name, or their folder's, has the pattern of the captures' names.
+
+    Yields:
+        The file, the values in its name, the reason.
     """
     if not captures:
         return
+    yield from _runs_without(captures, kind)
     there = {stem(path.name) for path in captures}
     parents = sorted({path.parent for path in captures})
-    axes = axes_of(names_of(captures))
     logs = [log for parent in parents for log in _logs_in(parent) if stem(log.stem) not in there]
     for log in logs[:MOST_LOGS]:
-        together = axes_of([*(stem(path.name) for path in captures), stem(log.stem)])
-        alike = axes[0] and together[-1].keys() == axes[0].keys() and together[:-1] == axes
-        if alike and (said := _said_in(log)):
-            yield log, together[-1], f"{said} ({log.name})"
+        values = _values([stem(path.name) for path in captures], stem(log.stem))
+        if values and (said := _said_in(log)):
+            yield log, values, f"{said} ({log.name})"
+
+
+def _runs_without(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path, dict[str, Value], str]]:
+    """Folders beside those of the captures with a run.json that says so."""
+    folders = {path.parent for path in captures}
+    runs = {file for folder in folders for file in folder.parent.glob(f"*/{run_manifest.FILE}")}
+    names = [f"{path.parent.name}/{stem(path.name)}" for path in captures]
+    for file in sorted(runs)[:MOST_LOGS]:
+        values = _values(names, f"{file.parent.name}/{stem(captures[0].name)}")
+        if file.parent not in folders and values and (said := out_of_memory(file.parent, kind)):
+            yield file, values, said
+
+
+def _values(names: Sequence[str], name: str) -> dict[str, Value]:
+    """The values in a name, if it has the pattern of the others; else empty."""
+    axes, together = axes_of(names), axes_of([*names, name])
+    alike = together[-1].keys() == axes[0].keys() and together[:-1] == axes
+    return together[-1] if alike else {}
 
 
 def cut_roles(trace: Trace) -> list[str]:

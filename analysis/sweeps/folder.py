@@ -183,7 +183,7 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
             samples.append(Sample(row, where, problem=str(problem), capture=failed))
         if done is not None:
             done(number, len(files))
-    for log, values, why in without_capture(files):
+    for log, values, why in without_capture(files, run.main.info.kind):
         named = {axis_name(name): value for name, value in values.items() if not is_repeat(name)}
         lost = missing(log, named, run.main.info.kind, why)
         samples.append(Sample(named, log.name, problem="out of memory", capture=lost))
