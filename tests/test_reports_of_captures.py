@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from reports_page import holds, shown
+from reported import swept
+from reports_page import ROOT, holds, shown
 
+from tracetui.analysis.report import sweep
 from tracetui.analysis.sweeps import reading
-from tracetui.analysis.sweeps.reading import read_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +22,10 @@ BLOCKS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def read_once() -> Iterator[None]:
-    """Several commands are about one sweep, whose runs are read once."""
+    """Several commands are about one sweep, which is read once for them and for other tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "read_sweep", cache(lambda path, *_: read_sweep(path)))
+        patch.setattr(reading, "read_sweep", lambda path, *_: path)
+        patch.setattr(sweep, "sweep_report", lambda path, *_: {**swept(ROOT / path), "path": str(path)})
         yield
 
 

@@ -6,13 +6,13 @@ import csv
 import gzip
 import io
 import json
-import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from contract import conforms
 from contract import row as form
+from laid_out import report_text
 from sample_runs import recorded
 from sweep_maker import write_sweep
 from test_captures import training
@@ -21,12 +21,16 @@ from test_range_kernels import BY_SQL
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.outcome import out_of_memory
 from tracetui.analysis.report.capture_tables import matrix_rows
-from tracetui.analysis.report.captures import capture_rows
+from tracetui.analysis.report.report import report
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.captures import CATEGORIES, PHASES, TOP_KERNELS
 from tracetui.app.cli.main import main
+from tracetui.app.reports.content.sweep import sweep_parts
+from tracetui.app.reports.content.sweep_sections import section_csv, section_parts
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.text import text as as_text
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -42,35 +46,38 @@ def found() -> dict[str, Any]:
     return sweep_report(read_sweep(recorded(CONTEXTS)))
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words]) == 0
-    return capsys.readouterr().out
+@pytest.fixture(scope="module")
+def reported() -> dict[str, Any]:
+    return report(open_path(recorded(CONTEXTS)), sections=["captures"])
 
 
-def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
+def printed(found: dict[str, Any], section: str) -> str:
+    layout = Layout()
+    return as_text(section_parts(found, (section,), layout), layout)
+
+
+def rows_of(found: dict[str, Any], section: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(section_csv(found, section))))
 
 
 # --- one table, both ways
 
 
-def test_a_sweep_has_what_the_report_says_of_captures(found: dict[str, Any]) -> None:
-    run = open_path(recorded(CONTEXTS))
-    ours = {row["name"]: row for row in json.loads(json.dumps(capture_rows(captures(run))))}
-    theirs = {row["name"]: row for row in json.loads(json.dumps(found["captures"]))}
-    assert ours == theirs
+def test_a_sweep_has_what_the_report_says_of_captures(found: dict[str, Any], reported: dict[str, Any]) -> None:
+    ours = {row["name"]: row for row in reported["run"]["captures"]}
+    assert ours == {row["name"]: row for row in found["captures"]}
     assert [row["axes"] for row in found["captures"]] == [
         {"model": "small", "ctx": 128}, {"model": "small", "ctx": 1024},
         {"model": "medium", "ctx": 128}, {"model": "medium", "ctx": 1024},
     ]  # fmt: skip
 
 
-def test_each_names_the_command_of_the_other(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(recorded(CONTEXTS))
-    words = " ".join(printed(capsys, "sweep", folder).split())
-    assert f"tracetui report {folder} --section captures" in words
-    said = " ".join(printed(capsys, "report", folder, "--section", "captures").split())
-    assert f"tracetui sweep {folder} --section phases --format csv" in said
+def test_each_names_the_command_of_the_other(found: dict[str, Any], reported: dict[str, Any]) -> None:
+    layout = Layout()
+    words = " ".join(as_text(sweep_parts(found, layout), layout).split())
+    assert f"tracetui report {recorded(CONTEXTS)} --section captures" in words
+    said = " ".join(report_text(reported).split())
+    assert f"tracetui sweep {recorded(CONTEXTS)} --section phases --format csv" in said
     grid = said[said.index("Step mean") : said.index("Steps by phase")]
     assert grid in words  # the same matrix
 
@@ -100,11 +107,10 @@ def test_the_backward_pass_is_what_sql_finds_in_the_file(found: dict[str, Any], 
         assert sum(row["percent"] for row in by_kind) == pytest.approx(100)
 
 
-def test_rows_and_matrix_are_the_same_numbers(capsys: pytest.CaptureFixture[str], found: dict[str, Any]) -> None:
-    folder = str(recorded(CONTEXTS))
-    rows = rows_of(printed(capsys, "sweep", folder, "--section", "phases", "--format", "csv"))
+def test_rows_and_matrix_are_the_same_numbers(found: dict[str, Any]) -> None:
+    rows = rows_of(found, "phases")
     assert list(rows[0])[:4] == ["model", "ctx", "name", "phase"]
-    matrix = rows_of(printed(capsys, "sweep", folder, "--section", "matrix", "--format", "csv"))
+    matrix = rows_of(found, "matrix")
     assert list(matrix[0]) == ["phase", "measure", "model", "ctx128", "ctx1024"]
     for row in matrix:
         for ctx in ("128", "1024"):
@@ -114,25 +120,24 @@ def test_rows_and_matrix_are_the_same_numbers(capsys: pytest.CaptureFixture[str]
             told = long[0][row["measure"]] if long else "OOM"
             assert row[f"ctx{ctx}"] == told, row
     assert len(matrix) == 2 * 3 * len({row["phase"] for row in rows} - {"all"})
-    wide = rows_of(printed(capsys, "sweep", folder, "--section", "captures", "--format", "csv"))
+    wide = rows_of(found, "captures")
     assert [float(row["backward.launched_us"] or 0) for row in wide] == [
         row["phases"]["backward"]["launched_us"] if row["phases"] else 0 for row in found["captures"]
     ]
 
 
-def test_one_axis_is_one_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("small_ctx128", "small_ctx1024"):
-        shutil.copy(recorded(CONTEXTS) / f"{name}.sqlite.gz", tmp_path)
-    lines = printed(capsys, "sweep", str(tmp_path), "--section", "matrix").splitlines()
+def test_one_axis_is_one_matrix(found: dict[str, Any]) -> None:
+    small = [{**row, "axes": {"ctx": row["axes"]["ctx"]}} for row in found["captures"][:2]]
+    lines = printed({**found, "captures": small}, "matrix").splitlines()
     assert "  phase                   ctx128   ctx1024" in lines
     assert any(line.split()[:4] == ["backward", "CPU", "36.15", "ms"] for line in lines)
 
 
-def test_other_sweeps_have_no_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_sweeps_have_no_captures(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path / "sweep", [({"batch": n}, [1000.0], 1e9, 5) for n in (1, 2)])
     told = sweep_report(read_sweep(folder))
     assert [told[key] for key in ("captures", "phases", "categories", "top_kernels")] == [[], [], [], []]
-    assert "Nothing for phases" in printed(capsys, "sweep", str(folder), "--section", "phases")
+    assert "Nothing for phases" in printed(told, "phases")
     assert main(["sweep", str(folder), "--section", "points", "phases", "--format", "csv"]) == 2
 
 
@@ -158,16 +163,15 @@ def pair(tmp_path: Path) -> Callable[..., Path]:
     return made
 
 
-def test_a_log_that_ends_so_makes_its_phases_oom(pair: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
-    folder = pair(small_ctx256=f"step 0\n{SAYS_SO}Generated: report\n")
-    text = printed(capsys, "sweep", str(folder), "--section", "matrix")
-    rows = {line.split()[0]: line.split() for line in text.splitlines() if " CPU " in line}
+def test_a_log_that_ends_so_makes_its_phases_oom(pair: Callable[..., Path]) -> None:
+    told = sweep_report(read_sweep(pair(small_ctx256=f"step 0\n{SAYS_SO}Generated: report\n")))
+    said = printed(told, "matrix")
+    rows = {line.split()[0]: line.split() for line in said.splitlines() if " CPU " in line}
     assert rows["step"][-1] == rows["forward"][-1] == rows["backward"][-1] == "OOM"
     assert rows["softmax"][-2:] == ["3.000", "µs"]  # it was over when memory ran out
-    assert "OOM: ctx256 ran out of memory: CUDA out of memory. Tried to allocate 2.00 GiB." in text.replace("\n", " ")
-    assert "cut short: forward, step" in text.replace("\n", " ")
-    rows_csv = rows_of(printed(capsys, "sweep", str(folder), "--section", "phases", "--format", "csv"))
-    cut = {(row["phase"], row["outcome"]) for row in rows_csv if row["ctx"] == "256"}
+    assert "OOM: ctx256 ran out of memory: CUDA out of memory. Tried to allocate 2.00 GiB." in said.replace("\n", " ")
+    assert "cut short: forward, step" in said.replace("\n", " ")
+    cut = {(row["phase"], row["outcome"]) for row in rows_of(told, "phases") if row["ctx"] == "256"}
     assert cut == {("all", "cut"), ("step", "cut"), ("forward", "cut"), ("matmul", "measured"), ("softmax", "measured")}
 
 
