@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,7 +16,6 @@ from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from tracetui.analysis.captures.names import Value
     from tracetui.parsers import Trace
@@ -79,7 +80,11 @@ def without_capture(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path,
 def _runs_without(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path, dict[str, Value], str]]:
     """Folders beside those of the captures with a run.json that says so."""
     folders = {path.parent for path in captures}
-    runs = {file for folder in folders for file in folder.parent.glob(f"*/{run_manifest.FILE}")}
+    if len(folders) < 2:  # what lies beside the one folder is another matter
+        return
+    top = Path(os.path.commonpath([folder.absolute() for folder in folders]))
+    above = {folder.parent for folder in folders if folder.absolute().parent.is_relative_to(top)}
+    runs = {file for folder in above for file in folder.glob(f"*/{run_manifest.FILE}")}
     names = [f"{path.parent.name}/{stem(path.name)}" for path in captures]
     for file in sorted(runs)[:MOST_LOGS]:
         values = _values(names, f"{file.parent.name}/{stem(captures[0].name)}")
