@@ -162,7 +162,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="extend",
         choices=SWEEP_SECTIONS,
         metavar="NAME",
-        help=f"only these tables: {', '.join(SWEEP_SECTIONS)} (csv: one, default points)",
+        help=f"only these tables: {', '.join(SWEEP_SECTIONS)} (csv: one, default points; json has all)",
     )
     _add_output(sweep)
 
