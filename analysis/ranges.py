@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
+from tracetui.analysis.attribution.concurrent_launches import launched_meanwhile
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
 from tracetui.analysis.attribution.projection import Projection, innermost, project, projected_ns
 from tracetui.parsers import schema
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 NOT_IN_ANY_RANGE = "(not in any range)"
 """The row of GPU work that no range holds: of another thread (autograd's), or launched between ranges."""
 COLUMNS = (
-    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
-    "gpu_ops", "by_category",
+    "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_meanwhile_ns",
+    "device_self_ns", "gpu_ops", "by_category",
 )  # fmt: skip
 _NUMBERED_STEP = re.compile(r"ProfilerStep#\d+$")
 _HOLD_NOTHING = [schema.RANGE_STYLES.index(name) for name in ("cross_thread", "mark")]
@@ -44,8 +45,9 @@ def ranges(sel: Selection) -> pl.DataFrame:
         ``by_category`` splits them by kind of work: each counts once, however many ranges of the name are around it.
         ``device_self_ns`` is the time of the work whose innermost range has the name, so this column sums to all GPU
         time. ``gpu_projected_ns`` is, for each instance, the time from its first activity's start to its last one's end
-        (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances. All four are null for instants, and for ranges that
-        end on another thread than they began on: their work is not known.
+        (as ``nvtx_gpu_proj_sum`` of nsys), summed over instances. ``device_meanwhile_ns`` is the time of what any
+        thread of the process launched while a range of the name was open (`launched_meanwhile`). All five are null for
+        instants, and for ranges that end on another thread than they began on: their work is not known.
 
         A last row holds the GPU work that is in no range.
     """
@@ -71,6 +73,7 @@ def ranges(sel: Selection) -> pl.DataFrame:
     measured = {
         "gpu_projected_ns": add_up(label[holds], projected_ns(found), size),
         "device_ns": inside.sums(time, size),
+        "device_meanwhile_ns": launched_meanwhile(sel, rows[holds], label[holds], size)[0],
         "device_self_ns": add_up(own, spent, size),
         "gpu_ops": inside.sums(ops, size),
     }
@@ -206,8 +209,8 @@ def _not_in_any_range(device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
     row = pl.DataFrame(
         {
             "name": [NOT_IN_ANY_RANGE], "domain": [""], "style": [None], "instances": [0], "host_total_ns": [0],
-            "gpu_projected_ns": [None], "device_ns": [spent], "device_self_ns": [spent], "gpu_ops": [device.height],
-            "by_category": _by_category(whole, device, np.arange(device.height), 1),
+            "gpu_projected_ns": [None], "device_ns": [spent], "device_meanwhile_ns": [None], "device_self_ns": [spent],
+            "gpu_ops": [device.height], "by_category": _by_category(whole, device, np.arange(device.height), 1),
         }
     )  # fmt: skip
     return row.cast(layout)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
-from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import (
+    captures,
+    comparison,
+    counters,
+    critical_path,
+    findings,
+    kernels,
+    memory,
+    program,
+    runs,
+    sweeps,
+)
 from tracetui.analysis.tables.registry import COMPARED, TABLES
 
 if TYPE_CHECKING:
@@ -95,10 +106,14 @@ NESTED["kernels", "counters"] = OrEmpty(
     Row({field.json_key: value(counters.COUNTERS, field) for field in counters.COUNTERS.chosen(MEASURED)})
 )
 
+OF_SWEEPS = (
+    runs.SWEEP_POINTS, sweeps.SPEEDUPS, sweeps.KINDS, captures.PHASES, captures.CATEGORIES, captures.TOP_KERNELS,
+)  # fmt: skip
+"""Tables that only the report of a sweep has."""
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-    if table.data and table not in COMPARED.values() and table not in (runs.SWEEP_POINTS, runs.RANKS)
+    if table.data and table not in COMPARED.values() and table not in (runs.RANKS, *OF_SWEEPS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 
@@ -334,6 +349,7 @@ DIFF: dict[str, Any] = {
     "operators": [row(comparison.OPERATORS)],
     "modules": [row(comparison.MODULES)],
     "ranges": [row(comparison.RANGES)],
+    "kinds": [row(comparison.KINDS)],
     **FINDINGS,
     "counts": dict,
 }

@@ -68,7 +68,7 @@ NULL_IN: dict[str, dict[str, str]] = {
     },
     "chrome/gpt_small_ctx256.trace.json.gz": {
         "operators": "tensor_core_percent",
-        "ranges": "style gpu_projected_us",
+        "ranges": "style gpu_projected_us device_meanwhile_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
         "findings": "impact_us ceiling_percent",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
-from contract import LISTS, conforms, may_be_null, nulls, row, rows_at
+from contract import LISTS, OF_SWEEPS, conforms, may_be_null, nulls, row, rows_at
 from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
@@ -115,10 +115,11 @@ def test_every_section_that_lists_rows_is_declared() -> None:
     assert {table.section.partition(".")[0] or name for name, table in TABLES_OF.items()} <= {
         *SECTIONS,
         "kernel_groups",
+        "range_tree_kernels",
     }
     assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
     assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))
-    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, SWEEP_POINTS}
+    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, *OF_SWEEPS}
     assert {table for table in TABLES.values() if table.data} == in_reports
 
 

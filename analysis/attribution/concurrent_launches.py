@@ -77,6 +77,44 @@ def in_ranges(sel: Selection, rows: Ints, device: pl.DataFrame) -> Bools:
     return found
 
 
+def open_elsewhere(sel: Selection, rows: Ints, device: pl.DataFrame) -> Ints:
+    """The host row of the range that began last among those open when each device row was launched; -1 for none.
+
+    Of ranges inside each other that is the innermost; of several threads' ranges, the latest.
+    """
+    process, time = _launches(sel, device)
+    host = sel.trace.host
+    of_range = host["process"].fill_null(NONE).to_numpy()[rows]
+    found = np.full(device.height, NONE, np.int64)
+    for one in np.unique(of_range).tolist():
+        launched = np.flatnonzero(process == one)
+        mine = rows[of_range == one]
+        start = host["start"].to_numpy()[mine]
+        end = start + host["duration"].to_numpy()[mine]
+        order = np.lexsort((-end, start))
+        mine, start, end = mine[order], start[order], end[order]
+        around = _begun_before(end)
+        at = np.searchsorted(start, time[launched], side="right") - 1
+        while (over := (at >= 0) & (np.append(end, UNKNOWN)[at] <= time[launched])).any():
+            at[over] = around[at[over]]
+        found[launched] = np.where(at >= 0, np.append(mine, NONE)[at], NONE)
+    return found
+
+
+def _begun_before(end: Ints) -> Ints:
+    """For ranges in the order of their starts, the last one before each that ends after it; -1 for none."""
+    around = np.full(end.size, NONE, np.int64)
+    waiting: list[int] = []
+    ends = end.tolist()
+    for at, mine in enumerate(ends):
+        while waiting and ends[waiting[-1]] <= mine:
+            waiting.pop()
+        if waiting:
+            around[at] = waiting[-1]
+        waiting.append(at)
+    return around
+
+
 UNKNOWN = np.iinfo(np.int64).min
 """Stands for the process of work whose launch is not known."""
 

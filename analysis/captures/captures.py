@@ -9,7 +9,8 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.measure import category_of
-from tracetui.analysis.captures.names import axes_of, names_of
+from tracetui.analysis.captures.names import axes_of, names_of, stem
+from tracetui.analysis.captures.outcome import cut_roles, out_of_memory, without_capture
 from tracetui.analysis.captures.roles import Phases, Share, phases
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.overview import overview
@@ -19,6 +20,7 @@ from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.runs.detect import comparable_files
+from tracetui.parsers.runs.manifest import FILE as RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +53,10 @@ class Capture:
     rank: int | None = None
     problem: str | None = None
     """Why it could not be read; then nothing else is known."""
+    out_of_memory: str | None = None
+    """The reason, where its log or run.json says that it ended so."""
+    cut: tuple[str, ...] = ()
+    """Of such a capture, the roles of ranges that were open when it ended."""
     base: str | None = None
     steps: int | None = None
     """Number of steps in scope, as marked or as ranges with a name like ``train_step``; null without any."""
@@ -101,11 +107,25 @@ def captures(
             trace = at_hand.pop(path, None) or (open_file or _open)(path)
             row = capture(trace, name, where, scope)
         except TraceError as problem:
-            row = Capture(path, name, where, run.main.info.kind, problem=str(problem))
+            row = unread(path, name, where, run.main.info.kind, str(problem))
         found.append(row)
         if done is not None:
             done(row)
+    found += [
+        missing(log, where, run.main.info.kind, why) for log, where, why in without_capture(files, run.main.info.kind)
+    ]
     return ordered(found)
+
+
+def unread(path: Path, name: str, axes: dict[str, Value], kind: str, problem: str) -> Capture:
+    """The row of a file that could not be read."""
+    return Capture(path, name, axes, kind, problem=problem, out_of_memory=out_of_memory(path, kind))
+
+
+def missing(log: Path, axes: dict[str, Value], kind: str, why: str) -> Capture:
+    """The row of a capture of which there is only a log or run.json that says why."""
+    name = stem(log.stem) if log.name != RUN_FILE else log.parent.name
+    return Capture(log, name, axes, kind, problem=f"{log}: there is no capture beside it", out_of_memory=why)
 
 
 def _open(path: Path) -> Trace:
@@ -129,12 +149,15 @@ def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None
     elif found.steps and found.step_ns is not None:
         steps, average = found.steps, found.step_ns / found.steps
     window = extent(trace) if timed else None
+    why = out_of_memory(trace.source.path, trace.info.kind)
     return Capture(
         path=trace.source.path,
         name=name,
         axes=axes,
         kind=trace.info.kind,
         rank=trace.info.rank,
+        out_of_memory=why,
+        cut=tuple(cut_roles(trace)) if why else (),
         base=sel.describe(),
         steps=steps,
         average_step_ns=average,

@@ -28,7 +28,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     """Each file's path below the folder that all are in, without the suffixes of its format."""
     parents = [os.fspath(path.absolute().parent) for path in paths]
     top = os.path.commonpath(parents) if parents else ""
-    return [_stem(os.path.relpath(path.absolute(), top)) for path in paths]
+    return [stem(os.path.relpath(path.absolute(), top)) for path in paths]
 
 
 def axes_of(names: Sequence[str]) -> list[dict[str, Value]]:
@@ -46,7 +46,8 @@ def axes_of(names: Sequence[str]) -> list[dict[str, Value]]:
     return _by_letters([[part for part in re.split(_SEPARATORS[0], name) if part] for name in names])
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
+    """A file's name or path without the suffixes of its format."""
     while True:
         shorter = name
         for suffix in SUFFIXES:

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.captures.kinds import kind_times
 from tracetui.analysis.compare.diff_ranges import launched_in, range_times
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor, step_difference
-from tracetui.analysis.compare.step_noise import module_noise, operator_noise, variance_of_mean
+from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernel_groups import labels
@@ -44,6 +45,8 @@ class Diff:
     """The same by module path: device time with that of modules inside and of the backward pass, or host time."""
     ranges: pl.DataFrame
     """The same by range: what any thread launched while ranges of the name were open (`diff_ranges`), or host time."""
+    kinds: pl.DataFrame
+    """The same by kind of GPU work (`captures.kinds`), with the kernel of A, else of B, that takes most of it: top."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]
@@ -74,6 +77,7 @@ def diff(a: Selection, b: Selection) -> Diff:
         operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
         ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
+        kinds=_kinds_of(a, b, factor),
         waterfall=_waterfall(a, b),
         steps=(a.step_count, b.step_count),
         split=_split(a, b),
@@ -172,6 +176,17 @@ def _modules(sel: Selection, on_device: bool) -> pl.DataFrame:
 
 def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
     return range_times(sel, on_device=on_device).with_columns(variance=pl.lit(None, pl.Float64))
+
+
+def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
+    """Both runs' kinds of work side by side."""
+    ours, theirs = kind_times(a), kind_times(b)
+    named = [found.rename({"kind": "name"}).join(kind_noise(sel), on="name") for sel, found in ((a, ours), (b, theirs))]
+    table = _aligned(named[0], named[1], factor)
+    top = dict(theirs.select("kind", "top").iter_rows()) | dict(ours.select("kind", "top").iter_rows())
+    names = [top[kind] for kind in table["name"]]
+    short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in names], pl.String)
+    return table.rename({"name": "kind"}).with_columns(pl.Series("name", names, pl.String), short)
 
 
 def _per_step(

@@ -9,6 +9,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.captures.kinds import kind_series
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -33,6 +34,12 @@ def operator_noise(sel: Selection) -> pl.DataFrame:
     device = device_work(sel).filter(pl.col("operator").is_not_null())
     names = sel.trace.host["name"].gather(device["operator"]).cast(pl.String)
     return _noise(device.select("step", pl.col("duration").alias("ns")).with_columns(names.alias("name")), sel)
+
+
+def kind_noise(sel: Selection) -> pl.DataFrame:
+    """The frame (name, variance) of the GPU time of each kind of work."""
+    device = device_work(sel)
+    return _noise(device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name")), sel)
 
 
 def module_noise(sel: Selection) -> pl.DataFrame:

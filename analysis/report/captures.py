@@ -33,6 +33,8 @@ def _capture(row: Capture) -> Json:
         "rank": row.rank,
         "axes": dict(row.axes),
         "problem": row.problem,
+        "out_of_memory": row.out_of_memory,
+        "cut": list(row.cut),
         "base": row.base,
         "steps": row.steps,
         "average_step_us": us(row.average_step_ns),

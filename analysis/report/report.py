@@ -40,6 +40,7 @@ def report(
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
     sections_of: Callable[[Run, list[Json]], list[Collection[str] | None]] | None = None,
+    range_kernels: bool = False,
 ) -> Json:
     """The numbers of a run as the JSON contract.
 
@@ -56,6 +57,7 @@ def report(
             too.
         sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
             the others are left out, keys and all.
+        range_kernels: whether the kernels under each range of `range_tree` are listed too.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -71,7 +73,7 @@ def report(
     body: Json = {
         "path": str(run.path),
         "traces": [
-            trace_report(trace, scope, names, limit, run, config, on_error, by)
+            trace_report(trace, scope, names, limit, run, config, on_error, by, range_kernels=range_kernels)
             for trace, names in zip(run.traces, of_traces, strict=True)
         ],
         "main": run.traces.index(run.main) if run.traces else None,
@@ -98,6 +100,8 @@ def trace_report(
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
     by: str = "name",
+    *,
+    range_kernels: bool = False,
 ) -> Json:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
     sel = with_light_times(select(trace, scope))
@@ -122,6 +126,12 @@ def trace_report(
         groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
+    if found.get("range_tree") and range_kernels:
+        from tracetui.analysis.range_tree_kernels import range_tree_kernels
+
+        frame = range_tree_kernels(sel)
+        found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
+        counts["range_tree_kernels"] = frame.height
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:
@@ -161,7 +171,7 @@ def diff_report(
     ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
     pair = Pair(ours, theirs)
     found, said = pair.diff, find(pair, config, on_error=on_error)
-    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges")}
+    lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges", "kinds")}
     return {
         "schema": DIFF_SCHEMA,
         "a": _side(pair.a),
@@ -189,6 +199,7 @@ def diff_report(
         "operators": table_rows(found.operators, comparison.OPERATORS, limit),
         "modules": table_rows(found.modules, comparison.MODULES, limit),
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
+        "kinds": table_rows(found.kinds, comparison.KINDS, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }

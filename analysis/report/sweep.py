@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.captures.captures import ordered
 from tracetui.analysis.findings.engine import find
+from tracetui.analysis.report.capture_tables import category_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.findings import finding_rows, set_aside
 from tracetui.analysis.sweeps.compare import Crossover, comparisons
+from tracetui.analysis.sweeps.kinds import kind_changes
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.finding import Findings
@@ -45,10 +51,61 @@ def sweep_report(
         "points": [point_row(point, sweep, found) for point in sweep.points],
         "comparisons": [comparison_row(one) for one in compared],
         "crossover": _crossover(chosen),
+        "kinds": kind_rows(compared),
+        **_captures(sweep),
         "findings": finding_rows(found),
         **set_aside(found),
         "notes": list(sweep.notes),
     }
+
+
+def _captures(sweep: Sweep) -> Json:
+    """The points' captures, and the same as flat rows; empty where no recording's kind is compared by its ranges."""
+    known = [replace(point.capture, axes=point.axes) for point in sweep.points if point.capture is not None]
+    if all(row.problem is not None for row in known):
+        known = []
+    captures = capture_rows(ordered(known))
+    return {
+        "captures": captures,
+        "phases": phase_rows(captures),
+        "categories": category_rows(captures),
+        "top_kernels": top_kernel_rows(captures),
+    }
+
+
+def speedup_rows(found: Json) -> list[Json]:
+    """The comparisons of a sweep's report as flat rows, one per variant and size."""
+    return [
+        {**_key(one), **{key: row[key] for key in row if key not in ("busy_percent", "paths")}}
+        for one in found["comparisons"]
+        for row in one["points"]
+    ]
+
+
+def kind_rows(compared: Iterable[Comparison]) -> list[Json]:
+    """One row per variant, size and kind of GPU work."""
+    return [
+        {
+            **_key(comparison_row(one)),
+            "x": change.x,
+            "kind": change.kind,
+            "status": change.status,
+            "baseline_calls": change.base_calls,
+            "variant_calls": change.variant_calls,
+            "baseline_us": us(change.base_ns),
+            "variant_us": us(change.variant_ns),
+            "delta_us": us(change.variant_ns - change.base_ns),
+            "name": change.top,
+            "short_name": short_name(change.top),
+        }
+        for one in compared
+        for change in kind_changes(one)
+    ]
+
+
+def _key(one: Json) -> Json:
+    """What a flat row says of its comparison."""
+    return {"comparison": one["label"], **{key: one[key] for key in ("axis", "baseline", "variant", "x_axis")}}
 
 
 def point_row(point: Point, sweep: Sweep, found: Findings) -> Json:
@@ -77,6 +134,7 @@ def point_row(point: Point, sweep: Sweep, found: Findings) -> Json:
 def comparison_row(one: Comparison) -> Json:
     """One variant against its baseline."""
     return {
+        "label": one.label,
         "axis": one.axis,
         "baseline": one.base,
         "variant": one.value,
@@ -98,6 +156,7 @@ def _row(row: Row) -> Json:
         "speedup": known(row.speedup),
         "speedup_error": known(row.speedup * row.error) if row.error is not None else None,
         "within_noise": row.is_noise,
+        "possible_speedup": row.possible_speedup,
         "work_removed_percent": row.work_removed_percent,
         "lost_percent": row.lost_percent,
         "kernels_delta": less(row.base.kernels, row.variant.kernels),

@@ -46,6 +46,11 @@ class Row:
         return 100 * (1 - self.variant.flops / self.base.flops)
 
     @property
+    def possible_speedup(self) -> float | None:
+        """The speed-up that the removed work allows: FLOPs of the baseline / FLOPs of the variant; null if unknown."""
+        return self.base.flops / self.variant.flops if self.base.flops and self.variant.flops else None
+
+    @property
     def lost_percent(self) -> float | None:
         """The share of the speed-up possible by the removed work that was not reached (rule D5)."""
         if not self.base.flops or not self.variant.flops or self.variant.flops >= self.base.flops:

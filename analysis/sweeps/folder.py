@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.captures.captures import capture, missing, unread
+from tracetui.analysis.captures.kinds import kind_times
 from tracetui.analysis.captures.names import axes_of, names_of
+from tracetui.analysis.captures.outcome import without_capture
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.overview import overview
@@ -21,6 +24,7 @@ from tracetui.analysis.sweeps.names import axis_name, is_repeat
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
+from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +138,9 @@ def _launched(
         run = opened(folder)
     except TraceError as problem:
         why = manifest.outcome.explanation if manifest is not None else None
-        return Sample(axes, where, problem=why or str(problem) or status), None
+        kind = (manifest.outcome.explanation or "").partition(":")[0] if manifest is not None else ""
+        row = unread(folder, where, axes, kind, why or str(problem))
+        return Sample(axes, where, problem=why or str(problem) or status, capture=row), None
     sample = replace(sample_of(run.main, axes, where), path=folder)
     if manifest is None:
         return sample, None
@@ -173,10 +179,20 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
             trace = at_hand[file] if file in at_hand else opened(file).main
             samples.append(replace(sample_of(trace, row, where), path=file))
         except TraceError as problem:
-            samples.append(Sample(row, where, problem=str(problem)))
+            failed = unread(file, where, row, run.main.info.kind, str(problem))
+            samples.append(Sample(row, where, problem=str(problem), capture=failed))
         if done is not None:
             done(number, len(files))
-    notes = [f"{sample.where}: {sample.problem}" for sample in samples if sample.problem]
+    for log, values, why in without_capture(files, run.main.info.kind):
+        named = {axis_name(name): value for name, value in values.items() if not is_repeat(name)}
+        lost = missing(log, named, run.main.info.kind, why)
+        samples.append(Sample(named, log.name, problem="out of memory", capture=lost))
+    ended = [sample.capture is not None and sample.capture.out_of_memory for sample in samples]  # said with the reason
+    notes = [
+        f"{sample.where}: {sample.problem}"
+        for sample, said in zip(samples, ended, strict=True)
+        if sample.problem and not said
+    ]
     return sweep_of(path, "captures", samples, PROFILED, notes)
 
 
@@ -205,6 +221,8 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
         gpu_ns=float(device["duration"].sum()) / count if device["duration"].count() else None,
         busy_percent=float(busy.sum()) / busy.count() if busy.count() else None,
         batch=asked,
+        kinds={kind: (calls, ns, top) for kind, calls, ns, top in kind_times(sel).iter_rows()} or None,
+        capture=capture(trace, where, axes) if timed and BY_KIND[trace.info.kind].compared_unasked else None,
         problem=None if step is not None else "no steps in it: call profiler.step(), or put an NVTX range around each",
     )
 

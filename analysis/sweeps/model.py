@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,12 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from tracetui.analysis.captures.captures import Capture
     from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
 """Axes along which a step's work grows."""
 CAPTURE = "capture"
 """The axis of captures whose names follow no pattern: each is a point of its own."""
+
+_SIZE_OF_MODEL = re.compile(
+    r"(nano|micro|mini|tiny|small|base|medium|large|x*l|huge|giant|\d+(\.\d+)?[kmb])", re.IGNORECASE
+)
+
+
+def is_size(model: Value) -> bool:
+    """Whether a model is told from others by its size alone."""
+    return _SIZE_OF_MODEL.fullmatch(str(model)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,10 @@ class Sample:
     images_per_s: float | None = None
     problem: str | None = None
     """Why there are no numbers."""
+    kinds: dict[str, tuple[float, float, str]] | None = None
+    """Of each kind of GPU work the launches and ns per step, and its kernel with most time; null if none is known."""
+    capture: Capture | None = None
+    """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
     """The path that opens it; null for a table's line."""
 
@@ -124,6 +139,11 @@ class Point:
         """The path that opens its first run with a step time."""
         return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
 
+    @property
+    def capture(self) -> Capture | None:
+        """What the ranges of its first run measure."""
+        return next((sample.capture for sample in self.samples if sample.capture is not None), None)
+
     def _median(self, name: str) -> float | None:
         known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]
         return statistics.median(known) if known else None
@@ -163,11 +183,15 @@ class Sweep:
 
     @property
     def variants(self) -> list[str]:
-        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one."""
+        """The axes along which points are compared: no sizes, and models only if two, which may be variants of one.
+
+        Two models called ``small`` and ``medium``, or ``1.5b`` and ``7b``, are sizes.
+        """
         return [
             name
             for name in self.axes
-            if name not in (*SIZES, CAPTURE, "rank") and (name != "model" or len(self.values(name)) == 2)
+            if name not in (*SIZES, CAPTURE, "rank")
+            and (name != "model" or (len(self.values(name)) == 2 and not all(map(is_size, self.values(name)))))
         ]
 
     def values(self, axis: str) -> list[Value]:

@@ -70,6 +70,31 @@ KERNELS = replace(
 MODULES = replace(
     OPERATORS.having("name", tail=True), id="diff_modules", title="Modules", noun="modules", section="modules"
 )
+KINDS = replace(
+    OPERATORS,
+    id="diff_kinds",
+    title="Kinds of work",
+    noun="kinds",
+    fields=(
+        Field(
+            "kind", "Kind", width=14, priority=0,
+            about="category of kernels; of indexing, selection, sorting and concatenation what it is (`top-k`, `sort`, "
+            "`gather/scatter`); `memcpy`, `memset`",
+        ),
+        *(field for field in OPERATORS.fields if field.name != "name"),
+        Field(
+            "name", "Top kernel", width=18, priority=2, flex=True, short="short_name",
+            about="the kernel of the kind that takes most time, in A where A has the kind",
+        ),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+    ),
+    data=("kind", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns", "name", "short_name"),
+    reports=("delta_ns", "a_ns", "b_ns", "calls", "status", "kind", "name"),
+    key="kind",
+    drill="",
+    section="kinds",
+    page=False,
+)  # fmt: skip
 _LAUNCHED = "GPU time of what any thread launched while it was open, in"
 RANGES = replace(
     OPERATORS.having("name", about="name and domain, by which the runs are aligned; all steps are one range")

@@ -162,12 +162,18 @@ RANGES = Table(
             "another thread",
         ),
         Field(
+            "device_meanwhile_ns", "Any thread", "time", priority=0, sums=True, null=True,
+            about="GPU time of what any thread launched while it was open, with the backward pass, which autograd "
+            "launches",
+        ),
+        Field(
             "device_self_ns", "GPU self", "time", priority=4, sums=True, null=True,
             about="GPU time of launches whose innermost range it is; sums to all GPU time",
         ),
         Field(
             "gpu_projected_ns", "Projected", "time", priority=2, sums=True, null=True,
-            about="from the start of its first GPU work to the end of its last, summed over instances",
+            about="NVTX projection as nsys has it: from the start of the first GPU work that its own thread launched "
+            "to the end of the last, summed over instances",
         ),
         Field(
             "gpu_ops", "GPU ops", "count", width=6, priority=3, sums=True, null=True,
@@ -186,10 +192,10 @@ RANGES = Table(
         ),
     ),
     data=(
-        "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_self_ns",
-        "gpu_ops", "by_category",
+        "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_meanwhile_ns",
+        "device_self_ns", "gpu_ops", "by_category",
     ),
-    reports=("host_total_ns", "device_ns", "gpu_ops", "instances", "name"),
+    reports=("host_total_ns", "device_ns", "device_meanwhile_ns", "gpu_ops", "instances", "name"),
     base="record_function, NVTX",
     sort=("host_total_ns", True),
     key="name",
@@ -217,7 +223,8 @@ RANGE_TREE = Table(
         ),
         Field(
             "gpu_projected_ns", "Projected", "time", priority=5, sums=True, null=True,
-            about="from the start of its first GPU work to the end of its last, summed over instances",
+            about="NVTX projection as nsys has it: from the start of the first GPU work that its own thread launched "
+            "to the end of the last, summed over instances",
         ),
         Field(
             "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True,
@@ -244,10 +251,34 @@ RANGE_TREE = Table(
         "path", "name", "domain", "depth", "calls", "host_self_ns", "host_total_ns", "gpu_projected_ns",
         "device_self_ns", "device_total_ns", "device_meanwhile_ns", "gpu_ops",
     ),
-    reports=("device_total_ns", "device_self_ns", "host_total_ns", "calls", "label"),
+    reports=("device_total_ns", "device_meanwhile_ns", "device_self_ns", "host_total_ns", "calls", "label"),
     base="numbered ones merged",
     key="path",
     drill="kernels",
+)  # fmt: skip
+
+RANGE_TREE_KERNELS = Table(
+    "range_tree_kernels",
+    "Kernels under each range",
+    "kernels",
+    (
+        Field("path", "Path", about="path of the range, as in `range_tree`"),
+        Field("name", "Kernel", short="short_name", about="kernel, copy, fill or whole graph"),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+        Field("category", "Category", about="kind of work, judged by the name"),
+        Field("calls", "Calls", "count", sums=True, about="number of launches directly in the range"),
+        Field(
+            "device_ns", "GPU work", "time", sums=True,
+            about="GPU time of those that the range's own thread launched",
+        ),
+        Field(
+            "device_meanwhile_ns", "Any thread", "time", sums=True,
+            about="GPU time of all of them: a launch whose own thread has no range belongs to the range that began "
+            "last among those open; sums to all GPU time",
+        ),
+    ),
+    data=("path", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns"),
+    page=False,
 )  # fmt: skip
 
 HOST_FUNCTIONS = Table(

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import (
+    captures,
+    comparison,
+    counters,
+    critical_path,
+    findings,
+    kernels,
+    memory,
+    program,
+    runs,
+    sweeps,
+)
 from tracetui.analysis.tables.table import Table
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = (kernels, program, critical_path, counters, memory, findings, comparison, runs)
+MODULES: tuple[ModuleType, ...] = (
+    kernels,
+    program,
+    critical_path,
+    counters,
+    memory,
+    findings,
+    comparison,
+    runs,
+    captures,
+    sweeps,
+)
 TABLES: dict[str, Table] = {
     value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
 }
@@ -25,6 +47,7 @@ SECTIONS: dict[str, Table] = {
     "api": program.API_CALLS,
     "ranges": program.RANGES,
     "range_tree": program.RANGE_TREE,
+    "range_tree_kernels": program.RANGE_TREE_KERNELS,
     "communication": kernels.COMMUNICATION,
     "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,
@@ -38,6 +61,7 @@ COMPARED: dict[str, Table] = {
     "operators": comparison.OPERATORS,
     "modules": comparison.MODULES,
     "ranges": comparison.RANGES,
+    "kinds": comparison.KINDS,
     "split": comparison.STEP,
     "waterfall": comparison.WATERFALL,
     "findings": findings.FINDINGS,

@@ -20,6 +20,12 @@ MOST = 2**31 - 1
 FORMATS = ("text", "json", "markdown", "csv")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
+DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
+"""The tables of a diff, `analysis.tables.registry.COMPARED`."""
+SWEEP_SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
+"""`app.reports.content.sweep.SECTIONS`."""
+RANGE_KERNELS = 3
+"""How many kernels `report --kernels` shows under each range."""
 SAMPLES = {
     "vim_tiny": "vim_tiny",
     "vim_tiny_fp16": "vim_tiny_fp16",
@@ -103,6 +109,16 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"what the kernels are grouped by: {', '.join(GROUPINGS)} (default: %(default)s)",
     )
     report.add_argument(
+        "--kernels",
+        type=_count,
+        nargs="?",
+        const=RANGE_KERNELS,
+        dest="range_kernels",
+        metavar="N",
+        help="with --section range_tree: under each range the N kernels that take most time, 0 for all "
+        "(default: %(const)s); JSON and CSV list all",
+    )
+    report.add_argument(
         "--nsys-report",
         action="append",
         metavar="NAME",
@@ -128,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
         "work (another batch, another size of the input), so that it can't be judged",
     )
     diff.add_argument(
-        "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"
+        "--section", choices=DIFF_SECTIONS, help="only this table, in every format but json (csv: kernels)"
     )
     _add_output(diff)
 
@@ -140,6 +156,14 @@ def build_parser() -> argparse.ArgumentParser:
         "folder that `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).",
     )
     sweep.add_argument("path", type=_path, metavar="PATH", help="a folder of runs, or a CSV file")
+    sweep.add_argument(
+        "--section",
+        nargs="+",
+        action="extend",
+        choices=SWEEP_SECTIONS,
+        metavar="NAME",
+        help=f"only these tables: {', '.join(SWEEP_SECTIONS)} (csv: one, default points; json has all)",
+    )
     _add_output(sweep)
 
     add_profile(commands, common)

@@ -58,6 +58,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
+    if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
+        raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
     check_output(request, paths)
     run = _open(paths, request)
 
@@ -76,6 +78,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         request.on_error,
         request.by,
         _printed_sections(request),
+        range_kernels=request.range_kernels is not None,
     )
     write(_render(found, request), request, paths)
     return DONE
@@ -271,6 +274,8 @@ def _render_diff(found: Json, request: Request) -> str:
         return diff_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.diff import diff_parts
 
+    if request.sections is not None:
+        found = {**found, "only": request.sections[0]}
     return laid_out(diff_parts, found, request)
 
 
@@ -287,7 +292,7 @@ def laid_out(
     """
     from tracetui.app.reports.layout import Layout
 
-    layout = Layout(limit or request.rows, is_ascii(request), request.charts)
+    layout = Layout(limit or request.rows, is_ascii(request), request.charts, request.range_kernels)
     if request.format == "markdown":
         from tracetui.app.reports.markdown import markdown
 

@@ -178,10 +178,12 @@ def _sweep(arguments: argparse.Namespace) -> int:
     request = Request(
         Scope(),
         format=arguments.format,
+        sections=None if arguments.section is None else tuple(arguments.section),
         limit=arguments.limit,
         output=arguments.output,
         force=arguments.force,
         ascii=arguments.ascii,
+        charts=arguments.charts,
         cache=arguments.cache,
         debug=arguments.debug,
     )
@@ -293,6 +295,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         format=getattr(arguments, "format", "text"),
         sections=None if section is None else tuple([section] if isinstance(section, str) else section),
         by=getattr(arguments, "by", "name"),
+        range_kernels=getattr(arguments, "range_kernels", None),
         limit=getattr(arguments, "limit", None),
         output=getattr(arguments, "output", None),
         force=getattr(arguments, "force", False),

@@ -30,6 +30,8 @@ class Request:
     sections: tuple[str, ...] | None = None
     by: str = "name"
     """What kernels are grouped by: one of `analysis.kernel_groups.GROUPINGS`."""
+    range_kernels: int | None = None
+    """How many kernels text shows under each range of the tree; null for the ranges alone."""
     limit: int | None = None
     """The value as typed: null if not given, 0 for all rows."""
     output: Path | None = None

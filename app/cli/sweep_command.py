@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
-from tracetui.app.text.exit_codes import DONE
+from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
@@ -21,6 +21,8 @@ def print_sweep(path: Path, request: Request) -> int:
     from tracetui.analysis.sweeps.reading import read_sweep
     from tracetui.parsers import open_path
 
+    if request.format == "csv" and len(request.sections or ()) > 1:
+        raise UsageError("csv prints one section; pick it with --section NAME")
     headless.check_output(request, [path])
     terminal = sys.stderr is not None and sys.stderr.isatty()
 
@@ -41,8 +43,11 @@ def _render(found: Json, request: Request) -> str:
         from tracetui.app.reports.json_report import to_json
 
         return to_json(found)
-    from tracetui.app.reports.content.sweep import sweep_csv, sweep_parts
+    from tracetui.app.reports.content.sweep import sweep_parts
+    from tracetui.app.reports.content.sweep_sections import section_csv, section_parts
 
     if request.format == "csv":
-        return sweep_csv(found)
+        return section_csv(found, (request.sections or ("points",))[0])
+    if (sections := request.sections) is not None:
+        return headless.laid_out(lambda found, layout: section_parts(found, sections, layout), found, request)
     return headless.laid_out(sweep_parts, found, request, limit=request.limit or None)

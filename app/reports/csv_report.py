@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 def report_csv(found: Json, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
     if section == "captures":
-        from tracetui.app.reports.captures_csv import PLAIN, flat
-
-        return _csv(flat(found["run"]["captures"]), ("name", *PLAIN))
+        return captures_csv(found["run"]["captures"])
     if section == "ranks":
         return plain_csv(found["run"].get("ranks", []), RANKS.csv_header)
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"
+    if section == "range_tree" and any("range_tree_kernels" in trace for trace in traces):
+        section = "range_tree_kernels"
     rows: list[Json] = []
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
-        rows += [{**origin, **row} for row in _rows(trace[section])]
+        rows += [{**origin, **row} for row in _rows(trace.get(section))]
     if (table := SECTIONS.get(section)) is None:
         return _csv(rows)
     return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
@@ -39,6 +39,13 @@ def report_csv(found: Json, section: str) -> str:
 def diff_csv(found: Json, section: str) -> str:
     """The diff's kernels, operators, modules or findings."""
     return plain_csv(found[section], COMPARED[section].csv_header)
+
+
+def captures_csv(captures: list[Json]) -> str:
+    """A line per capture with every value as a column."""
+    from tracetui.app.reports.captures_csv import PLAIN, flat
+
+    return _csv(flat(captures), ("name", *PLAIN))
 
 
 def _rows(section: Any) -> list[Json]:

@@ -42,6 +42,8 @@ class Layout:
     """Nothing outside ASCII."""
     charts: bool = True
     """Pictures of text beside the tables."""
+    range_kernels: int | None = None
+    """How many kernels stand under each range of the tree, where they are listed; 0 for all."""
 
     def text(self, text: str) -> str:
         """A name or sentence as it may be printed."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
 
+_SUMMED = ("calls", "device_us", "device_meanwhile_us")
+
+
 @dataclass(slots=True)
 class MergedRange:
     """Several range paths whose names differ only by numbers."""
@@ -25,9 +28,12 @@ class MergedRange:
     names: set[str] = field(default_factory=set)
     """Their own names: one where only the ranges around them have numbers."""
     calls: int = 0
+    paths: list[str] = field(default_factory=list)
+    """The paths of all of them."""
     host_total_us: float = 0.0
     device_self_us: float = 0.0
     device_total_us: float = 0.0
+    device_meanwhile_us: float | None = None
 
     @property
     def label(self) -> str:
@@ -50,19 +56,37 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
         way.append(without_number(name))
         node = merged.setdefault(tuple(way), MergedRange(name, way[-1], row["depth"]))
         node.names.add(name)
+        node.paths.append(row["path"])
         node.calls += row["calls"]
         node.host_total_us += row["host_total_us"] or 0
         node.device_self_us += row["device_self_us"]
         node.device_total_us += row["device_total_us"]
+        if (meanwhile := row["device_meanwhile_us"]) is not None:
+            node.device_meanwhile_us = (node.device_meanwhile_us or 0) + meanwhile
     place = {key: number for number, key in enumerate(merged)}
     # merging can bring a child of a later path before an elder sibling of its parent
     order = sorted(merged, key=lambda key: [place.get(key[: depth + 1], len(place)) for depth in range(len(key))])
     return [merged[key] for key in order]
 
 
+def merged_kernels(kernels: Iterable[Json], paths: Iterable[str]) -> list[Json]:
+    """The rows of `range_tree_kernels` of these paths, one per kernel, the most time of any thread first."""
+    mine = set(paths)
+    found: dict[tuple[str, str], Json] = {}
+    for row in kernels:
+        if row["path"] in mine:
+            known = found.setdefault((row["name"], row["category"]), {**row, **dict.fromkeys(_SUMMED, 0)})
+            known |= {key: known[key] + row[key] for key in _SUMMED}
+    return sorted(found.values(), key=lambda row: (-row["device_meanwhile_us"], row["name"]))
+
+
+def _gpu(node: MergedRange) -> float:
+    return max(node.device_total_us, node.device_meanwhile_us or 0)
+
+
 def largest(nodes: list[MergedRange], limit: int | None) -> list[MergedRange]:
     """At most so many, those with most GPU (else host) time: a range holds at least what is inside it."""
     if limit is None or len(nodes) <= limit:
         return nodes
-    ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].device_total_us, -nodes[n].host_total_us, n))
+    ranked = sorted(range(len(nodes)), key=lambda n: (-_gpu(nodes[n]), -nodes[n].host_total_us, n))
     return [nodes[n] for n in sorted(ranked[:limit])]

@@ -16,6 +16,7 @@ from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.critical_path import inside_path, path_page
+from tracetui.app.views.ranges import launched_elsewhere
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -116,9 +117,14 @@ class HostView(CountedView):
 
     def _ranges(self) -> Page:
         selection = self.session.counted()
+        frame = self.session.of_counted("ranges", ranges)
+        columns = RANGES.columns
+        if not launched_elsewhere(frame, "device_ns"):
+            columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
         page = Page.of(
             RANGES,
-            self.session.of_counted("ranges", ranges),
+            frame,
+            columns=columns,
             note=f"{selection.describe()}{selection.work_words}",
             empty=nothing("ranges", selection.trace.info.kind),
         )

@@ -39,9 +39,7 @@ def tree_page(session: Session, title: str) -> Page:
     frame = session.of_counted("range_tree", range_tree)
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
     columns = RANGE_TREE.columns if total else HOST_COLUMNS
-    # otherwise it repeats the previous column
-    elsewhere = (pl.col("device_meanwhile_ns") != pl.col("device_total_ns")).any()
-    if not frame.select(elsewhere.fill_null(value=False)).item():
+    if not launched_elsewhere(frame, "device_total_ns"):
         columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
     label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
     share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
@@ -53,6 +51,12 @@ def tree_page(session: Session, title: str) -> Page:
         note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
     )
     return in_units(session, page)
+
+
+def launched_elsewhere(frame: pl.DataFrame, own: str) -> bool:
+    """Whether other threads launched work while a range was open; otherwise that column repeats `own`."""
+    elsewhere = (pl.col("device_meanwhile_ns") != pl.col(own)).any()
+    return bool(frame.select(elsewhere.fill_null(value=False)).item())
 
 
 def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:

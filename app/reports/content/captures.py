@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
-from tracetui.app.reports.layout import Shown
+from tracetui.analysis.report.capture_tables import ended_in
+from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
+from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +24,11 @@ if TYPE_CHECKING:
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")
 SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
+LEAST_CELL, LEFT_OF_CELLS = 8, 25
+"""Width of a time, and of the columns at its left."""
 ACROSS, TOPS_ACROSS = 5, 4
 """The most columns of a grid per table; more columns go into another table."""
+OOM = "OOM"
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
 EACH = (("host_mean_us", "CPU"), ("launched_span_mean_us", "projected"), ("launched_mean_us", "GPU work"))
@@ -47,18 +55,79 @@ class Grid:
 def capture_parts(found: Sequence[Json], layout: Layout) -> Iterator[Part]:
     """The tables that these captures can fill, the overview first; then what could not be read."""
     yield from _tables(found, layout)
-    yield Sentences(tuple(f"Not read: {row['problem']}" for row in found if row["problem"] is not None))
+    yield Sentences(tuple(_ended(found)))
+    unread = [row for row in found if row["problem"] is not None and not row["out_of_memory"]]
+    yield Sentences(tuple(f"Not read: {row['problem']}" for row in unread))
+
+
+def matrix_parts(found: Sequence[Json], layout: Layout) -> Iterator[Part]:
+    """Only the phases as a matrix: a grid each of two axes, one table of one."""
+    known = [row for row in found if row["problem"] is None or row["out_of_memory"]]
+    yield from _matrix(known, layout)
+    yield Sentences(tuple(_ended(found)))
+
+
+def _matrix(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
+    grid = grid_of(known)
+    if grid is None:
+        yield from _one_axis(known, layout)
+        return
+    for role in GRID_ROLES:
+        if _is_timed(known, role):
+            yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
+
+
+def _one_axis(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
+    """All phases below each other, a column per capture, where the captures differ along one axis."""
+    axes = list(known[0]["axes"]) if known else []
+    roles = [role for role in GRID_ROLES if _is_timed(known, role)]
+    if len(axes) != 1 or len({row["axes"][axes[0]] for row in known}) < len(known) or not roles:
+        return
+    told = [pair for pair in EACH if any(_phase(row, role, pair[0]) is not None for row in known for role in roles)]
+    titles = [_value(axes[0], row["axes"][axes[0]]) for row in known]
+    widest = max(LEAST_CELL, *map(cell_width, titles))
+    across = max(1, min(ACROSS, (WIDTH - LEFT_OF_CELLS) // (widest + len(GAP))))
+    for first in range(0, len(known), across):
+        shown = known[first : first + across]
+        cells = [
+            [role if key == told[0][0] else "", what, *(_time(row, role, key, layout) for row in shown)]
+            for role in roles
+            for key, what in told
+        ]
+        columns = (Shown("phase", right=False), Shown("", right=False), *map(Shown, titles[first : first + across]))
+        yield Block("Phases", note=EACH_BASE, columns=columns, cells=cells)
+
+
+def _ended(found: Iterable[Json]) -> Iterator[str]:
+    """What ran out of memory, and what the log or run.json says of it."""
+    for row in found:
+        if row["out_of_memory"]:
+            cut = f"; cut short: {', '.join(row['cut'])}" if row["cut"] else ""
+            yield f"OOM: {label(row)} ran out of memory: {row['out_of_memory']}{cut}"
+
+
+def _time(row: Json | None, role: str, key: str, layout: Layout) -> str:
+    """A phase's time in a cell; of a phase that memory ran out in or before, that."""
+    if row is not None and ended_in(row, role):
+        return OOM
+    return layout.time(_phase(row, role, key))
+
+
+def rows_to_plot(found: Sequence[Json]) -> Iterator[str]:
+    """Names the command that prints the same as rows, where ranges have phases."""
+    if any(row["phases"] for row in found):
+        folder = os.path.commonpath([Path(row["path"]).parent for row in found])
+        yield f"As rows that can be plotted: tracetui sweep {shlex.quote(folder)} --section phases --format csv"
 
 
 def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:
     read = [row for row in found if row["problem"] is None]
     shown = read[: layout.limit]
     yield _overview(found, layout)
-    grid = grid_of(read)
-    if grid is not None:
-        for role in GRID_ROLES:
-            if _is_timed(read, role):
-                yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
+    known = [row for row in found if row["problem"] is None or row["out_of_memory"]]
+    grid = grid_of(known)
+    if matrix := list(_matrix(known, layout)):
+        yield from matrix
     elif roles := [role for role in GRID_ROLES if _is_timed(shown, role)]:
         yield _ranges(shown, len(read), roles[:SHOWN_ROLES], layout)
     if steps := [row for row in shown if row["in_steps"]]:
@@ -113,7 +182,7 @@ def _overview(found: Sequence[Json], layout: Layout) -> Block:
                 layout.time(row["gpu_us"]),
                 format_share(row["busy_percent"]),
                 format_count(row["kernels"]),
-                "not read" if row["problem"] else top["short_name"] if top else UNKNOWN,
+                OOM if row["out_of_memory"] else "not read" if row["problem"] else _top_name(top),
             ]
         )
     columns = (
@@ -124,14 +193,18 @@ def _overview(found: Sequence[Json], layout: Layout) -> Block:
     return Block("Captures", note=base, columns=tuple(columns), cells=cells, whole=len(found))
 
 
+def _top_name(top: Json | None) -> str:
+    return str(top["short_name"]) if top else UNKNOWN
+
+
 def _grid(grid: Grid, role: str, layout: Layout) -> Block:
     cells = []
     for value in grid.rows:
         for key, what in EACH:
-            times = [_phase(grid.captures.get((value, other)), role, key) for other in grid.columns]
-            if all(time is None for time in times) and key != EACH[0][0]:
+            times = [_time(grid.captures.get((value, other)), role, key, layout) for other in grid.columns]
+            if set(times) <= {UNKNOWN, OOM} and key != EACH[0][0]:
                 continue
-            cells.append([_value(grid.down, value), what, *(layout.time(time) for time in times)])
+            cells.append([_value(grid.down, value), what, *times])
     columns = (
         Shown(grid.down, right=False, share=1), Shown("", right=False),
         *(Shown(_value(grid.across, other)) for other in grid.columns),
@@ -205,6 +278,8 @@ def _categories(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
 def _top_grid(grid: Grid, layout: Layout) -> Block:
     def cell(row: Json | None) -> str:
         top = row["top_kernel"] if row else None
+        if row is not None and row["out_of_memory"] and not top:
+            return OOM
         return f"{SHORT.get(top['category'], top['category'])} {layout.time(top['total_us'])}" if top else UNKNOWN
 
     cells = [

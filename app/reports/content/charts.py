@@ -112,11 +112,24 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     from tracetui.app.charts.icicle_tree import IcicleTree
     from tracetui.app.tables.range_tree import spelled
 
-    gpu = [row["device_total_us"] or 0 for row in rows]
+    gpu = _of_any_thread(rows) or [row["device_total_us"] or 0 for row in rows]
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
     what = "GPU" if any(gpu) else "host"
     return _chart(f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width))
+
+
+def _of_any_thread(rows: Sequence[Json]) -> list[float]:
+    """What any thread launched in each range, the rest in none; empty where ranges of several threads share work."""
+    if any(row["device_meanwhile_us"] is None and row["calls"] for row in rows):
+        return []
+    whole = sum(row["device_total_us"] or 0 for row in rows if not row["depth"])
+    found = [row["device_meanwhile_us"] or 0.0 for row in rows]
+    rest = whole - sum(value for value, row in zip(found, rows, strict=True) if not row["depth"])
+    if rest < -1e-3 * whole:
+        return []
+    told = (row["device_meanwhile_us"] is not None for row in rows)
+    return [value if known else max(rest, 0.0) for value, known in zip(found, told, strict=True)]
 
 
 def _boxes(tree: IcicleTree, width: int) -> list[str]:

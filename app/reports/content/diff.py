@@ -34,9 +34,15 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout)))
+    if (only := found.get("only")) is not None:
+        rows = found[only]
+        rows = merged_changes(rows) if only == "modules" else rows
+        yield from (FindingList(found, whole=True),) if only == "findings" else _changes(only, rows, layout)
+        return
     yield FindingList(found)
     yield from _split(found, layout)
     yield from _waterfall(found["waterfall"], layout)
+    yield from _kinds(found, layout)
     yield from _changes("kernels", found["kernels"], layout)
     yield from _changes("operators", found["operators"], layout)
     yield from _changes("modules", merged_changes(found["modules"]), layout)
@@ -132,6 +138,14 @@ def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
         yield listed(table, changed, layout, heading=heading, after=after)
     else:
         yield Sentences((heading,))
+
+
+def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
+    """Kinds of work that only one of the runs has."""
+    rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
+    if rows:
+        named = [{**row, "calls": calls(row), "status": change(row)} for row in rows]
+        yield listed(COMPARED["kinds"], named, layout, heading="Kinds of work that only one of them has", base="")
 
 
 def change(row: Json) -> str:

@@ -38,9 +38,10 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         many = len(run["other_runs"]) + 1
         yield Sentences((f"One of {many} runs in this folder; the rest is listed below.",))
     if run["captures"]:
-        from tracetui.app.reports.content.captures import capture_parts
+        from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 
         yield from capture_parts(run["captures"], layout)
+        yield Sentences(tuple(rows_to_plot(run["captures"])))
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
     elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
         yield Sentences(("No captures to compare: give a folder with several files of one kind.",))

@@ -234,7 +234,7 @@ def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
 
 def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
-    from tracetui.app.reports.content.trees import shown_ranges
+    from tracetui.app.reports.content.trees import launched_elsewhere, shown_ranges
     from tracetui.app.tables.range_tree import spelled
 
     rows = trace["ranges"]
@@ -242,7 +242,10 @@ def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
         # time outside of ranges is not an instance of a range
         named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
         shown_rows = shown_ranges(named, layout.limit)
-        block = listed(RANGES, shown_rows, replace(layout, limit=None))
+        fields = RANGES.chosen(RANGES.reports)
+        if not launched_elsewhere(rows, "device_us"):
+            fields = tuple(one for one in fields if one.name != "device_meanwhile_ns")
+        block = listed(RANGES, shown_rows, replace(layout, limit=None), fields=fields)
         yield replace(block, whole=len(rows))
 
 

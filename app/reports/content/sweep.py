@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
+from tracetui.app.reports.content.sweep_variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
@@ -47,10 +50,21 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     for block in (points_block(found, layout), *comparison_blocks(found, layout)):
         yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
     yield Sentences(tuple(accounts(found)), bullets=True)
+    if not is_invalid(found):
+        yield from kind_blocks(found, layout)
+    yield from _captures(found, layout)
     if len(found["comparisons"]) > 1:
         yield Sentences(tuple(f"{label(one)}: {one['crossover']['verdict']}." for one in found["comparisons"]))
     yield Sentences((abstained(found),) if abstained(found) else ())
     yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
+
+
+def _captures(found: Json, layout: Layout) -> Iterator[Part]:
+    """What the ranges of each recording measure, as `report --section captures` has it."""
+    if found["captures"]:
+        yield from capture_parts(found["captures"], layout)
+        same = f"The same of chosen steps or devices: tracetui report {shlex.quote(found['path'])} --section captures"
+        yield Sentences((*rows_to_plot(found["captures"]), same))
 
 
 def sweep_csv(found: Json) -> str:
@@ -139,7 +153,7 @@ def points_block(found: Json, layout: Layout) -> Block:
     ]
     if not any(row[-1] for row in cells):
         columns, cells = columns[:-1], [row[:-1] for row in cells]
-    columns, cells = _fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
     return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
 
 
@@ -172,12 +186,13 @@ def comparison_blocks(found: Json, layout: Layout) -> list[Block]:
             ]
             for row in rows
         ]
-        columns, cells = _fitting(columns, cells, ("GPU", "kernels", "lost%"))
-        blocks.append(Block(label(one), columns=tuple(columns), cells=cells))
+        columns, cells = fitting(columns, cells, ("GPU", "kernels", "lost%"))
+        chart = speedup_chart(one, layout)
+        blocks.append(Block(label(one), columns=tuple(columns), cells=cells, chart=chart))
     return blocks
 
 
-def _fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
+def fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
     """Without the first spare columns, as far as the table would be too wide."""
     for name in spare:
         widths = [

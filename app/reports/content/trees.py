@@ -11,7 +11,7 @@ from tracetui.app.reports.content.charts import modules_chart, ranges_chart
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Block, cell, shown
 from tracetui.app.tables.module_tree import merged_tree
-from tracetui.app.tables.range_tree import largest, merged_ranges
+from tracetui.app.tables.range_tree import largest, merged_kernels, merged_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
+    from tracetui.app.tables.range_tree import MergedRange
 
 CHART_WIDTH = WIDTH - 2
 
@@ -56,27 +57,70 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
 def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
     """Ranges by the ranges around them; left out beside a module tree, and where no range is inside another."""
     rows = trace["range_tree"]
-    if not tree_is_shown(trace):
+    listed_kernels = trace.get("range_tree_kernels")
+    if not (tree_is_shown(trace) or listed_kernels):
         return
     nodes = merged_ranges(rows)
     kept = largest(nodes, layout.limit)
-    merged = [
-        {
-            "device_total_us": node.device_total_us,
-            "device_self_us": node.device_self_us,
-            "host_total_us": node.host_total_us if node.calls else None,
-            "calls": node.calls or None,
-            "label": node.label,
-        }
-        for node in kept
-    ]
+    lines: list[tuple[int, Json]] = []
+    for node in kept:
+        lines.append((node.depth, _of_range(node)))
+        kernels = merged_kernels(listed_kernels or (), node.paths)
+        lines += [(node.depth + 1, row) for row in _kernel_rows(kernels, layout.range_kernels or None)]
+    elsewhere = launched_elsewhere(rows, "device_total_us")
+    kernels_shown = listed_kernels is not None
+    # there is no room for both columns and the names
+    left_out = {"device_meanwhile_ns"} if not elsewhere else {"device_self_ns"}
+    left_out |= {"device_self_ns"} if kernels_shown else set()
+    fields = RANGE_TREE.chosen(name for name in RANGE_TREE.reports if name not in left_out)
+    base = "kernels marked -" if kernels_shown else RANGE_TREE.base
     yield _tree(
         Block(
-            RANGE_TREE.title, RANGE_TREE.base, whole=len(nodes), depths=tuple(node.depth for node in kept),
-            chart=ranges_chart(rows, CHART_WIDTH, ascii=layout.ascii),
+            RANGE_TREE.title, base, whole=len(nodes), shown=len(kept), depths=tuple(depth for depth, _ in lines),
+            after=(_ANY_THREAD,) if elsewhere else (),
+            chart=None if kernels_shown else ranges_chart(rows, CHART_WIDTH, ascii=layout.ascii),
         ),
-        RANGE_TREE.chosen(RANGE_TREE.reports), merged, layout,
+        fields, [row for _, row in lines], layout,
     )  # fmt: skip
+
+
+_ANY_THREAD = (
+    "GPU total: what the range's own thread launched in it. Any thread: what any thread of the program launched while "
+    "it was open, which is the time of a backward pass, whose kernels autograd launches."
+)
+
+
+def _of_range(node: MergedRange) -> Json:
+    return {
+        "device_total_us": node.device_total_us,
+        "device_meanwhile_us": node.device_meanwhile_us,
+        "device_self_us": node.device_self_us,
+        "host_total_us": node.host_total_us if node.calls else None,
+        "calls": node.calls or None,
+        "label": node.label,
+    }
+
+
+def _kernel_rows(kernels: Sequence[Json], limit: int | None) -> Iterator[Json]:
+    """The first kernels of a range, and the rest as one line."""
+    rest = kernels[limit:] if limit else ()
+    for row in kernels[: limit or None]:
+        yield {
+            "device_total_us": row["device_us"],
+            "device_meanwhile_us": row["device_meanwhile_us"],
+            "host_total_us": None,
+            "calls": row["calls"],
+            "label": f"- {row['short_name'] or row['name']}",
+        }
+    if rest:
+        keys = {"device_total_us": "device_us", "device_meanwhile_us": "device_meanwhile_us", "calls": "calls"}
+        sums = {key: sum(row[of] for row in rest) for key, of in keys.items()}
+        yield {**sums, "host_total_us": None, "label": f"- {len(rest)} more"}
+
+
+def launched_elsewhere(rows: Sequence[Json], own: str) -> bool:
+    """Whether other threads launched work while a range was open; otherwise that column repeats `own`."""
+    return any(row["device_meanwhile_us"] is not None and row["device_meanwhile_us"] != row[own] for row in rows)
 
 
 def _tree(block: Block, fields: Sequence[Field], rows: Sequence[Json], layout: Layout) -> Block:

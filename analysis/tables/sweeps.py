@@ -1,0 +1,85 @@
+"""Variants of a sweep against their baselines as flat tables: speed-up at each size, kinds of work that change."""
+
+from __future__ import annotations
+
+from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Table
+
+_OF = (
+    Field("comparison", "Comparison", about="the variant against its baseline, and what both share"),
+    Field("axis", "Axis", about="what the two differ in"),
+    Field("baseline", "Baseline", kind="number", type="number", about="the baseline's value; a text or a number"),
+    Field("variant", "Variant", kind="number", type="number", about="the variant's value"),
+    Field("x_axis", "Size", null=True, about="the axis of sizes; none where the points have no size"),
+    Field("x", "at", kind="number", type="number", about="the size at which both were run; `all` without an axis"),
+)
+_KEYS = tuple(field.name for field in _OF)
+
+SPEEDUPS = Table(
+    "sweep_speedups",
+    "Speed-up",
+    "sizes",
+    (
+        *_OF,
+        Field("baseline_ns", "baseline", "time", about="the baseline's median step"),
+        Field("variant_ns", "variant", "time", about="the variant's median step"),
+        Field("speedup", "speed-up", "number", about="time of the baseline / time of the variant"),
+        Field("speedup_error", "±", "number", null=True, about="one standard error of it, from the repeats"),
+        Field(
+            "possible_speedup", "possible", "number", null=True,
+            about="FLOPs of the baseline / FLOPs of the variant: the speed-up that the removed work allows",
+        ),
+        Field(
+            "work_removed_percent", "less work", "percent", null=True, about="FLOPs removed, share of the baseline's"
+        ),
+        Field(
+            "lost_percent", "lost", "percent", null=True,
+            about="share of the possible speed-up that was not reached; below 0 where it was exceeded",
+        ),
+        Field("within_noise", "noise", "flag", null=True, about="whether the difference may be chance"),
+        Field("kernels_delta", "kernels", "number", null=True, about="more kernels per step than the baseline"),
+        Field("gpu_delta_ns", "GPU", "delta", null=True, about="more GPU time per step than the baseline"),
+        Field("step_delta_ns", "step", "delta", null=True, about="more time per step than the baseline"),
+    ),
+    data=(
+        *_KEYS, "baseline_ns", "variant_ns", "speedup", "speedup_error", "possible_speedup", "work_removed_percent",
+        "lost_percent", "within_noise", "kernels_delta", "gpu_delta_ns", "step_delta_ns",
+    ),
+    section="comparisons",
+    page=False,
+)  # fmt: skip
+KINDS = Table(
+    "sweep_kinds",
+    "Kinds of work",
+    "kinds",
+    (
+        *_OF,
+        Field(
+            "kind", "Kind",
+            about="category of kernels; of indexing, selection, sorting and concatenation what it is (`top-k`, `sort`, "
+            "`gather/scatter`); `memcpy`, `memset`",
+        ),
+        Field(
+            "status", "Status",
+            about="`added`: only in the variant; `removed`: only in the baseline; `changed`; `same`: as many launches, "
+            "and a difference within 1 %",
+        ),
+        Field("baseline_calls", "baseline calls", "number", about="launches per step, the median over the repeats"),
+        Field("variant_calls", "variant calls", "number", about="the same of the variant"),
+        Field("baseline_ns", "baseline", "time", about="GPU time per step, the median over the repeats"),
+        Field("variant_ns", "variant", "time", about="the same of the variant"),
+        Field("delta_ns", "difference", "delta", about="time of the variant minus time of the baseline"),
+        Field(
+            "name", "Kernel", flex=True, short="short_name",
+            about="the kernel of the kind with most time, in the variant where it has the kind",
+        ),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+    ),
+    data=(
+        *_KEYS, "kind", "status", "baseline_calls", "variant_calls", "baseline_ns", "variant_ns", "delta_ns", "name",
+        "short_name",
+    ),
+    base="per step",
+    section="kinds",
+    page=False,
+)  # fmt: skip
