@@ -120,6 +120,8 @@ def trace_report(
         groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
+    if "kernels" in found:
+        found |= filled.kernel_extras()
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:
