@@ -44,6 +44,8 @@ class Sentences:
     """Whether they are items of a list."""
     marks: tuple[str, ...] = ()
     """Of a list, a sign for each item that means something, or nothing."""
+    boxes: bool = False
+    """Whether the signs are boxes to tick: ``[x]`` for what is done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,10 @@ def _lines(part: Part, layout: Layout) -> list[str]:
 def _sentences(part: Sentences, layout: Layout) -> list[str]:
     lines = [layout.text(part.heading)] if part.heading else []
     marks = part.marks or ("-",) * len(part.texts)
+    width = max((cell_width(mark) for mark in marks), default=1) + 1
     for mark, said in zip(marks, part.texts, strict=True):
         if part.bullets:
-            lines += layout.field(mark, said, width=2)
+            lines += layout.field(mark, said, width=width)
         else:
             lines += layout.paragraph(said, indent="  " if part.heading else "")
     return lines
