@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from made_run import ADD, HGEMM, Made, finding, silent
-from sample_runs import VIM as SAMPLE
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.checklist.check import _missing, check
+from tracetui.analysis.checklist.check import _answer, _missing
 from tracetui.analysis.checklist.points import POINTS, RECORDING
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings, Suppressed
-from tracetui.analysis.report.checklist import check_report
+from tracetui.analysis.report.checklist import _chosen, check_report
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.checklist import check_parts
@@ -109,18 +107,17 @@ def test_jax_and_memory_are_told_in_their_own_terms() -> None:
 
 
 def test_of_several_ranks_it_is_the_one_that_the_others_wait_for() -> None:
-    found = checked(RANKS)
-    assert (found["rank"], found["ranks"]) == (1, [0, 1])
+    assert _chosen(run_of(RANKS), Scope()).info.rank == 1
+    found = {**checked(JAX), "rank": 1, "ranks": [0, 1]}
     assert "Rank    1; --rank N checks another (0)" in text(check_parts(found, Layout()), Layout())
 
 
 def test_a_silenced_rule_fails_nothing_and_says_so() -> None:
-    facts = Facts(run_of(TORCH))
-    config = Config(thresholds={}, silenced={"G5": "one request at a time"})
-    rows = {answer.question: answer for answer in check(facts, config)}
-    batch = rows["Appropriate batch size?"]
-    assert batch.status == "done"
-    assert "silenced (one request at a time): Memory peaks at 0.41 %" in batch.figure
+    one = next(one for one in POINTS if "G5" in one.rules)
+    silenced = Suppressed(Finding("G5", "info", "a larger batch fits", (), "", "", ""), "one request at a time")
+    answer = _answer(Facts(run_of(TORCH)), one, Findings((), silenced=(silenced,), checked=("G5",)))
+    assert answer.status == "done"
+    assert answer.figure.endswith("; silenced (one request at a time): a larger batch fits (G5)")
 
 
 def test_what_a_refuted_measurement_said_is_no_answer() -> None:
@@ -153,9 +150,10 @@ def test_markdown_has_boxes_to_tick() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(SAMPLE), "--format", "json"]) == 0
+    assert main(["check", str(recorded(JAX)), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == "tracetui.check/1"
+    assert signs(found) == EXPECTED[JAX]
     assert main(["check", str(recorded(MEMORY))]) == 0
     assert "[ ] not in this recording: 15." in capsys.readouterr().out
     assert main(["check"]) == 2

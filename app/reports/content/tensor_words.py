@@ -44,7 +44,7 @@ def sentence(found: Json) -> str:
         said[0] += f" in {_kernels(found['kernels'])} ({USES})"
     if found["unclear"]:
         share = format_percent(found["unclear_percent"])
-        said.append(f"unknown: {share} in {_kernels(len(found['unclear']))} ({UNCLEAR}), of which nothing tells")
+        said.append(f"unknown: {share} in {_kernels(len(found['unclear']))} ({UNCLEAR})")
     if found["eligible_percent"] is not None:
         said.append(f"eligible operators launched {format_percent(found['eligible_percent'])}")
     return f"Tensor cores: {'; '.join(said)}."
