@@ -23,6 +23,7 @@ from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block
 from tracetui.app.reports.text import text
+from tracetui.app.tables.module_tree import Mean, merged_tree
 
 DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
 VIM_FP16, JAX = FP16.name, "jax/h200.trace.json.gz"
@@ -156,6 +157,29 @@ def test_occupancy_and_tensor_cores_of_a_module_are_those_of_its_kernels() -> No
         assert row["tensor_core_percent"] == pytest.approx(share)
         assert row["occupancy_percent"] == pytest.approx(occupancy, abs=1e-3)
     assert rows["tensor_core_percent"].n_unique() > 2
+
+
+def test_instances_of_a_class_are_averaged_by_the_time_that_each_share_is_of() -> None:
+    """In the blocks of this GPT the occupancy of only some kernels is known."""
+    rows = report(run_of("gpt_train"), sections=["modules"])["run"]["traces"][0]["modules"]
+    merged = next(node for node in merged_tree(rows).shown if node.depth == 3 and node.class_name == "Linear")
+    mine = [row for row in rows if row["class_name"] == "Linear" and "CausalSelfAttention" in row["path"]]
+    assert len(mine) == merged.instances > 1
+    weights = [row["known_occupancy_us"] for row in mine]
+    assert len(set(weights)) > 2
+    shares = [row["occupancy_percent"] or 0 for row in mine]
+    mean = sum(share * weight for share, weight in zip(shares, weights, strict=True)) / sum(weights)
+    assert merged.occupancy.percent == pytest.approx(mean)
+    assert mean == pytest.approx(90.36, abs=0.01)
+
+
+def test_a_mean_with_an_unknown_share_is_unknown() -> None:
+    mean = Mean()
+    mean.add(None, 0.0)
+    mean.add(50.0, 2.0)
+    assert mean.percent == 50
+    mean.add(None, 1.0)
+    assert mean.percent is None
 
 
 def test_the_module_table_in_text() -> None:

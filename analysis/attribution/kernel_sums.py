@@ -33,9 +33,13 @@ def kernel_sums(device: pl.DataFrame, conventions: Conventions) -> dict[str, Int
 
 
 def with_shares(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds ``occupancy_percent`` and ``tensor_core_percent``, null where nothing is known, in place of `SUMS`."""
+    """Adds ``occupancy_percent`` and ``tensor_core_percent``, null where nothing is known, and what each is a mean of.
+
+    ``kernel_ns`` is the kernel time and ``known_occupancy_ns`` the part of it whose occupancy is known; the other sums
+    go.
+    """
     kernels, tensor, unclear, known, held = map(pl.col, SUMS)
     return frame.with_columns(
         occupancy_percent=pl.when(known > 0).then(held / known),
         tensor_core_percent=pl.when((kernels > 0) & (unclear == 0)).then(100 * tensor / kernels),
-    ).drop(SUMS)
+    ).drop("tensor_core_ns", "unclear_ns", "occupied_ns")

@@ -181,10 +181,19 @@ MODULES = Table(
             about="where it is in the tree: the names around it and its own, joined by `/`",
         ),
         Field("depth", kind="count", screen=False, about="number of modules around it"),
+        Field(
+            "kernel_ns", kind="time", screen=False,
+            about="time of the kernels in the GPU total, without copies and fills: what `tensor_core_percent` is of",
+        ),
+        Field(
+            "known_occupancy_ns", kind="time", screen=False,
+            about="the part of it in kernels whose occupancy is known: what `occupancy_percent` is a mean over",
+        ),
     ),
     data=(
         "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
         "device_total_ns", "backward_device_ns", "kernels", "operators", "occupancy_percent", "tensor_core_percent",
+        "kernel_ns", "known_occupancy_ns",
     ),
     reports=(
         "device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "occupancy_percent",
