@@ -140,7 +140,12 @@ def test_text_of_80_columns_with_and_without_ascii(name: str) -> None:
 def test_commands_are_listed_once_with_the_points_that_they_answer() -> None:
     page = text(check_parts(checked(NSYS), Layout()), Layout())
     assert page.count("tracetui profile -- python train.py") == 1
-    assert "- tracetui profile --with-memory -- python train.py\n  for: Appropriate batch size\n" in page
+    assert "Record  tracetui profile --with-memory -- python train.py\nfor     Appropriate batch size\n" in page
+
+
+def test_a_point_that_failed_says_its_own_figure_too() -> None:
+    page = text(check_parts(checked(TORCH), Layout()), Layout())
+    assert "the step (S1); SM efficiency 2.56 %, occupancy 14.1 %\n" in page
 
 
 def test_markdown_has_boxes_to_tick() -> None:
@@ -155,7 +160,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["schema"] == "tracetui.check/1"
     assert signs(found) == EXPECTED[JAX]
     assert main(["check", str(recorded(MEMORY))]) == 0
-    assert "[ ] not in this recording: 15." in capsys.readouterr().out
+    assert "[ ] not in this recording: 15.\n" in capsys.readouterr().out
     assert main(["check"]) == 2
 
 

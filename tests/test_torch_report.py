@@ -18,12 +18,15 @@ from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import MEMORY, operators
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
+from tracetui.analysis.tables.kernels import KERNELS
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block
 from tracetui.app.reports.text import text
+from tracetui.app.tables.columns import Placed
 from tracetui.app.tables.module_tree import Mean, merged_tree
+from tracetui.app.widgets.frame_table import FrameTable
 
 DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
 VIM_FP16, JAX = FP16.name, "jax/h200.trace.json.gz"
@@ -195,3 +198,12 @@ def test_copies_are_no_kernel_time() -> None:
     copies = device["kind"].is_in(["memcpy", "memset"]).to_numpy()
     assert copies.any()
     assert all(values[copies].sum() == 0 for values in sums.values())
+
+
+def test_the_screen_marks_a_time_in_the_gap_behind_it() -> None:
+    table = FrameTable()
+    table._placed = [Placed(KERNELS.field("total_ns"), 9), Placed(KERNELS.field("calls"), 5)]
+    cells = ["".join(text for text, _ in table._format(0, [1_613_000, 288], [mark, ""])) for mark in ("*", "?", "")]
+    assert cells == [" 1.613 ms*   288", " 1.613 ms?   288", " 1.613 ms    288"]
+    table._gap = 1  # a narrow screen has one space between columns, which a sign would fill
+    assert "".join(text for text, _ in table._format(0, [1_613_000, 288], ["*", ""])) == " 1.613 ms   288"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tracetui.analysis.checklist.points import POINTS, Point, command_for, missing_of
+from tracetui.analysis.checklist.points import PEAKS, POINTS, Point, command_for, missing_of
 from tracetui.analysis.findings.of_run import findings_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Answer:
     """What the answer rests on; of a point that was not recorded, what is known of it, if anything."""
     findings: tuple[Finding, ...] = ()
     """Those that failed it, the worst first."""
+    beside: str = ""
+    """Of a point that failed, its own figure beside the finding."""
     missing: str = ""
     """What is missing and how to record it, in words."""
     command: str = ""
@@ -54,12 +56,15 @@ def check(
 def _answer(facts: Facts, point: Point, found: Findings) -> Answer:
     standing = tuple(one for one in found.found if one.id in point.rules and point.fails(facts, one))
     if standing:
-        return Answer(point.group, point.question, "failed", standing[0].title, standing)
+        beside = point.figure(facts) if point.beside else ""
+        return Answer(point.group, point.question, "failed", standing[0].title, standing, beside)
     figure = point.figure(facts)
     missing = "" if point.settled(facts) else _missing(point, found)
     if missing or not figure:
-        words = missing or missing_of(facts, point.record) or _abstained(point, found) or _no_roofs(facts)
-        command = command_for(facts, point.record)
+        words, command = missing or missing_of(facts, point.record), command_for(facts, point.record)
+        if not words and (unknown := facts.roofline.peaks.unknown):
+            words, command = "; ".join(unknown), PEAKS
+        words = words or _abstained(point, found)
         return Answer(point.group, point.question, "not_recorded", figure, missing=words, command=command)
     aside = [one.finding for one in found.suppressed if one.finding.id in point.rules and one.by == TOO_LITTLE]
     small = next((one for one in aside if point.fails(facts, one)), None)
@@ -85,11 +90,8 @@ def _missing(point: Point, found: Findings) -> str:
 
 def _abstained(point: Point, found: Findings) -> str:
     """The first reason why a rule of the point could not look."""
-    return next((one.missing for id in point.rules for one in found.abstained if one.id == id), "")
-
-
-def _no_roofs(facts: Facts) -> str:
-    return "; ".join(facts.roofline.peaks.unknown) or "work whose size is known"
+    reasons = (one.missing for id in point.rules for one in found.abstained if one.id == id)
+    return next(reasons, "work whose size is known")
 
 
 def answer_row(answer: Answer) -> Json:
@@ -102,6 +104,7 @@ def answer_row(answer: Answer) -> Json:
         "findings": list(dict.fromkeys(one.id for one in answer.findings)),
         "doubted_by": list(answer.findings[0].doubted_by) if answer.findings else [],
         "advice": answer.findings[0].advice if answer.findings else None,
+        "beside": answer.beside or None,
         "missing": answer.missing or None,
         "command": answer.command or None,
     }

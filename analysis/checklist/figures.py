@@ -35,10 +35,11 @@ def loading(facts: Facts) -> str:
     if facts.loader is not None:
         share = words.percent(facts.ceiling(facts.loader.waited_ns) or 0)
         said.append(f"the wait for data is {share} of {hints.span(facts)}")
-    moved = copies(facts).filter(pl.col("direction") == HTOD)
-    spent = float((moved["end"] - moved["start"]).sum())
-    share = words.percent(facts.ceiling(facts.per_step(spent)) or 0)
-    said.append(f"copies to the GPU take {share} of {hints.span(facts)}")
+    if not facts.missing(("gpu",)):
+        moved = copies(facts).filter(pl.col("direction") == HTOD)
+        spent = float((moved["end"] - moved["start"]).sum())
+        share = words.percent(facts.ceiling(facts.per_step(spent)) or 0)
+        said.append(f"copies to the GPU take {share} of {hints.span(facts)}")
     return ", ".join(said)
 
 
@@ -67,7 +68,7 @@ def allocation(facts: Facts) -> str:
     if held.peak_allocated_bytes is not None:
         place = "" if held.on_gpu else " on the host"
         peak = f"tensors hold {words.size(held.peak_allocated_bytes)}{place} at most"
-        if held.peak_reserved_bytes is not None:
+        if held.peak_reserved_bytes:
             peak += f", the allocator {words.size(held.peak_reserved_bytes)}"
         said.append(peak)
     return ", ".join(said)
@@ -81,11 +82,10 @@ def waits(facts: Facts) -> str:
 
     found = waits_of(facts).frame
     stalls = found.filter(pl.col("stall_ns") > 0)
+    if not found.height:
+        return "the host never waits for the GPU"
     share = words.percent(facts.ceiling(facts.per_step(float(stalls["stall_ns"].sum()))) or 0)
-    return (
-        f"{stalls.height} of {words.things(found.height, 'wait')} for the GPU leave it idle, for {share} of"
-        f" {hints.span(facts)}"
-    )
+    return f"{stalls.height} of {found.height} waits for the GPU leave it idle, for {share} of {hints.span(facts)}"
 
 
 def sm_use(facts: Facts) -> str:

@@ -38,6 +38,8 @@ class Point:
     """What records what is missing: a key of `RECORDING`."""
     fails: Callable[[Facts, Finding], bool] = lambda facts, finding: True
     """Which of the findings do."""
+    beside: bool = False
+    """Whether its figure says something beside a finding that fails it."""
     settled: Callable[[Facts], bool] = lambda facts: False
     """Whether its figure alone answers it, whatever rules could not look."""
 
@@ -61,20 +63,21 @@ POINTS = (
     Point(BOTTLENECK, "Specific kernel?", figures.longest_kernel, ("K12", "K2"), (("K12",),), fails=_is_worth_it),
     Point(BOTTLENECK, "Memory allocation?", figures.allocation, ("S16", "G1"), (("G1", "S16"),), MEMORY),
     Point(BOTTLENECK, "Synchronization?", figures.waits, ("S7",), (("S7",),)),
-    Point(BUSY, "SM utilization", figures.sm_use, ("S1", "K4"), (("K4",),)),
-    Point(BUSY, "Memory bandwidth utilization", figures.bandwidth_use, ("K6", "K5", "K7"), record=ROOFS),
-    Point(BUSY, "Idle gaps in the timeline", figures.idle_gaps, ("S2", "S1", "S12", "S14"), (("S1",),)),
+    Point(BUSY, "SM utilization", figures.sm_use, ("S1", "K4"), (("K4",),), beside=True),
+    Point(BUSY, "Memory bandwidth utilization", figures.bandwidth_use, ("K6", "K5", "K7"), record=ROOFS, beside=True),
+    Point(BUSY, "Idle gaps in the timeline", figures.idle_gaps, ("S2", "S1", "S12", "S14"), (("S1",),), beside=True),
     Point(BOUND, "Arithmetic intensity", figures.intensity, record=ROOFS),
     Point(BOUND, "Roofline position", figures.roof, ("K2", "K13"), record=ROOFS),
-    Point(BOUND, "Memory against compute throughput", figures.throughput, ("F7",), record=ROOFS),
+    Point(BOUND, "Memory against compute throughput", figures.throughput, ("F7",), record=ROOFS, beside=True),
     Point(
         EASY, "torch.compile / jax.jit applied?", figures.compiled, ("S2", "S12", "F7"), (("S12", "F7"),),
-        fails=_not_compiled, settled=lambda facts: bool(facts.kernels.height) and hints.is_compiled(facts),
+        fails=_not_compiled, beside=True, settled=lambda facts: bool(facts.kernels.height) and hints.is_compiled(facts),
     ),
     Point(EASY, "Data in pinned memory?", figures.pinned, ("S8",), (("S8",),), settled=_has_no_copies),
-    Point(EASY, "Appropriate batch size?", figures.batch, ("V1", "G5", "K4"), (("G5",),), MEMORY),
+    Point(EASY, "Appropriate batch size?", figures.batch, ("V1", "G5", "K4"), (("G5",),), MEMORY, beside=True),
     Point(
-        EASY, "Mixed precision enabled?", figures.tensor_core_use, ("F1", "F2", "K10"), (("F1", "K10"),), COUNTERS
+        EASY, "Mixed precision enabled?", figures.tensor_core_use, ("F1", "F2", "K10"), (("F1", "K10"),), COUNTERS,
+        beside=True,
     ),
 )  # fmt: skip
 """The guide's profiling checklist, in its order."""
@@ -119,6 +122,10 @@ def missing_of(facts: Facts, record: str) -> str:
         MEMORY: ("memory",),
     }
     return facts.missing(needs[record])
+
+
+PEAKS = "tracetui doctor --measure-peaks"
+"""What measures the roofs of a GPU that is not in the table."""
 
 
 def command_for(facts: Facts, record: str) -> str:

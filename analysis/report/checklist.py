@@ -42,6 +42,7 @@ def check_report(
         "kind": trace.info.kind,
         "rank": trace.info.rank,
         "ranks": sorted(run.ranks),
+        "other_runs": len(run.others),
         "base": facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
         "waits_for": facts.overview.verdict.sentence if trace.has_timeline else None,
         "points": rows,

@@ -80,12 +80,9 @@ def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:
     whole = int(spent.sum())
     if not whole:
         return ()
-    signs = ((USES, "tensor cores"), (UNCLEAR, "unclear"))
-    shares = {sign: (100 * int(spent.filter(marks == sign).sum()) / whole, what) for sign, what in signs}
-    if not shares[UNCLEAR][0]:
-        del shares[UNCLEAR]
-    said = ((f"{sign} " if share else "") + f"{what} {format_percent(share)}" for sign, (share, what) in shares.items())
-    return (", ".join(said),)
+    used, unclear = (100 * int(spent.filter(marks == sign).sum()) / whole for sign in (USES, UNCLEAR))
+    said = f"{USES} " * bool(used) + f"tensor cores {format_percent(used)}"
+    return (said + f", {UNCLEAR} {format_percent(unclear)}" if unclear else said,)
 
 
 def group_page(session: Session, by: str) -> Page:

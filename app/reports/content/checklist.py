@@ -51,6 +51,8 @@ def _head(found: Json) -> Iterator[tuple[str, str]]:
     if len(found["ranks"]) > 1:
         others = ", ".join(str(rank) for rank in found["ranks"] if rank != found["rank"])
         yield "Rank", f"{found['rank']}; --rank N checks another ({others})"
+    if found["other_runs"]:
+        yield "Run", f"one of {found['other_runs'] + 1} in this folder; --run NAME checks another"
     yield "Base", found["base"]
 
 
@@ -58,28 +60,32 @@ def _said(row: Json) -> str:
     """A point in words, after its box."""
     if row["status"] == "failed":
         said = f"{titled(row['figure'], row['doubted_by'])} ({', '.join(row['findings'])})"
+        said += f"; {row['beside']}" if row["beside"] else ""
     elif row["status"] == "done":
         said = row["figure"]
     else:
         known = f". Known so far: {row['figure']}" if row["figure"] else ""
         said = f"not in this recording: {row['missing']}{known}"
     point = row["point"]
-    return f"{point} {said[:1].upper()}{said[1:]}" if point.endswith("?") else f"{point}: {said}"
+    if not point.endswith("?"):
+        return f"{point}: {said}"
+    # the name of a kernel stays as it is
+    return f"{point} {said[:1].upper()}{said[1:]}" if said.split(" ")[0].rstrip(":,").isalpha() else f"{point} {said}"
 
 
-def _to_record(points: list[Json]) -> Sentences:
+def _to_record(points: list[Json]) -> Facts:
     """Each command that records what is missing, with the points that it answers."""
     wanted: dict[str, list[str]] = {}
     for row in points:
         if row["command"]:
             wanted.setdefault(row["command"], []).append(row["point"].rstrip("?"))
-    said = [text for command, names in wanted.items() for text in (command, f"for: {', '.join(names)}")]
-    marks = ("-", " ") * len(wanted)
-    return Sentences(tuple(said), heading="To record what is missing" if said else "", bullets=True, marks=marks)
+    rows = ((("Record", command), ("for", ", ".join(names))) for command, names in wanted.items())
+    return Facts(tuple(row for pair in rows for row in pair))
 
 
 def _sum(found: Json) -> str:
     counts = "; ".join(
         f"{box} {LEGEND[status]}: {found['counts'][status]}" for status, box in BOXES.items() if found["counts"][status]
     )
-    return f"{counts}. What to try is in tracetui report, section findings; tracetui rules explains each by its ID."
+    more = " tracetui report, section findings, says what to try." if found["counts"]["failed"] else ""
+    return f"{counts}.{more}"
