@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.attribution.kernel_sums import SUMS, kernel_sums, with_shares
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
 from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
 from tracetui.analysis.attribution.scope_tree import scope_modules
@@ -15,6 +16,7 @@ from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.operator_tree import OperatorTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
@@ -27,14 +29,16 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     duration. ``device_self_ns`` is the time of kernels, copies and fills whose launch has this module as the innermost
     around it; ``device_total_ns`` adds those of modules inside, and ``kernels`` counts them. ``backward_device_ns``
     (modules inside included) is that of kernels launched outside any module for the backward pass of operators which
-    ran in this one. The last row holds the device time that belongs to no module.
+    ran in this one. ``occupancy_percent`` and ``tensor_core_percent`` are means over the time of the kernels in
+    ``device_total_ns``, the former over those whose occupancy is known. ``operators`` counts calls of operators
+    directly inside, as torch-tb-profiler does. The last row holds the device time that belongs to no module.
 
     Compiled programs (XLA) have name scopes instead of modules: their paths begin with the program's name, and what the
     host did is null below it.
     """
     tree = module_tree(sel.trace)
     if not tree.paths:
-        return _scopes(sel, _frame(tree, np.empty(0, np.int64), {}).schema)
+        return with_shares(_scopes(sel, _frame(tree, np.empty(0, np.int64), {}).schema, conventions))
     size = len(tree.paths)
     calls = tree.calls
     inside = scope_mask(sel)[calls.rows]
@@ -44,7 +48,10 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     own = tree.path_of(row_ids(device["module"]))
     backward = np.where(own == NONE, tree.path_of(row_ids(device["forward_module"])), NONE)
     lost = (own == NONE) & (backward == NONE)
+    nodes = operator_tree(sel, conventions)
+    direct = nodes.tree.of_children((nodes.operator & nodes.in_scope).astype(np.int64))
 
+    sums = kernel_sums(device, conventions)
     columns = {
         "calls": count(called, size),
         "host_self_ns": add_up(called, calls.duration - calls.of_children(calls.duration), size),
@@ -53,13 +60,15 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
         "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
         "backward_device_ns": _roll_up(tree, add_up(backward, spent, size)),
         "kernels": _roll_up(tree, count(own, size)),
+        "operators": add_up(np.where(nodes.module, tree.path_of(nodes.tree.rows), NONE), direct, size),
+        **{name: _roll_up(tree, add_up(own, values, size)) for name, values in sums.items()},
     }
     if conventions.module_self_without_operators:
-        columns |= _torch_tb_times(sel, tree, conventions)
+        columns |= _torch_tb_times(nodes, tree, size)
     order = _depth_first(tree)
     shown = _roll_up(tree, columns["calls"] + columns["kernels"] + columns["backward_device_ns"]) > 0
     frame = _frame(tree, order[shown[order]], columns)
-    return pl.concat([frame, _not_attributed(int(spent[lost].sum()), int(lost.sum()), frame.schema)])
+    return with_shares(pl.concat([frame, _not_attributed(device.filter(pl.Series(lost)), frame.schema, conventions)]))
 
 
 def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
@@ -72,15 +81,14 @@ def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
     return summarize(sel, rows.filter(wanted[number]))  # no module, -1, reads the spare entry at the end
 
 
-def _scopes(sel: Selection, layout: pl.Schema) -> pl.DataFrame:
+def _scopes(sel: Selection, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
     """Name scopes in place of modules; no row where there are none either."""
     device = device_work(sel)
     known = device["scope"].is_not_null()
     if not known.any():
         return pl.DataFrame(schema=layout)
-    lost = device.filter(~known)["duration"]
-    found = scope_modules(sel, device.filter(known), layout)
-    return pl.concat([found, _not_attributed(int(lost.sum()), len(lost), layout)])
+    found = scope_modules(sel, device.filter(known), layout, conventions)
+    return pl.concat([found, _not_attributed(device.filter(~known), layout, conventions)])
 
 
 def module_paths(trace: Trace) -> pl.DataFrame:
@@ -118,7 +126,7 @@ def _depth_first(tree: ModuleTree) -> Ints:
 def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:
     numbers = ("calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "backward_device_ns")
     depth = pl.col("path").str.count_matches("/", literal=True).cast(pl.Int64).alias("depth")
-    filled = {name: columns.get(name, np.empty(0, np.int64)) for name in (*numbers, "kernels")}
+    filled = {name: columns.get(name, np.empty(0, np.int64)) for name in (*numbers, "kernels", "operators", *SUMS)}
     return (
         tree.frame()
         .with_columns(depth)
@@ -127,16 +135,16 @@ def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFr
     )
 
 
-def _not_attributed(spent: int, kernels: int, layout: pl.Schema) -> pl.DataFrame:
+def _not_attributed(lost: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
+    spent = int(lost["duration"].fill_null(0).sum())
     row = dict.fromkeys(layout) | {"path": NOT_ATTRIBUTED, "name": NOT_ATTRIBUTED, "depth": 0, "calls": 0}
-    row |= {"device_self_ns": spent, "device_total_ns": spent, "backward_device_ns": 0, "kernels": kernels}
+    row |= {"device_self_ns": spent, "device_total_ns": spent, "backward_device_ns": 0, "kernels": lost.height}
+    row |= {name: int(values.sum()) for name, values in kernel_sums(lost, conventions).items()}
     return pl.DataFrame([row], schema=layout)
 
 
-def _torch_tb_times(sel: Selection, tree: ModuleTree, conventions: Conventions) -> dict[str, Ints]:
+def _torch_tb_times(nodes: OperatorTree, tree: ModuleTree, size: int) -> dict[str, Ints]:
     """Torch-tb-profiler's times: own host time leaves out operators, own device time is that of direct operators."""
-    nodes = operator_tree(sel, conventions)
-    size = len(tree.paths)
     path = np.where(nodes.module & nodes.in_scope, tree.path_of(nodes.tree.rows), NONE)
     device_total = nodes.tree.with_descendants(nodes.device_self)
     of_operators = nodes.tree.of_children(np.where(nodes.operator, device_total, 0))

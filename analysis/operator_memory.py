@@ -13,10 +13,13 @@ from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.operator_tree import OperatorTree
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
 DEVICE_TYPES = {0: "CPU", 1: "GPU"}
 """By c10::DeviceType; other devices are left out."""
+_GPU = 1
 _LAYOUT = {
     "device": pl.String,
     "name": pl.String,
@@ -28,6 +31,26 @@ _LAYOUT = {
     "self_allocated_bytes": pl.Int64,
     "allocated_bytes": pl.Int64,
 }
+
+
+def gpu_memory(sel: Selection, nodes: OperatorTree) -> dict[str, Ints]:
+    """What each node itself added to the memory of all GPUs: ``memory`` less what it freed, ``allocated`` without.
+
+    Empty where the recording has no allocator events of a GPU.
+    """
+    if not (sel.trace.memory["device_type"] == _GPU).any():
+        return {}
+    rows = sel.memory.filter((pl.col("device_type") == _GPU) & pl.col("operator").is_not_null())
+    node, change = _changes(nodes, rows)
+    size = nodes.tree.rows.size
+    return {"memory": add_up(node, change, size), "allocated": add_up(node, np.maximum(change, 0), size)}
+
+
+def _changes(nodes: OperatorTree, rows: pl.DataFrame) -> tuple[Ints, Ints]:
+    """The node that each allocator event belongs to, -1 for none, and by how many bytes the memory grew."""
+    node = nodes.tree.nodes_of(row_ids(rows["operator"]))
+    node = np.where((node < 0) | nodes.kept[node], node, nodes.tree.parent[node])
+    return node, rows["bytes"].fill_null(0).to_numpy()
 
 
 def operator_memory(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -44,9 +67,7 @@ def operator_memory(sel: Selection, conventions: Conventions = TRACETUI) -> pl.D
     events = sel.memory.filter(pl.col("device_type").is_in(list(DEVICE_TYPES)) & pl.col("operator").is_not_null())
     frames = [pl.DataFrame(schema=_LAYOUT)]
     for (kind, device), rows in events.group_by("device_type", "device", maintain_order=True):
-        node = tree.nodes_of(row_ids(rows["operator"]))
-        node = np.where((node < 0) | nodes.kept[node], node, tree.parent[node])
-        change = rows["bytes"].fill_null(0).to_numpy()
+        node, change = _changes(nodes, rows)
         columns: dict[str, object] = {
             "device": [f"GPU{device}" if kind == 1 else "CPU"] * size,
             "name": decode(nodes.codes.astype(np.uint32)).cast(pl.String),

@@ -11,6 +11,7 @@ from tracetui.analysis.attribution.calltree import add_up, codes_of, count, dens
 from tracetui.analysis.attribution.operator_tree import OperatorTree, operator_tree
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
+from tracetui.analysis.operator_memory import gpu_memory
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+
+MEMORY = ("memory_self_bytes", "memory_total_bytes", "allocated_self_bytes", "allocated_total_bytes")
 
 
 def operators(sel: Selection, by_shape: bool = False, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -30,6 +33,10 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     torch-tb-profiler (`OperatorNode.fill_stats`), but a call inside one of the same name adds nothing to the totals.
     ``kernels`` counts the activities of ``device_self_ns``, ``percent`` is its share of the device time in scope, and
     ``tensor_core_percent`` the part of it in kernels that use tensor cores.
+
+    ``memory_self_bytes`` is what its own allocator events add on the GPUs, frees subtracted: torch's
+    ``self_cuda_memory_usage``; ``memory_total_bytes`` adds those of operators inside, and ``allocated_…_bytes`` leaves
+    frees out. They are null where the recording has no allocator events of a GPU.
 
     What a compiled program (XLA) launches belongs to its operations, which may have no host event at all.
     """
@@ -45,6 +52,7 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     def per_label(values: Ints, chosen: Bools) -> Ints:
         return add_up(np.where(chosen, label, -1), values, size)
 
+    held = gpu_memory(sel, nodes)
     frame = pl.DataFrame(
         {
             **keys,
@@ -57,10 +65,14 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
             "tensor_core_eligible": count(np.where(nodes.operator & nodes.eligible, label, -1), size) > 0,
             "tensor_core_ns": per_label(tensor_core_ns, nodes.operator),
             "tensor_core_total_ns": per_label(tree.with_descendants(nodes.tensor_core_self), totals),
+            **{f"{what}_self_bytes": per_label(own, nodes.operator) for what, own in held.items()},
+            **{f"{what}_total_bytes": per_label(tree.with_descendants(own), totals) for what, own in held.items()},
         }
     )
     if compiled.any():
         frame = _with_operations(frame, nodes, compiled)
+    if not held:
+        frame = frame.with_columns(pl.lit(None, pl.Int64).alias(name) for name in MEMORY)
     frame = frame.filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
     lost = _not_attributed(nodes, frame.schema)
     all_device = nodes.device_rows["duration"].sum()
@@ -164,6 +176,7 @@ def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
     spent = left["duration"].sum()
     row: dict[str, object] = {**dict.fromkeys(layout, 0), "tensor_core_eligible": False}
     row |= {"name": NOT_ATTRIBUTED, "device_self_ns": spent, "device_total_ns": spent, "kernels": left.height}
+    row |= dict.fromkeys(MEMORY)
     if "input_shapes" in layout:
         row["input_shapes"] = None
     return pl.DataFrame([row], schema=layout)

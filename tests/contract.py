@@ -254,6 +254,13 @@ TRACE: dict[str, Any] = {
         }
     ),
     "kernels": [row(kernels.KERNELS)],
+    "tensor_cores": {
+        "kernels": WHOLE,
+        "percent": MAYBE_REAL,
+        "unclear": [TEXT],
+        "unclear_percent": MAYBE_REAL,
+        "eligible_percent": MAYBE_REAL,
+    },
     "memops": [row(kernels.MEMOPS)],
     "operators": [row(program.OPERATORS)],
     "modules": [row(program.MODULES)],

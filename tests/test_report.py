@@ -74,7 +74,8 @@ NULL_IN: dict[str, dict[str, str]] = {
         "findings": "impact_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
-        "modules": "class_name host_self_us host_total_us",
+        "modules": "class_name host_self_us host_total_us operators occupancy_percent tensor_core_percent",
+        "operators": "memory_self_bytes memory_total_bytes allocated_self_bytes allocated_total_bytes",
         "overview.gpu": "name sm_efficiency_percent",
     },
     NO_MEMORY: {"memory.long_lived": "steps"},
@@ -185,10 +186,10 @@ def test_a_section_alone_is_that_of_the_whole(section: str) -> None:
 def test_sections_choose_what_is_computed() -> None:
     (found,) = report(run_of(VIM), sections=["kernels", "launches"])["run"]["traces"]
     always = {"source", "device", "base", "totals_base", "light", "rests_on", "counts"}
-    assert set(found) == {*always, "kernels", "launches"}
+    assert set(found) == {*always, "tensor_cores", "kernels", "launches"}
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(run_of(VIM), sections=["kernel"])
-    beside = {*always, "counters_by_kernel", "counters_missing", "roofline_peaks"}
+    beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
     assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
 

@@ -23,6 +23,7 @@ from tracetui.analysis.attribution.calltree import (
 )
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers import schema
 from tracetui.parsers.links import lookup
@@ -112,6 +113,7 @@ def begun_in_steps(sel: Selection, start: Ints) -> Bools:
     return inside
 
 
+@latest
 def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> OperatorTree:
     """Builds the tree and hands every API call and device activity in scope to the node that made it."""
     host = sel.trace.host

@@ -14,12 +14,14 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
+from tracetui.analysis.attribution.kernel_sums import kernel_sums
 from tracetui.analysis.attribution.module_tree import class_name
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
 
@@ -94,10 +96,10 @@ def split_scope(scope: str) -> tuple[list[str], bool]:
     return found, backward
 
 
-def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
+def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
     """The table of `modules` for scopes: device time per path, depth first, siblings by their first activity.
 
-    What the host did is known only for whole programs, so calls and host time are null below them.
+    What the host did is known only for whole programs, so calls and host time are null below them; no operator is.
     """
     tree = scope_tree(device)
     size = len(tree.paths)
@@ -106,6 +108,7 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema) -> pl
     back = np.where(tree.backward, tree.number, NONE)
     calls, host = _program_calls(sel, tree)
     order = _depth_first(tree, device["start"].fill_null(0).to_numpy())
+    sums = kernel_sums(device, conventions)
     columns: dict[str, Ints | pl.Series] = {
         "depth": pl.Series([path.count("/") for path in tree.paths], dtype=pl.Int64),
         "calls": pl.Series(calls, dtype=pl.Int64),
@@ -115,6 +118,8 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema) -> pl
         "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
         "backward_device_ns": _roll_up(tree, add_up(back, spent, size)),
         "kernels": _roll_up(tree, count(own, size)),
+        "operators": pl.Series([None] * size, dtype=pl.Int64),
+        **{name: _roll_up(tree, add_up(own, values, size)) for name, values in sums.items()},
     }
     filled = {name: pl.Series(values, dtype=pl.Int64) for name, values in columns.items()}
     return tree.frame().with_columns(**filled).select(list(layout))[order]

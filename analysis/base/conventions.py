@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.matrix_work import tensor_cores_unclear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +91,8 @@ class Conventions:
     """Whether a module's own host time leaves out its operators, and its own device time is that of its operators."""
     tensor_core_operators: frozenset[str] = kernel_names.TENSOR_CORE_OPERATORS
     uses_tensor_cores: Callable[[str], bool] = kernel_names.uses_tensor_cores
+    tensor_cores_unclear: Callable[[str], bool] = tensor_cores_unclear
+    """Whether a name leaves it open."""
 
 
 TRACETUI = Conventions("tracetui")
@@ -112,6 +115,7 @@ TORCH_TB = Conventions(
     module_self_without_operators=True,
     tensor_core_operators=kernel_names.TORCH_TB_TENSOR_CORE_OPERATORS,
     uses_tensor_cores=kernel_names.torch_tb_uses_tensor_cores,
+    tensor_cores_unclear=lambda _: False,
 )
 """torch-tb-profiler's last source (pytorch/kineto at 041e7ce)."""
 

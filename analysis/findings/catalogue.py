@@ -31,6 +31,8 @@ MODULES = (
     "host.launching",
     "host.transfers",
     "host.synchronisation",
+    "host.allocation",
+    "host.data_parallel",
     "host.threads",
     "validity.machine",
     "gpu.framework",

@@ -118,7 +118,10 @@ def conventions_of(measured: Measured | None) -> Conventions:
     def uses_tensor_cores(name: str) -> bool:
         return told.get(name, kernel_names.uses_tensor_cores(name))
 
-    return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores)
+    def tensor_cores_unclear(name: str) -> bool:
+        return name not in told and TRACETUI.tensor_cores_unclear(name)
+
+    return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores, tensor_cores_unclear=tensor_cores_unclear)
 
 
 def run_joins(run: Run) -> list[Joined]:

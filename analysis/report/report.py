@@ -132,6 +132,8 @@ def trace_report(
         frame = range_tree_kernels(sel)
         found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
         counts["range_tree_kernels"] = frame.height
+    if "kernels" in found:
+        found |= filled.kernel_extras()
     if "counters" in found:
         found |= filled.counter_extras()
     if "roofline" in found:

@@ -222,6 +222,22 @@ class Sections:
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
+    def kernel_extras(self) -> Json:
+        """What accompanies the section `kernels`: how much of their time runs on tensor cores."""
+        from tracetui.analysis.tensor_cores import UNCLEAR, tensor_cores, tensor_marks
+
+        found = tensor_cores(self.sel, self._kernels, self._conventions)
+        unclear = self._kernels["name"].filter(tensor_marks(self._kernels, self._conventions) == UNCLEAR)
+        return {
+            "tensor_cores": {
+                "kernels": found.kernels,
+                "percent": known(found.percent),
+                "unclear": unclear.to_list(),
+                "unclear_percent": known(found.unclear_percent),
+                "eligible_percent": known(found.eligible_percent),
+            }
+        }
+
     def kernel_groups(self, by: str) -> Section:
         """One row per group of kernels, and how many there are."""
         from tracetui.analysis.kernel_groups import kernel_groups
@@ -242,7 +258,7 @@ class Sections:
         """The nn.Module tree, depth first."""
         from tracetui.analysis.modules import modules
 
-        return self._table(modules(self.sel), MODULES)
+        return self._table(modules(self.sel, self._conventions), MODULES)
 
     def host_functions(self) -> Section:
         """Where the host's time goes: operators, Python functions, modules, API calls."""

@@ -37,6 +37,8 @@ class Field:
     """Whether it is a share that the screen also draws as a bar."""
     short: str = ""
     """Frame column with the short form of a name."""
+    mark: str = ""
+    """Frame column with a sign of one column (or nothing) that the screen writes right behind the value."""
     full: str = ""
     """Frame column with the name as the program's author wrote it, where the file has a mangled name."""
     main: bool = False

@@ -35,7 +35,7 @@ KERNELS = Table(
             about="kernel function",
         ),
         Field(
-            "total_ns", "Total", "time", priority=0, main=True, sums=True, null=True,
+            "total_ns", "Total", "time", priority=0, main=True, sums=True, null=True, mark="tensor_mark",
             about="sum of the durations of all calls",
         ),
         Field(

@@ -48,10 +48,27 @@ OPERATORS = Table(
             "tensor_core_percent", "TC used", "percent", width=7, priority=7, null=True,
             about="share of its own GPU time in kernels that use tensor cores",
         ),
+        Field(
+            "memory_self_bytes", "Mem self", "bytes", priority=4, sums=True, null=True,
+            about="GPU memory that it allocated itself, less what it freed: torch's `self_cuda_memory_usage`",
+        ),
+        Field(
+            "memory_total_bytes", "Mem total", "bytes", priority=6, sums=True, null=True,
+            about="GPU memory that it and the operators it called allocated, less what they freed",
+        ),
+        Field(
+            "allocated_self_bytes", "Alloc self", "bytes", priority=8, sums=True, null=True,
+            about="GPU memory that it allocated itself, whether or not it was freed again",
+        ),
+        Field(
+            "allocated_total_bytes", "Alloc total", "bytes", priority=8, sums=True, null=True,
+            about="GPU memory that it and the operators it called allocated, whether or not it was freed again",
+        ),
     ),
     data=(
         "name", "calls", "host_self_ns", "host_total_ns", "device_self_ns", "device_total_ns", "kernels", "percent",
-        "tensor_core_eligible", "tensor_core_percent",
+        "tensor_core_eligible", "tensor_core_percent", "memory_self_bytes", "memory_total_bytes",
+        "allocated_self_bytes", "allocated_total_bytes",
     ),
     reports=("device_self_ns", "device_total_ns", "host_self_ns", "host_total_ns", "calls", "name"),
     base=GPU_TIME,
@@ -72,6 +89,23 @@ OPERATORS_BY_SHAPE = replace(
     ),
     data=(),
     reports=(),
+)  # fmt: skip
+
+OPERATORS_BY_MEMORY = replace(
+    OPERATORS,
+    id="operator_memory",
+    title="Operators by GPU memory",
+    fields=tuple(
+        replace(field, title=title) if (title := {"memory_self_bytes": "Self", "memory_total_bytes": "Total",
+            "allocated_self_bytes": "Allocated"}.get(field.name)) else field
+        for field in OPERATORS.fields
+    ),
+    data=(),
+    reports=("memory_self_bytes", "memory_total_bytes", "allocated_self_bytes", "calls", "name"),
+    base="allocated less freed",
+    sort=("memory_self_bytes", True),
+    section="operators",
+    page=False,
 )  # fmt: skip
 
 OPERATOR_GROUPS = Table(
@@ -129,18 +163,42 @@ MODULES = Table(
         ),
         Field("kernels", "Kernels", "count", width=7, priority=2, sums=True, about="kernels launched inside it"),
         Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of calls"),
+        Field(
+            "occupancy_percent", "Occup", "percent", width=5, priority=5, null=True,
+            about="achieved occupancy, an estimate, mean over the time of the kernels in the GPU total",
+        ),
+        Field(
+            "tensor_core_percent", "TC", "percent", width=5, priority=5, null=True,
+            about="kernels that use tensor cores, judged by their names, % of the kernel time in the GPU total",
+        ),
+        Field(
+            "operators", "Operators", "count", width=9, priority=8, sums=True, null=True,
+            about="calls of operators directly inside it",
+        ),
         Field("class_name", "Class", width=12, priority=6, null=True, about="its Python class"),
         Field(
             "path", "Path", width=24, priority=9, hidden=True,
             about="where it is in the tree: the names around it and its own, joined by `/`",
         ),
         Field("depth", kind="count", screen=False, about="number of modules around it"),
+        Field(
+            "kernel_ns", kind="time", screen=False,
+            about="time of the kernels in the GPU total, without copies and fills: what `tensor_core_percent` is of",
+        ),
+        Field(
+            "known_occupancy_ns", kind="time", screen=False,
+            about="the part of it in kernels whose occupancy is known: what `occupancy_percent` is a mean over",
+        ),
     ),
     data=(
         "path", "name", "class_name", "depth", "calls", "host_self_ns", "host_total_ns", "device_self_ns",
-        "device_total_ns", "backward_device_ns", "kernels",
+        "device_total_ns", "backward_device_ns", "kernels", "operators", "occupancy_percent", "tensor_core_percent",
+        "kernel_ns", "known_occupancy_ns",
     ),
-    reports=("device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "calls", "name"),
+    reports=(
+        "device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "occupancy_percent",
+        "tensor_core_percent", "calls", "name",
+    ),
     base="instances of a class merged",
     key="path",
     drill="kernels",

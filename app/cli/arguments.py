@@ -126,6 +126,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_output(report)
 
+    check = commands.add_parser(
+        "check",
+        parents=[common, scope],
+        help="go through the profiling checklist",
+        description="Go through the checklist before optimising: for each point whether it is done, failed or not in "
+        "this recording, the figure it rests on, and the command that records what is missing.",
+    )
+    check.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a recording, its ranks, or a folder")
+    _add_sample(check)
+    _add_run(check, "the run to use if a folder holds several, by letter or name (default: the newest)")
+    check.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
+    check.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
+
     diff = commands.add_parser(
         "diff",
         parents=[common, scope],

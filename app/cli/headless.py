@@ -61,12 +61,12 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
         raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
     check_output(request, paths)
-    run = _open(paths, request)
+    run = open_run(paths, request)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
-    config = _config(*paths)
+    config = rules_config(*paths)
     run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(
         run,
@@ -93,7 +93,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
         other = "--section" if request.sections is not None else "markdown"
         raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
     check_output(request, paths)
-    run = _open(paths, request)
+    run = open_run(paths, request)
     trace = nsys_report.trace_for(run)
     if len(run.traces) > 1:
         line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
@@ -112,9 +112,9 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
     from tracetui.analysis.report.report import diff_report
 
     check_output(request, [a, b])
-    runs = _open([a], request), _open([b], request)
+    runs = open_run([a], request), open_run([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
-    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, rules_config(a, b), request.on_error)
     write(_render_diff(found, request), request, [a, b])
     return _judge(found, fail_above_percent)
 
@@ -132,7 +132,7 @@ def cache_command(*, clear: bool) -> int:
     return DONE
 
 
-def _config(*paths: Path) -> Config:
+def rules_config(*paths: Path) -> Config:
     """Reads the user's thresholds, beside the recordings or in the working directory, and prints their problems."""
     from tracetui.analysis.findings import config
 
@@ -142,7 +142,8 @@ def _config(*paths: Path) -> Config:
     return found
 
 
-def _open(paths: Sequence[Path], request: Request) -> Run:
+def open_run(paths: Sequence[Path], request: Request) -> Run:
+    """Opens what was given, restricted to the requested tool, rank and GPUs; prints warnings on standard error."""
     choose = None
     if request.run is not None:
         if len(paths) > 1:

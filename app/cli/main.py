@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.settings = _settled(arguments)
         if arguments.command not in (None, "open", "config"):  # these settle their options themselves
-            _warn(arguments.settings, unread=arguments.command not in ("report", "diff", "rules"))
+            _warn(arguments.settings, unread=arguments.command not in ("report", "check", "diff", "rules"))
         code = COMMANDS[arguments.command](arguments) if arguments.command else _start(arguments.settings)
         if sys.stdout is not None:  # None if the parent process has closed it
             sys.stdout.flush()
@@ -162,6 +162,12 @@ def _report(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.headless import print_report
 
     return print_report(_paths(arguments), _request(arguments))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.check_command import print_check
+
+    return print_check(_paths(arguments), _request(arguments))
 
 
 def _diff(arguments: argparse.Namespace) -> int:
@@ -375,6 +381,7 @@ def _unreadable(error: Exception) -> str:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "open": _open,
     "report": _report,
+    "check": _check,
     "diff": _diff,
     "sweep": _sweep,
     "profile": _profile,

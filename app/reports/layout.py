@@ -30,6 +30,8 @@ class Shown:
     """Whether it holds names out of a recording, which Markdown sets as code."""
     is_bar: bool = False
     """Whether it only draws another column's values, so that Markdown leaves it out."""
+    wide: bool = False
+    """Whether text of `WIDTH` columns has no room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +59,23 @@ class Layout:
         """A bar for a share."""
         return bar((percent or 0) / 100, width, ascii=self.ascii)
 
-    def table(self, columns: Sequence[Shown], cells: Sequence[Sequence[str]]) -> list[str]:
-        """A title line, then one line a row, two columns indented, never wider than `WIDTH`."""
+    def table(self, columns: Sequence[Shown], cells: Sequence[Sequence[str]], marks: Sequence[str] = ()) -> list[str]:
+        """A title line, then one line a row, two columns indented, never wider than `WIDTH`.
+
+        Args:
+            columns: how each column stands.
+            cells: the rows.
+            marks: for each row a sign of one column, or nothing; it takes a space right behind the first column.
+        """
         rows = [[self.text(cell) for cell in row] for row in ([column.title for column in columns], *cells)]
         widths = _widths(columns, rows)
         lines = []
-        for row in rows:
+        for row, mark in zip(rows, ("", *(marks or [""] * len(cells))), strict=True):
             parts = [
                 pad(fit(cell, width, ascii=self.ascii, keep_end=column.keep_end), width, right=column.right)
                 for column, cell, width in zip(columns, row, widths, strict=True)
             ]
-            lines.append((GAP + GAP.join(parts)).rstrip())
+            lines.append((GAP + parts[0] + pad(mark, len(GAP)) + GAP.join(parts[1:])).rstrip())
         return lines
 
     def paragraph(self, text: str, *, indent: str = "") -> list[str]:

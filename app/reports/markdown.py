@@ -59,7 +59,13 @@ def _lines(part: Part, layout: Layout) -> list[str]:
 def _sentences(part: Sentences) -> list[str]:
     heading = [f"{plain(part.heading)}:", ""] if part.heading else []
     if part.bullets or part.heading:
-        marks = [f"**{plain(mark)}** " if mark else "" for mark in part.marks] or [""] * len(part.texts)
+        if part.boxes:
+            # a box is ticked or not; what is not says why in its text
+            marks = [
+                "[x] " if mark == "[x]" else "[ ] " + ("**failed:** " if mark == "[!]" else "") for mark in part.marks
+            ]
+        else:
+            marks = [f"**{plain(mark)}** " if mark else "" for mark in part.marks] or [""] * len(part.texts)
         items = [f"- {mark}{plain(said)}" for mark, said in zip(marks, part.texts, strict=True)]
         return [*heading, *items, ""] if items else []
     return [line for said in part.texts for line in (plain(said), "")]

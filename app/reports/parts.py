@@ -44,6 +44,8 @@ class Sentences:
     """Whether they are items of a list."""
     marks: tuple[str, ...] = ()
     """Of a list, a sign for each item that means something, or nothing."""
+    boxes: bool = False
+    """Whether the signs are boxes to tick: ``[x]`` for what is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Block:
     """Rows of the whole list; 0 where that is not worth saying."""
     depths: tuple[int, ...] = ()
     """Of a tree: how deep each row stands; its last column is moved to the right by it."""
+    marks: tuple[str, ...] = ()
+    """A sign for each row, or nothing; text writes it right behind the first column, Markdown has a column for it."""
     note: str = ""
     """A sentence right below the heading, where its base is too long for that."""
     shown: int | None = None

@@ -45,9 +45,10 @@ def _lines(part: Part, layout: Layout) -> list[str]:
 def _sentences(part: Sentences, layout: Layout) -> list[str]:
     lines = [layout.text(part.heading)] if part.heading else []
     marks = part.marks or ("-",) * len(part.texts)
+    width = max((cell_width(mark) for mark in marks), default=1) + 1
     for mark, said in zip(marks, part.texts, strict=True):
         if part.bullets:
-            lines += layout.field(mark, said, width=2)
+            lines += layout.field(mark, said, width=width)
         else:
             lines += layout.paragraph(said, indent="  " if part.heading else "")
     return lines
@@ -64,7 +65,9 @@ def _block(block: Block, layout: Layout) -> list[str]:
         lines += picture if block.chart_first else []
         depths = block.depths or (0,) * len(block.cells)
         cells = [[*row[:-1], "  " * depth + row[-1]] for row, depth in zip(block.cells, depths, strict=True)]
-        lines += layout.table(block.columns, cells)
+        kept = [number for number, column in enumerate(block.columns) if not column.wide]
+        cells = [[row[number] for number in kept] for row in cells]
+        lines += layout.table([block.columns[number] for number in kept], cells, block.marks)
     for said in block.after:
         lines += layout.paragraph(said, indent="  " if block.cells else "")
     if picture and not (block.chart_first and block.cells):

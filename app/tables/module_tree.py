@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,28 @@ if TYPE_CHECKING:
 
 NOT_ATTRIBUTED = "(not attributed)"
 """The row of the report for time that belongs to no module."""
+
+
+@dataclass(slots=True)
+class Mean:
+    """The mean of shares, each weighted by the time that it is of."""
+
+    weight: float = 0.0
+    total: float = 0.0
+
+    unknown: bool = False
+
+    def add(self, percent: float | None, weight: float | None) -> None:
+        """Adds a share and the time that it is of; if a share of any time is unknown, so is the mean."""
+        if weight:
+            self.weight += weight
+            self.total += (percent or 0.0) * weight
+            self.unknown |= percent is None
+
+    @property
+    def percent(self) -> float | None:
+        """The mean; null where it can't be known."""
+        return self.total / self.weight if self.weight and not self.unknown else None
 
 
 @dataclass(slots=True)
@@ -29,6 +51,8 @@ class MergedModule:
     device_total_us: float = 0.0
     backward_us: float = 0.0
     """GPU time of its backward pass, with that of modules inside."""
+    occupancy: Mean = field(default_factory=lambda: Mean())
+    tensor_core: Mean = field(default_factory=lambda: Mean())
 
     @property
     def gpu_us(self) -> float:
@@ -72,6 +96,8 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
         node.device_self_us += row["device_self_us"] or 0
         node.device_total_us += row["device_total_us"] or 0
         node.backward_us += row["backward_device_us"] or 0
+        node.occupancy.add(row.get("occupancy_percent"), row.get("known_occupancy_us"))
+        node.tensor_core.add(row.get("tensor_core_percent"), row.get("kernel_us"))
     nodes = _depth_first(merged)
     roots = [node for node in nodes if not node.depth]
     gpu = sum(node.gpu_us for node in roots)

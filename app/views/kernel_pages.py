@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operator_groups import group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
+from tracetui.analysis.tensor_cores import UNCLEAR, USES, tensor_marks
+from tracetui.app.session.measured import conventions
 from tracetui.app.text.names import tell_apart, with_full_names
 from tracetui.app.text.words import group_words, nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
@@ -50,10 +52,13 @@ def kernel_page(
     base = session.counted().describe_totals(host=False)
     time = _kernel_time(frame)
     frame, columns, coverage = beside(session, frame, KERNELS.columns)
-    remarks = (base, *time, *coverage)
+    marks = tensor_marks(frame, conventions(session))
+    tensor = _on_tensor_cores(frame, marks)
+    # before the rest, which a narrow title cuts, where it explains signs
+    remarks = (base, *time, *tensor, *coverage) if (marks != "").any() else (base, *time, *coverage, *tensor)
     page = Page.of(
         KERNELS,
-        with_full_names(tell_apart(frame)),
+        with_full_names(tell_apart(frame.with_columns(marks))),
         title=title,
         columns=known_columns(columns, frame),
         note=" · ".join(remarks) if frame.height else base,
@@ -67,6 +72,17 @@ def _kernel_time(frame: pl.DataFrame) -> tuple[str, ...]:
     """The remark on the time of all kernels; none where no launch has a duration."""
     total = frame["total_ns"]
     return () if total.len() and not total.count() else (f"{format_ns(int(total.sum()))} of kernel time",)
+
+
+def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:
+    """The share of kernel time on tensor cores, which explains the signs behind the times."""
+    spent = frame["total_ns"].fill_null(0)
+    whole = int(spent.sum())
+    if not whole:
+        return ()
+    used, unclear = (100 * int(spent.filter(marks == sign).sum()) / whole for sign in (USES, UNCLEAR))
+    said = f"{USES} " * bool(used) + f"tensor cores {format_percent(used)}"
+    return (said + f", {UNCLEAR} {format_percent(unclear)}" if unclear else said,)
 
 
 def group_page(session: Session, by: str) -> Page:

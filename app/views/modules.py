@@ -11,6 +11,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
+from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
@@ -30,7 +31,9 @@ TRAINING_COLUMNS = tuple(
 """The columns if GPU work belongs to a backward pass, which runs outside the modules' calls."""
 INFERENCE_COLUMNS = tuple(column for column in MODULES.columns if column.name != "backward_device_ns")
 HOST_COLUMNS = tuple(
-    column for column in MODULES.columns if not column.name.startswith(("device", "backward", "percent", "kernels"))
+    column
+    for column in MODULES.columns
+    if not column.name.startswith(("device", "backward", "percent", "kernels", "occupancy", "tensor"))
 )
 """The columns if nothing ran on a GPU."""
 
@@ -69,7 +72,7 @@ class ModulesView(CountedView, IcicleView):
         return in_units(self.session, page)
 
     def _modules(self) -> pl.DataFrame:
-        return self.session.of_counted("modules", modules)
+        return self.session.of_counted("modules", lambda counted: modules(counted, conventions(self.session)))
 
     @property
     def _known(self) -> tuple[bool, bool]:

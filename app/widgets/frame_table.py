@@ -368,18 +368,20 @@ class FrameTable(Widget, can_focus=True):
                 self.frame.slice(start, count) if self._order is None else self.frame[self._order.slice(start, count)]
             )
             names = [self._source(placed.column.name) for placed in self._placed]
-            for offset, row in enumerate(
-                block.select(pl.col(name) for name in dict.fromkeys(names)).iter_rows(named=True)
-            ):
-                self._rows[start + offset] = self._format(start + offset, [row[name] for name in names])
+            signs = [mark if (mark := placed.column.mark) in block.columns else None for placed in self._placed]
+            wanted = dict.fromkeys([*names, *filter(None, signs)])
+            for offset, row in enumerate(block.select(pl.col(name) for name in wanted).iter_rows(named=True)):
+                marks = [row[sign] if sign else "" for sign in signs]
+                self._rows[start + offset] = self._format(start + offset, [row[name] for name in names], marks)
             cells = self._rows[position]
         return cells
 
-    def _format(self, position: int, values: Sequence[object]) -> Cells:
+    def _format(self, position: int, values: Sequence[object], marks: Sequence[str]) -> Cells:
         cells: list[tuple[str, str]] = []
         for number, (placed, value) in enumerate(zip(self._placed, values, strict=True)):
             if number:
-                cells.append((" " * self._gap, ""))
+                # a sign stands in the gap behind its value, so that it takes no room from the names
+                cells.append((fitting.pad(marks[number - 1] if self._gap > 1 else "", self._gap), ""))
             column = placed.column
             text, key = self._cell(position, placed, value)
             text = self._fit(text, placed)

@@ -16,6 +16,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.run_join import conventions_of
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.matrix_work import plain_matrix_work
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -23,18 +24,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
 
-_NO_MATRIX_UNIT = re.compile(
-    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|col2im"
-    r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
-    re.IGNORECASE,
-)
-"""GEMMs and convolutions that a matrix unit can't do, and the kernels around them."""
 _OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
-_PLAIN = re.compile(
-    r"sgemm|hgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b", re.IGNORECASE
-)
-"""Library names that mean matrix work on FMA units; other names (Triton, XLA, custom kernels) don't tell."""
-_DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 _CAST = re.compile(
     r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
     r"|^(wrapped|loop)_convert|^input_convert|cast_kernel|^SubTensorOpWithCast"
@@ -101,16 +91,6 @@ def proof(facts: Facts, mask: Bools) -> Query:
     return Query("kernels", kernel_names.category(name), name)
 
 
-def matrix_work(name: str) -> bool:
-    """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
-    return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
-
-
-def plain_matrix_work(name: str) -> bool:
-    """Whether it is matrix work on FMA units, by its name."""
-    return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
-
-
 def fp32_matrix_work(name: str) -> bool:
     """Whether it is matrix work in fp32, by its name."""
     return plain_matrix_work(name) and _OTHER_TYPE.search(name) is None
@@ -118,18 +98,7 @@ def fp32_matrix_work(name: str) -> bool:
 
 def undecided(facts: Facts) -> Bools:
     """Marks matrix work for which neither names nor counters tell whether it uses tensor cores."""
-    launched = facts.launches
-    clear = by_name(launched, lambda name: plain_matrix_work(name) or fp64_work(name))
-    mask = by_name(launched, matrix_work) & ~clear & ~on_tensor_cores(facts)
-    if facts.counters is None:
-        return mask
-    told = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())["name"].to_list()
-    return mask & ~by_name(launched, frozenset(told).__contains__)
-
-
-def fp64_work(name: str) -> bool:
-    """Whether it computes in double precision, by its name."""
-    return _DOUBLE.search(name) is not None
+    return by_name(facts.launches, conventions_of(facts.counters).tensor_cores_unclear)
 
 
 def casts(facts: Facts) -> Bools:

@@ -13,7 +13,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.roofline import peaks
-from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names import kernel_names, matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,8 +185,8 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
         name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
         return Abstention("F2", f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
-    could = kernel_sorts.by_name(launched, kernel_sorts.matrix_work) & ~unknown
-    could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp64_work)
+    could = kernel_sorts.by_name(launched, matrix_work.matrix_work) & ~unknown
+    could &= ~kernel_sorts.by_name(launched, matrix_work.fp64_work)
     if float(capability) >= 8:
         could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp32_matrix_work)
     share = kernel_sorts.spent(facts, could)[1]

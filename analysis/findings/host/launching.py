@@ -50,8 +50,8 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
     return chosen
 
 
-def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
-    """The gain without launching, or without other work; None if it is too small, or the GPU is the limit."""
+def without_host(facts: Facts, *, launching: bool) -> Gain | None:
+    """The gain without launching, or without other work of the host; None if the GPU is the limit."""
     model = facts.host_model
     if model is None or model.waits_for == "gpu":
         return None
@@ -60,8 +60,13 @@ def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
         ways = _ways(facts, model, costs, close=launching)
         return replace(costs, stretch=np.where(ways, 0, costs.stretch), call=np.where(ways, 0, costs.call))
 
-    found = gain.of_change(model, without, " without it")
-    return found if (found.ceiling_percent or 0.0) >= limits.late_percent else None
+    return gain.of_change(model, without, " without it")
+
+
+def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
+    """The same; None also if it is too small."""
+    found = without_host(facts, launching=launching)
+    return found if found is not None and (found.ceiling_percent or 0.0) >= limits.late_percent else None
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:

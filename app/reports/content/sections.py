@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
-from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
+from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
+from tracetui.app.reports.content import tensor_words
 from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
@@ -177,9 +178,10 @@ def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
         return
     launcher = launched_by(rows[: layout.limit])
     columns = KERNELS.chosen(launcher if name == "module" else name for name in KERNELS.reports)
-    yield listed(
+    block = listed(
         KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
     )  # fmt: skip
+    yield tensor_words.marked(block, rows, trace["tensor_cores"])
 
 
 def launched_by(kernels: list[Json]) -> str:
@@ -198,6 +200,12 @@ def operators(trace: Json, layout: Layout) -> Iterator[Part]:
     lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
     after = (f"{format_percent(lost)} of GPU time is of no operator.",) if lost else ()
     yield listed(OPERATORS, rows, layout, base="", after=after)
+    allocating = [row for row in rows if row["allocated_self_bytes"] or row["memory_self_bytes"]]
+    yield listed(
+        OPERATORS_BY_MEMORY,
+        sorted(allocating, key=lambda row: (-row["memory_self_bytes"], row["name"])),
+        layout,
+    )
 
 
 def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:

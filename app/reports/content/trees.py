@@ -31,20 +31,25 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
     if not any(row["class_name"] for row in rows):
         return
     tree = merged_tree(rows, layout.limit)
-    fields = MODULES.chosen(name for name in MODULES.reports if name != "backward_device_ns" or tree.has_backward)
     merged = [
         {
             "device_total_us": node.device_total_us,
             "device_self_us": node.device_self_us,
             "backward_device_us": node.backward_us,
             "host_total_us": node.host_total_us,
+            "occupancy_percent": node.occupancy.percent,
+            "tensor_core_percent": node.tensor_core.percent,
             "calls": node.calls or None,
             "name": node.label,
         }
         for node in tree.shown
     ]
+    on_gpu = any(node.device_total_us for node in tree.shown)
+    unknown = {"backward_device_ns"} - ({"backward_device_ns"} if tree.has_backward else set())
+    unknown |= set() if on_gpu else {"occupancy_percent", "tensor_core_percent"}
+    fields = MODULES.chosen(name for name in MODULES.reports if name not in unknown)
     lost = tree.not_attributed_percent
-    yield _tree(
+    tree_block = _tree(
         Block(
             MODULES.title, MODULES.base, whole=tree.whole, depths=tuple(node.depth for node in tree.shown),
             after=(f"{format_percent(lost)} of GPU time is of no module.",) if lost else (),
@@ -52,6 +57,9 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
         ),
         fields, merged, layout,
     )  # fmt: skip
+    wide = {"device_self_ns"} if on_gpu else set()
+    columns = (replace(at, wide=one.name in wide) for at, one in zip(tree_block.columns, fields, strict=True))
+    yield replace(tree_block, columns=tuple(columns))
 
 
 def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:

@@ -1,0 +1,87 @@
+"""Rule on calls that take memory from the driver, or give it back, in the middle of steps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import names
+from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.selection import in_steps
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.rule import Limits
+
+_ALLOCATES = re.compile(
+    r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|HostFree)"
+    r"|^cuMem(Alloc|Free|Host|Create|Map|Unmap|Release|Address)"
+)
+_ON_A_STREAM = re.compile(r"Async|FromPool")
+"""Allocation that is ordered on a stream, out of a pool: it asks the driver for nothing."""
+
+
+@kept
+def allocations(facts: Facts) -> pl.DataFrame:
+    """The calls of the steps that take memory from the driver or give it back: name, start, duration."""
+    calls = in_steps(facts.sel).host.filter(pl.col("kind").is_in(["runtime", "driver"]))
+    asks = names.matching(calls["name"], lambda name: bool(_ALLOCATES.match(name) and not _ON_A_STREAM.search(name)))
+    # a driver call inside a call of the runtime is part of it
+    above = facts.trace.host["kind"].gather(calls["parent"]).is_in(["runtime", "driver"]).fill_null(value=False)
+    return calls.filter(pl.Series(asks) & ~above).select("name", "start", "duration")
+
+
+@rule(
+    "S16",
+    "Memory is taken from the driver within steps",
+    needs=("timeline", "gpu", "api", "steps"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": Threshold(2, "%", "what the step would shrink by without these calls", own=True)},
+    advice="Let the allocator keep its memory: the same shapes in every step, expandable segments, no empty_cache.",
+    source="nsys-ai (allocations in steady steps)",
+)
+def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
+    """``cudaMalloc`` and ``cudaFree`` wait for the GPU and hold up the thread that launches.
+
+    A caching allocator asks the driver for memory in its first steps only. If it goes on asking, shapes change, memory
+    is short, or somebody empties its cache. The gain is how much earlier the steps end in a replay without these calls.
+    """
+    found = allocations(facts)
+    if not found.height:
+        return None
+    start = found["start"].to_numpy()
+    bound = gain.of_calls(facts, start, start + found["duration"].to_numpy(), np.empty(0, np.int64))
+    share = bound.ceiling_percent
+    if share is None or share < limits.share_percent:
+        return None
+    most = found.group_by("name").agg(pl.col("duration").sum(), pl.len()).sort("duration", descending=True)
+    name = str(most["name"].cast(pl.String)[0])
+    calls, spent = facts.per_step(found.height), facts.per_step(float(found["duration"].sum()))
+    return Finding(
+        "S16",
+        bound.severity,
+        f"Memory is taken from the driver within steps: without these calls {hints.span(facts)} would be"
+        f" {words.percent(share)} shorter, most by {name}",
+        (
+            Evidence(f"calls {hints.per(facts)}", calls, "", Query("host:API calls", name)),
+            Evidence("host in them", spent, "ns", Query("host:API calls", name)),
+        ),
+        f"{words.things(calls, 'call')} and {words.ns(spent)} {hints.per(facts)}; {bound.why}",
+        f"{words.percent(limits.share_percent)} of the step",
+        facts.program.say(
+            pytorch="Keep shapes the same from step to step, do not call torch.cuda.empty_cache() in the loop, set"
+            " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and leave room: near the GPU's limit the allocator"
+            " gives memory back and asks again.",
+            jax="XLA_PYTHON_CLIENT_PREALLOCATE=true takes the memory once; keep shapes the same.",
+            other="Allocate once, before the loop, or from a pool (cudaMallocAsync).",
+        ),
+        impact_ns=bound.ns,
+        ceiling_percent=share,
+        sure_percent=bound.sure_percent,
+    )

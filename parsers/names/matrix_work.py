@@ -1,0 +1,43 @@
+"""Tells by a kernel's name whether a matrix unit could do its work, and whether one does."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from tracetui.parsers.names import kernel_names
+
+_NO_MATRIX_UNIT = re.compile(
+    r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|col2im"
+    r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine",
+    re.IGNORECASE,
+)
+"""GEMMs and convolutions that a matrix unit can't do, and the kernels around them."""
+_PLAIN = re.compile(
+    r"sgemm|hgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b", re.IGNORECASE
+)
+"""Library names that mean matrix work on FMA units; other names (Triton, XLA, custom kernels) don't tell."""
+_DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
+
+
+def matrix_work(name: str) -> bool:
+    """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
+    return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
+
+
+def plain_matrix_work(name: str) -> bool:
+    """Whether it is matrix work on FMA units, by its name."""
+    return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
+
+
+def fp64_work(name: str) -> bool:
+    """Whether it computes in double precision, by its name."""
+    return _DOUBLE.search(name) is not None
+
+
+@lru_cache(1 << 14)
+def tensor_cores_unclear(name: str) -> bool:
+    """Whether it is matrix work of which the name doesn't tell on which units it runs: Triton, XLA, kernels by hand."""
+    if not matrix_work(name) or kernel_names.uses_tensor_cores(name):
+        return False
+    return not plain_matrix_work(name) and not fp64_work(name)
