@@ -17,7 +17,7 @@ from tracetui.app.text.tool_words import KINDS
 
 MOST = 2**31 - 1
 """Exceeds any count of steps, rows, ranks or GPUs; larger numbers mean the same, so they are cut to this."""
-FORMATS = ("text", "json", "markdown", "csv")
+FORMATS = ("text", "json", "markdown", "csv", "html")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 SAMPLES = {
@@ -87,7 +87,8 @@ def build_parser() -> argparse.ArgumentParser:
         "report",
         parents=[common, scope],
         help="print what the tabs show",
-        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables.",
+        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables, "
+        "HTML for a browser.",
     )
     report.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)

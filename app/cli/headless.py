@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
+from tracetui.app.cli.request import LAID_OUT
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.session.steps_by import repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
@@ -85,8 +86,8 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     from tracetui.app.reports import nsys_report
 
     reports = nsys_report.check_names(names)
-    if request.format == "markdown" or request.sections is not None:
-        other = "--section" if request.sections is not None else "markdown"
+    if request.format in ("markdown", "html") or request.sections is not None:
+        other = "--section" if request.sections is not None else request.format
         raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
     run = _open(paths, request)
     trace = nsys_report.trace_for(run)
@@ -233,10 +234,10 @@ def _rows_for_data(request: Request) -> int | None:
 def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
     """Returns which sections of which recordings the format prints, so that the others are not computed; None for all.
 
-    Text and Markdown only name another tool's recording. Beside the table of captures they print every recording that
-    has a section.
+    Text, Markdown and HTML only name another tool's recording. Beside the table of captures they print every
+    recording that has a section.
     """
-    if request.format not in ("text", "markdown") or "captures" in (request.sections or ()):
+    if request.format not in LAID_OUT or "captures" in (request.sections or ()):
         return None
     from tracetui.app.reports.content.run import printed_sections
 
@@ -274,7 +275,7 @@ def _render_diff(found: Json, request: Request) -> str:
 def laid_out(
     parts: Callable[[Json, Layout], Iterable[Part]], found: Json, request: Request, *, limit: int | None = None
 ) -> str:
-    """Lays out a report as text or as Markdown, from the same parts.
+    """Lays out a report as text, as Markdown or as HTML, from the same parts.
 
     Args:
         parts: makes the parts from `found`.
@@ -289,6 +290,10 @@ def laid_out(
         from tracetui.app.reports.markdown import markdown
 
         return markdown(parts(found, layout), layout)
+    if request.format == "html":
+        from tracetui.app.reports.html.page import html
+
+        return html(parts(found, layout), layout)
     from tracetui.app.reports.text import text
 
     return text(parts(found, layout), layout)

@@ -30,6 +30,10 @@ class Shown:
     """Whether it holds names out of a recording, which Markdown sets as code."""
     is_bar: bool = False
     """Whether it only draws another column's values, so that Markdown leaves it out."""
+    about: str = ""
+    """What the column means, where a page has room to say it."""
+    has_bar: bool = False
+    """Whether it is a share that a page also draws as a bar."""
 
 
 @dataclass(frozen=True, slots=True)

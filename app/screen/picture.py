@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.tables import export
 from tracetui.app.text.fitting import printable
+from tracetui.app.text.pictures import without_fonts
 
 if TYPE_CHECKING:
     from tracetui.app.session.session import Session
@@ -26,7 +27,7 @@ def save_picture(session: Session, tab: str, svg: str) -> str:
     name = printable(session.runs["a"].name).replace("/", "_")
     path = export.free_path(Path(f"{name}-{tab}.svg"))
     try:
-        path.write_text(svg, encoding="utf-8")
+        path.write_text(without_fonts(svg), encoding="utf-8")
     except OSError as error:
         return f"{path}: {error.strerror or error}"
     return f"wrote {path.resolve()}"
