@@ -11,7 +11,7 @@ from tracetui.analysis.base.number_format import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WRITTEN = re.compile(r"[<>]?([+-]?\d[\d,]*(?:\.\d+)?)(?: ?([^\s±\d][^\s±]*))?(?: ±.*)?")
+_WRITTEN = re.compile(r"[<>]?([+-]?\d[\d,]*(?:\.\d+)?)(?: ?([A-Za-zµ%/]+))?(?: ±.*)?")
 _TIMES = {"ns": 1.0, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
 _SIZES = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 _PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
