@@ -73,19 +73,25 @@ PROBE = r"""
 """
 """Run in a copy of the page without its policy, which would forbid it."""
 
+FORBIDDEN = (
+    "<!DOCTYPE html><meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"><title>x</title>"
+    '<p style="color: red">not red'
+)
+"""A page that breaks its own policy, which the browser must say."""
+
 
 def chromium(browser: str, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Opens a page without a screen."""
     command = [
         browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1",
-        "--enable-logging=stderr", *options, page.as_uri(),
+        "--enable-logging=stderr", "--log-level=0", *options, page.as_uri(),
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
 
 def complaints(browser: str, page: Path) -> list[str]:
     """What the page makes the browser say: forbidden styles, scripts and requests, errors of the script."""
-    said = chromium(browser, page, "--screenshot=/dev/null").stderr
+    said = chromium(browser, page, "--dump-dom").stderr
     return [line for line in said.splitlines() if "CONSOLE" in line]
 
 
@@ -149,6 +155,11 @@ def main() -> int:
     reports = REPORTS | {path.name.split(".")[0]: ["report", str(path)] for path in arguments.recordings}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
+        forbidden = Path(folder, "forbidden.html")
+        forbidden.write_text(FORBIDDEN, "utf-8")
+        if not complaints(arguments.browser, forbidden):
+            print("this browser does not say what a page's policy forbids: its silence would prove nothing")
+            return 2
         for name, words in reports.items():
             page = (arguments.out / f"{name}.html").resolve()
             tracetui([*words, "--format", "html", "--output", str(page)])
