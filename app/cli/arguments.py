@@ -20,6 +20,8 @@ MOST = 2**31 - 1
 FORMATS = ("text", "json", "markdown", "csv", "html")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
+LIKES = ("torch", "ncu", "guide", "nsys", "variants")
+"""`app.reports.content.like.LIKES`."""
 SAMPLES = {
     "vim_tiny": "vim_tiny",
     "vim_tiny_fp16": "vim_tiny_fp16",
@@ -95,6 +97,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run(report, "the run to use if a folder holds several, by letter or name (default: the newest)")
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
+    )
+    report.add_argument(
+        "--like",
+        choices=LIKES,
+        help="print a draft of a whole report in its author's order: torch, guide (of a run); ncu, nsys, variants (of "
+        "a folder of recordings)",
     )
     report.add_argument(
         "--by",

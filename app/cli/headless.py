@@ -59,13 +59,11 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
-    run = _open(paths, request)
+    run, config = opened(paths, request)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
-    config = _config(*paths)
-    run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(
         run,
         request.scope,
@@ -79,6 +77,12 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     )
     write(_render(found, request), request)
     return DONE
+
+
+def opened(paths: Sequence[Path], request: Request) -> tuple[Run, Config]:
+    """Opens what was given and reads the thresholds that hold for it; problems of both are among the run's warnings."""
+    run, config = _open(paths, request), _config(*paths)
+    return replace(run, warnings=(*run.warnings, *config.problems)), config
 
 
 def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:

@@ -24,6 +24,8 @@ class Title:
 
     text: str
     level: int = 1
+    in_text: bool = False
+    """Whether text has it too although it is below the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Sentences((_head(found),))
     yield Sentences((verdict(found),), lead=True)
     yield FindingList(found)
-    yield Block("", chart=Chart("", tuple(_chart(found, layout)), lambda: _chart_svg(found, layout)))
+    yield chart_block(found, layout)
     for block in (points_block(found, layout), *comparison_blocks(found, layout)):
         yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
     yield Sentences(tuple(accounts(found)), bullets=True)
@@ -213,6 +213,11 @@ def deviation(x: float, point: Json) -> list[tuple[float, float, float]]:
     """The stretch of a point's step times, a standard deviation to both sides; none of a point without repeats."""
     step, spread = point["step_us"], point["std_us"]
     return [(x, step - spread, step + spread)] if spread else []
+
+
+def chart_block(found: Json, layout: Layout) -> Block:
+    """Step times over sizes; without rows where there is no line to draw."""
+    return Block("", chart=Chart("", tuple(_chart(found, layout)), lambda: _chart_svg(found, layout)))
 
 
 def _chart(found: Json, layout: Layout) -> list[str]:

@@ -1,0 +1,271 @@
+"""The pieces that drafts of whole reports are made of: parts of other reports, each by a name."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.tables.counters import NCU_RULES
+from tracetui.analysis.tables.runs import GPUS
+from tracetui.app.reports.content import sections
+from tracetui.app.reports.content.run import facts_of
+from tracetui.app.reports.finding_words import cost, headline, titled, whole_of
+from tracetui.app.reports.parts import Block, FindingList, Sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+
+MEASUREMENT = "V"
+"""What the ids of rules on the measurement begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a draft is written from."""
+
+    run: Json
+    """The run's part of the report."""
+    sweep: Json | None = None
+    """The report of the folder as a sweep, where it is one."""
+    command: tuple[str, ...] = ()
+    """The command that recorded the run, if run.json has it."""
+    path: str = ""
+    """What was given, where that is not the run's own path: a folder of runs."""
+
+    @property
+    def traces(self) -> list[Json]:
+        """The recordings, the main one first."""
+        traces, main = self.run["traces"], self.run["main"] or 0
+        return [*traces[main : main + 1], *traces[:main], *traces[main + 1 :]]
+
+
+def piece(draft: Draft, name: str, layout: Layout) -> list[Part]:
+    """The parts of a piece that say something; none where the draft has nothing of it.
+
+    Args:
+        draft: what there is.
+        name: out of `PIECES`, `SWEPT`, `content.sections.SECTIONS`, or one of these with what of it: ``about:S7,S13``
+            (what these rules say), ``captures:Forward|Ranges`` (the tables of these headings).
+        layout: how many rows there are room for.
+    """
+    kind, _, which = name.partition(":")
+    found: list[Part]
+    if kind == "about":
+        found = [_about(draft.traces[:1], which.split(","))]
+    elif kind == "sweep_about":
+        found = [_about([draft.sweep] if draft.sweep else [], which.split(","))]
+    elif kind == "captures":
+        found = list(_captures(draft, set(which.split("|")), layout))
+    elif kind in SWEPT:
+        found = list(SWEPT[kind](draft.sweep, layout)) if draft.sweep else []
+    elif kind in PIECES:
+        found = list(PIECES[kind](draft, layout))
+    else:
+        found = _section(draft, kind, layout)
+    return [part for part in found if says_something(part)]
+
+
+def says_something(part: Part) -> bool:
+    """Whether a part prints anything."""
+    if isinstance(part, Sentences):
+        return bool(part.texts)
+    if isinstance(part, Block):
+        return bool(part.cells or part.before or part.after or (part.chart is not None and part.chart.rows))
+    return not isinstance(part, FindingList) or part.found.get("findings") is not None
+
+
+def _section(draft: Draft, name: str, layout: Layout) -> list[Part]:
+    """A section of the first recording that has something of it."""
+    for trace in draft.traces:
+        if trace.get(name) is not None:
+            found = [part for part in sections.SECTIONS[name](trace, layout) if says_something(part)]
+            if found:
+                beside = trace is not draft.traces[0]
+                where = f"From {Path(trace['source']['path']).name}, beside the main recording:"
+                return [Sentences((where,)), *found] if beside else found
+    return []
+
+
+def _recorded(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """The recordings, and the command that made them."""
+    yield from (facts_of(draft.run, trace) for trace in _one_of_each_tool(draft))
+    if draft.command:
+        yield Sentences((f"Recorded by: {shlex.join(draft.command)}",))
+    else:
+        yield Sentences(("What recorded it is not in it; runs of `tracetui profile` have their command in run.json.",))
+
+
+def _verdict(draft: Draft, layout: Layout) -> Iterator[Part]:
+    found = next((trace["overview"] for trace in draft.traces if trace.get("overview")), None)
+    if found is not None:
+        yield Sentences((found["waits_for"]["sentence"],), lead=True)
+
+
+def _average_step(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """The table without its chart, which is a piece of its own."""
+    yield from (replace(block, chart=None) for block in _overview(draft, layout)[:1])
+
+
+def _steps(draft: Draft, layout: Layout) -> Iterator[Part]:
+    for block in _overview(draft, layout)[:1]:
+        yield Block("", chart=block.chart)
+
+
+def _lanes(draft: Draft, layout: Layout) -> Iterator[Part]:
+    yield from (block for block in _overview(draft, layout)[1:] if not block.cells)
+
+
+def _gpu(draft: Draft, layout: Layout) -> Iterator[Part]:
+    yield from (block for block in _overview(draft, layout) if block.heading == GPUS.title)
+
+
+def _overview(draft: Draft, layout: Layout) -> list[Block]:
+    return [part for part in _section(draft, "overview", layout) if isinstance(part, Block)]
+
+
+def _one_of_each_tool(draft: Draft) -> list[Json]:
+    """The main recording, and the first of each other tool."""
+    found: dict[str, Json] = {}
+    for trace in draft.traces:
+        found.setdefault(trace["source"]["kind"], trace)
+    return list(found.values())
+
+
+def _counters(draft: Draft, layout: Layout) -> Iterator[Part]:
+    yield from (part for part in _section(draft, "counters", layout) if not _is_advice(part))
+
+
+def _advice_of_ncu(draft: Draft, layout: Layout) -> Iterator[Part]:
+    yield from (part for part in _section(draft, "counters", layout) if _is_advice(part))
+
+
+def _is_advice(part: Part) -> bool:
+    return isinstance(part, Block) and part.heading == NCU_RULES.title
+
+
+def _side_by_side(draft: Draft, layout: Layout) -> Iterator[Part]:
+    if draft.run.get("counters_compared"):
+        from tracetui.app.reports.content.counters import compared_blocks
+
+        yield from compared_blocks(draft.run["counters_compared"], layout)
+
+
+def _joins(draft: Draft, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.joins import sentences
+
+    for join in draft.run.get("joins", ()):
+        yield Sentences((" ".join(sentences(join)),))
+
+
+def _jax(draft: Draft, layout: Layout) -> Iterator[Part]:
+    if any("jax" in trace["source"]["tool"].lower() for trace in draft.traces):
+        yield from _average_step(draft, layout)
+        yield from _section(draft, "ranges", layout)
+
+
+def _findings(draft: Draft, layout: Layout) -> Iterator[Part]:
+    yield from (FindingList(trace) for trace in draft.traces[:1])
+
+
+def _about(judged: list[Json], ids: list[str]) -> Sentences:
+    """What these rules say: their findings with what to try, that they found nothing, or why they could not judge."""
+    said: list[str] = []
+    for found in judged:
+        rows = found.get("findings") or []
+        missing = {row["id"]: row["missing"] for row in found.get("findings_abstained") or ()}
+        quiet = []
+        for name in ids:
+            mine = [row for row in rows if row["id"] == name]
+            said += [f"{headline(row)}. {_gain(row, found)}{row['advice']}" for row in mine]
+            if not mine and name in missing:
+                said.append(f"{name} could not judge: {missing[name]}")
+            elif not mine and name in (found.get("findings_checked") or ()):
+                quiet.append(name)
+        if quiet:
+            said.append(f"{', '.join(quiet)} looked and found nothing.")
+    return Sentences(tuple(said), bullets=True)
+
+
+def _gain(row: Json, found: Json) -> str:
+    """The most that can be gained, as a sentence; empty where that is unknown."""
+    text = cost(row, whole_of(found.get("base", "step")))
+    return f"Costs {text}. " if row["impact_us"] else f"{text[:1].upper()}{text[1:]}. " if text else ""
+
+
+def _directions(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """What can be done about each finding, and the most that it can gain; not what is to be measured otherwise."""
+    rows = [(row, trace) for trace in draft.traces[:1] for row in trace.get("findings") or () if row["advice"]]
+    said = [
+        f"{titled(row['title'], row['doubted_by'])}. {_gain(row, trace)}{row['advice']}"
+        for row, trace in rows
+        if not row["id"].startswith(MEASUREMENT)
+    ][: layout.limit]
+    yield Sentences(tuple(said), bullets=True)
+
+
+def _captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]:
+    """The tables of captures that have these headings."""
+    if len(draft.run["captures"]) > 1:
+        from tracetui.app.reports.content.captures import capture_parts
+
+        for part in capture_parts(draft.run["captures"], layout):
+            if isinstance(part, Block) and part.heading in headings:
+                yield part
+
+
+def _sweep_verdict(found: Json, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import verdict
+
+    yield Sentences((verdict(found),), lead=True)
+
+
+def _comparisons(found: Json, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import comparison_blocks
+
+    yield from comparison_blocks(found, layout)
+
+
+def _points(found: Json, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import chart_block, points_block
+
+    yield chart_block(found, layout)
+    block = points_block(found, layout)
+    yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
+
+
+def _accounts(found: Json, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import accounts
+
+    yield Sentences(tuple(accounts(found)), bullets=True)
+
+
+PIECES: dict[str, Callable[[Draft, Layout], Iterable[Part]]] = {
+    "recorded": _recorded,
+    "verdict": _verdict,
+    "average_step": _average_step,
+    "steps": _steps,
+    "lanes": _lanes,
+    "gpu": _gpu,
+    "counters": _counters,
+    "advice_of_ncu": _advice_of_ncu,
+    "side_by_side": _side_by_side,
+    "joins": _joins,
+    "jax": _jax,
+    "findings": _findings,
+    "directions": _directions,
+}
+"""Pieces of the run, beside its sections."""
+SWEPT: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+    "sweep_verdict": _sweep_verdict,
+    "comparisons": _comparisons,
+    "points": _points,
+    "accounts": _accounts,
+}
+"""Pieces of the folder as a sweep."""
