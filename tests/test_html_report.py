@@ -8,12 +8,15 @@ import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from page_reader import read_page
-from reported import PAIRS, SAMPLE_SWEEP, VIM, compared, reported, swept
-from sample_runs import SWEEP, recorded
+from reported import PAIRS, VIM, compared, reported, swept
+from sample_runs import recorded
+from sweep_maker import write_sweep
 
 from tracetui.app.charts.gantt import GanttLane
 from tracetui.app.charts.icicle_tree import IcicleTree
@@ -42,8 +45,13 @@ if TYPE_CHECKING:
     from tracetui.app.reports.parts import Part
 
 NCU, MEMORY = "ncu/vim_full_raw.csv.gz", "memory/gpt_memory_snapshot.pickle.gz"
-REPORTS = (VIM, NCU, MEMORY, "diff", SAMPLE_SWEEP)
+REPORTS = (VIM, NCU, MEMORY, "diff", "sweep")
 ROWS = 50
+
+
+def make_sweep(folder: Path) -> None:
+    sizes = [({"batch": size, "keep": keep}, [900.0 * size * keep + 100], 1e9) for size in (1, 4) for keep in (1, 0.5)]
+    write_sweep(folder, [(*one, 5) for one in sizes])
 
 
 @cache
@@ -51,8 +59,10 @@ def parts_of(name: str, *, ascii: bool = False) -> tuple[tuple[Part, ...], Layou
     layout = Layout(ROWS, ascii)
     if name == "diff":
         return tuple(diff_parts(compared(*map(recorded, PAIRS[0])), layout)), layout
-    if name == SAMPLE_SWEEP:
-        return tuple(sweep_parts(swept(SWEEP), layout)), layout
+    if name == "sweep":
+        with TemporaryDirectory() as folder:
+            make_sweep(Path(folder))
+            return tuple(sweep_parts(swept(Path(folder)), layout)), layout
     return tuple(run_parts(reported(recorded(name)), layout)), layout
 
 
@@ -151,7 +161,7 @@ def test_a_page_is_sound(name: str) -> None:
 
 
 def test_every_chart_of_the_text_is_a_picture() -> None:
-    wanted = {VIM: 5, MEMORY: 1, SAMPLE_SWEEP: 1}
+    wanted = {VIM: 5, MEMORY: 1, "sweep": 1}
     for name, least in wanted.items():
         charts = [one.chart for one in parts_of(name)[0] if isinstance(one, Block) and one.chart and one.chart.rows]
         assert len(charts) >= least
@@ -334,9 +344,10 @@ def test_a_curve_reaches_its_level_and_gaps_stay_open() -> None:
 
 
 def test_the_command_writes_a_page(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
-    out = tmp_path / "sweep.html"
-    assert main(["sweep", str(SWEEP), "--format", "html", "--output", str(out)]) == 0
-    assert read_page(out.read_text("utf-8")).all("h1")[0].text == "tracetui sweep: topk_deit_sweep"
-    assert main(["sweep", str(SWEEP), "--format", "html", "--ascii"]) == 0
+    make_sweep(tmp_path / "sizes")
+    sweep, out = str(tmp_path / "sizes"), tmp_path / "sweep.html"
+    assert main(["sweep", sweep, "--format", "html", "--output", str(out)]) == 0
+    assert read_page(out.read_text("utf-8")).all("h1")[0].text == "tracetui sweep: sizes"
+    assert main(["sweep", sweep, "--format", "html", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
-    assert main(["report", str(SWEEP), "--nsys-report", "cuda_gpu_kern_sum", "--format", "html"]) == 2
+    assert main(["report", sweep, "--nsys-report", "cuda_gpu_kern_sum", "--format", "html"]) == 2

@@ -180,14 +180,16 @@ def _about(judged: list[Json], ids: list[str]) -> Sentences:
     for found in judged:
         rows = found.get("findings") or []
         missing = {row["id"]: row["missing"] for row in found.get("findings_abstained") or ()}
-        quiet = []
+        quiet: list[str] = []
+        blind: dict[str, list[str]] = {}
         for name in ids:
             mine = [row for row in rows if row["id"] == name]
             said += [f"{headline(row)}. {_gain(row, found)}{row['advice']}" for row in mine]
             if not mine and name in missing:
-                said.append(f"{name} could not judge: {missing[name]}")
+                blind.setdefault(missing[name], []).append(name)
             elif not mine and name in (found.get("findings_checked") or ()):
                 quiet.append(name)
+        said += [f"{', '.join(names)} could not judge: {reason}." for reason, names in blind.items()]
         if quiet:
             said.append(f"{', '.join(quiet)} looked and found nothing.")
     return Sentences(tuple(said), bullets=True)
