@@ -19,8 +19,9 @@ from tracetui.analysis.report.report import SECTIONS, report
 from tracetui.app.cli import arguments
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.like import LIKES, like_parts
-from tracetui.app.reports.content.like_pieces import PIECES, SWEPT, Draft, piece
+from tracetui.app.reports.content.drafts.draft import Draft
+from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
+from tracetui.app.reports.content.drafts.pieces import PIECES, SWEPT, piece
 from tracetui.app.reports.html.page import html
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
@@ -56,6 +57,8 @@ def test_chapters_are_made_of_pieces_that_exist(name: str) -> None:
         kind, _, which = one.partition(":")
         if kind in ("about", "sweep_about"):
             assert set(which.split(",")) <= set(all_rules())
+        elif kind == "side_by_side":
+            assert "counters" in LIKES[name].sections
         elif kind == "captures":
             assert "captures" in LIKES[name].sections
         elif kind in sections.SECTIONS:

@@ -21,7 +21,7 @@ FORMATS = ("text", "json", "markdown", "csv", "html")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 LIKES = ("torch", "ncu", "guide", "nsys", "variants")
-"""`app.reports.content.like.LIKES`."""
+"""`app.reports.content.drafts.kinds.LIKES`."""
 SAMPLES = {
     "vim_tiny": "vim_tiny",
     "vim_tiny_fp16": "vim_tiny_fp16",

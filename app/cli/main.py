@@ -160,7 +160,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
         return print_nsys_reports(_paths(arguments), arguments.nsys_report, _request(arguments))
     if arguments.like:
-        from tracetui.app.cli.like_command import print_like
+        from tracetui.app.cli.sweep_command import print_like
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
     from tracetui.app.cli.headless import print_report

@@ -1,4 +1,4 @@
-"""Drafts of whole reports: the sections that a report by hand has, in its order, each filled from the recording."""
+"""The kinds of drafts: which chapters each has, under the headings of the report that it follows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.content.like_pieces import piece
+from tracetui.app.reports.content.drafts.pieces import piece
 from tracetui.app.reports.parts import Sentences, Title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.app.reports.content.like_pieces import Draft
+    from tracetui.app.reports.content.drafts.draft import Draft
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -24,7 +24,7 @@ class Chapter:
     heading: str
     """As that report calls it."""
     pieces: tuple[str, ...]
-    """What fills it, see `like_pieces.piece`."""
+    """What fills it, see `pieces.piece`."""
     lacks: str = ""
     """What a recording lacks if nothing does."""
     records: str = ""
