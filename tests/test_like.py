@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from page_reader import read_page
@@ -28,9 +28,7 @@ from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block
 from tracetui.app.reports.text import text
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).resolve().parents[1]
 MEMORY = "memory/gpt_memory_snapshot.pickle.gz"
 
 
@@ -187,3 +185,14 @@ def test_a_draft_has_its_own_sections_and_is_for_people(
 ) -> None:
     assert main(["report", str(VIM), "--like", "torch", *more]) == 2
     assert "--like" in capsys.readouterr().err
+
+
+def test_the_page_has_every_chapter_and_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "reports.md").read_text("utf-8")
+    for name, like in LIKES.items():
+        assert f"| `{name}` | {'; '.join(chapter.heading for chapter in like.chapters)} |" in page
+        assert f"--like {name}`" in page
+        assert set(re.findall(r"\b[VSFKGD]\d+\b", page)) <= set(all_rules())
+    shown = re.search(r"```sh\ntracetui report (\S+) --like ncu\n```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    assert shown[2] in printed(capsys, ROOT / shown[1], "--like", "ncu")

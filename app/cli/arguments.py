@@ -373,10 +373,12 @@ def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
-    parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
     parser.add_argument(
-        "--no-charts", action="store_false", dest="charts", help="leave the charts out of text and Markdown"
+        "--no-charts", action="store_false", dest="charts", help="leave the charts out of text, Markdown and HTML"
     )
 
 

@@ -138,13 +138,13 @@ LIKES = {
             Chapter(
                 "Question (d): Training Step Breakdown",
                 ("captures:Step|Backward|Optimizer|Steps by phase", "about:V2,V3,V13"),
-                "ranges around the step and its phases",
+                "ranges around the step and its phases, in several recordings",
                 _NSYS,
             ),
             Chapter(
                 "Question (e): Attention Layer Analysis",
                 ("captures:Attention|Softmax|Matmul|Softmax and matrix products",),
-                "ranges around attention, softmax and matrix products",
+                "ranges around attention, softmax and matrix products, in several recordings",
                 f"{_NSYS} (a model with such ranges: tracetui models)",
             ),
         ),
