@@ -18,6 +18,7 @@ from reported import PAIRS, VIM, compared, reported, swept
 from sample_runs import recorded
 from sweep_maker import write_sweep
 
+from tracetui.analysis.base.distribution import Distribution
 from tracetui.app.charts.gantt import GanttLane
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.charts.lines import Line
@@ -25,6 +26,8 @@ from tracetui.app.charts.roofline import Ceiling, Point
 from tracetui.app.charts.steps import GROUPS, Step
 from tracetui.app.charts.svg.boxes import boxes_svg
 from tracetui.app.charts.svg.curve import curve_svg
+from tracetui.app.charts.svg.drawing import LETTER
+from tracetui.app.charts.svg.histogram import histogram_svg
 from tracetui.app.charts.svg.lanes import lanes_svg
 from tracetui.app.charts.svg.lines import lines_svg
 from tracetui.app.charts.svg.roofline import roofline_svg
@@ -331,6 +334,16 @@ def test_a_steps_bar_is_as_long_as_its_time() -> None:
     whole = 760 - LABEL - TIME
     assert [float(one.attrib["width"]) for one in bars] == [whole / 4, whole / 4, whole / 2, whole / 2]
     assert [one.attrib["class"] for one in bars] == ["gpu", "runtime", "cpu", "gpu"]
+
+
+def test_labels_of_a_histogram_stand_beside_each_other() -> None:
+    found = Distribution(False, tuple(range(10_000, 10_110, 10)), (1,) * 10, 10_095.0, 10_098, 10_099)
+    root = ElementTree.fromstring(histogram_svg(found, "launches"))
+    labels = [one for one in root.iter("text") if (one.text or "").startswith(("median", "p95", "max"))]
+    ends = [(float(one.attrib["x"]), float(one.attrib["x"]) + LETTER * len(one.text or "")) for one in labels]
+    assert len(ends) == 3
+    assert all(end < begin for (_, end), (begin, _) in itertools.pairwise(ends))
+    assert ends[-1][1] <= 760.1
 
 
 def test_a_curve_reaches_its_level_and_gaps_stay_open() -> None:

@@ -9,6 +9,8 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.app.charts.svg.drawing import LETTER, WIDTH, Drawing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.analysis.base.distribution import Distribution
 
 LEFT, TOP, TALL, FOOT = 60, 34, 120, 36
@@ -31,14 +33,12 @@ def histogram_svg(found: Distribution, about: str, *, ascii: bool = False) -> st
             ends = f"{format_ns(found.edges[at], ascii=ascii)} - {format_ns(found.edges[at + 1], ascii=ascii)}"
             drawing.rect(LEFT + wide * at, foot - tall, max(wide - 1, 0.8), tall, "gpu", f"{count:,}: {ends}")
     drawing.line(LEFT, foot, WIDTH - 8, foot, "axis")
-    free = 0.0
-    for words, value in zip(MARKS, (found.median_ns, found.p95_ns, found.max_ns), strict=True):
-        x = LEFT + wide * _place(found, value)
-        said = f"{words} {format_ns(value, ascii=ascii)}"
-        begin = min(max(x - LETTER * len(said) / 2, LEFT, free), WIDTH - LETTER * len(said))
+    values = (found.median_ns, found.p95_ns, found.max_ns)
+    places = [LEFT + wide * _place(found, value) for value in values]
+    labels = [f"{words} {format_ns(value, ascii=ascii)}" for words, value in zip(MARKS, values, strict=True)]
+    for x, begin, said in zip(places, _begins(places, labels), labels, strict=True):
         drawing.line(x, TOP - 8, x, foot, "mark")
         drawing.text(begin, TOP - 10, said)
-        free = begin + LETTER * (len(said) + 2)
     free = 0.0
     for at in range(0, len(found.edges), max(len(found.edges) // 6, 1)):
         said, x = format_ns(found.edges[at], ascii=ascii), LEFT + wide * at
@@ -48,6 +48,20 @@ def histogram_svg(found: Distribution, about: str, *, ascii: bool = False) -> st
             drawing.text(begin, foot + 17, said)
             free = begin + LETTER * (len(said) + 1)
     return drawing.svg()
+
+
+def _begins(places: Sequence[float], labels: Sequence[str]) -> list[float]:
+    """Where labels begin: around their places as far as they overlap neither each other nor the edge."""
+    sizes = [LETTER * len(label) for label in labels]
+    begins, free = [], 0.0
+    for x, size in zip(places, sizes, strict=True):
+        begins.append(max(x - size / 2, free))
+        free = begins[-1] + size + 2 * LETTER
+    end = float(WIDTH)
+    for at in reversed(range(len(begins))):
+        begins[at] = min(begins[at], end - sizes[at])
+        end = begins[at] - 2 * LETTER
+    return begins
 
 
 def _place(found: Distribution, value: float) -> float:
