@@ -51,7 +51,7 @@ def test_the_command_line_and_the_table_agree() -> None:
 @pytest.mark.parametrize("name", LIKES)
 def test_chapters_are_made_of_pieces_that_exist(name: str) -> None:
     assert set(LIKES[name].sections) <= set(SECTIONS)
-    for one in (one for chapter in LIKES[name].chapters for one in chapter.pieces):
+    for one in (one for chapter in LIKES[name].chapters for one in (*chapter.pieces, *chapter.alone)):
         kind, _, which = one.partition(":")
         if kind in ("about", "sweep_about"):
             assert set(which.split(",")) <= set(all_rules())
@@ -71,7 +71,7 @@ def test_what_a_recording_lacks_is_said_with_a_command_that_there_is(name: str) 
     found = chapters(text(like_parts(draft, name, layout), layout))
     assert list(found) == [chapter.heading for chapter in LIKES[name].chapters]
     every = LIKES[name].chapters
-    empty = [chapter for chapter in every if not any(piece(draft, one, layout) for one in chapter.pieces)]
+    empty = [one for one in every if not any(piece(draft, name, layout) for name in (*one.pieces, *one.alone))]
     assert empty
     for chapter in empty:
         said = " ".join(found[chapter.heading].split())
@@ -149,6 +149,15 @@ def test_a_draft_over_models_and_contexts(capsys: pytest.CaptureFixture[str], tm
     assert "GPU time by category" in found["Question (c): Non-Matrix-Multiply Kernels in Forward Pass"]
     assert "V13" in found["Question (d): Training Step Breakdown"]
     assert "Softmax and matrix products" in found["Question (e): Attention Layer Analysis"]
+
+
+def test_a_single_recording_fills_what_it_can_of_a_draft_over_several() -> None:
+    found = drafted("nsys")
+    assert "Recorded by: tracetui profile gpt_small" in found["How to run"]
+    assert "backward_pass" in found["Question (a): Forward Pass Timing"]
+    top = gpt().run["traces"][0]["kernels"][0]
+    assert format_us(top["total_us"]) in found["Question (b): Most Time-Consuming CUDA Kernels"]
+    assert "Not in this recording" in found["Question (e): Attention Layer Analysis"]
 
 
 def test_a_draft_of_variants(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ class Chapter:
     """What a recording lacks if nothing does."""
     records: str = ""
     """The command that records it."""
+    alone: tuple[str, ...] = ()
+    """What fills it of a single recording, where the pieces are of several side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +116,22 @@ LIKES = {
     ),
     "nsys": Like(
         "a report with Nsight Systems over models and context lengths",
-        ("captures", "findings"),
+        ("captures", "findings", "overview", "kernels", "ranges", "range_tree"),
         (
-            Chapter("How to run", ("captures:Captures",), "a second recording in the folder", _NSYS),
+            Chapter("How to run", ("captures:Captures",), alone=("recorded",)),
             Chapter(
                 "Question (a): Forward Pass Timing",
                 ("captures:Forward|Ranges", "sweep_about:S4,D7,D8"),
                 "ranges around the forward pass, in several recordings",
                 _NSYS,
+                alone=("ranges",),
             ),
             Chapter(
                 "Question (b): Most Time-Consuming CUDA Kernels",
                 ("captures:Kind of the top kernel|Top kernel of each",),
                 "kernels of several recordings",
                 _NSYS,
+                alone=("kernels",),
             ),
             Chapter(
                 "Question (c): Non-Matrix-Multiply Kernels in Forward Pass",
@@ -140,6 +144,7 @@ LIKES = {
                 ("captures:Step|Backward|Optimizer|Steps by phase", "about:V2,V3,V13"),
                 "ranges around the step and its phases, in several recordings",
                 _NSYS,
+                alone=("average_step", "range_tree"),
             ),
             Chapter(
                 "Question (e): Attention Layer Analysis",
@@ -152,7 +157,7 @@ LIKES = {
     ),
     "variants": Like(
         "a report on variants of a model over batch sizes",
-        ("captures", "counters", "findings", "memory"),
+        ("captures", "counters", "findings", "memory", "kernels"),
         (
             Chapter("Problem Overview", ("sweep_verdict", "comparisons"), "two variants to compare", _VARIANTS),
             Chapter(
@@ -160,6 +165,7 @@ LIKES = {
                 ("captures:Captures|GPU time by category",),
                 "several recordings with a time line",
                 _VARIANTS,
+                alone=("kernels",),
             ),
             Chapter(
                 "Phase 2: Deep Kernel Analysis (ncu)",
@@ -209,7 +215,8 @@ def like_parts(draft: Draft, name: str, layout: Layout) -> Iterator[Part]:
         )
     for chapter in like.chapters:
         yield Title(chapter.heading, level=2, in_text=True)
-        found = [part for name in chapter.pieces for part in piece(draft, name, layout)]
+        pieces = chapter.pieces if len(run["captures"]) > 1 else (*chapter.alone, *chapter.pieces)
+        found = [part for name in pieces for part in piece(draft, name, layout)]
         yield from found or [Sentences((_nothing(chapter),))]
 
 
