@@ -16,6 +16,7 @@ from report_page import report_page
 from tracetui.app.cli.main import main as tracetui
 from tracetui.app.cli.rules_list import rules_page
 from tracetui.app.settings.page import settings_page
+from tracetui.app.text.pictures import without_fonts
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -50,7 +51,7 @@ async def screenshot(name: str, *, cache: bool = False) -> str:
     async with opened(*paths, size=SIZE, cache=cache) as (app, pilot):
         await press(pilot, *keys)
         svg = app.export_screenshot(title=title(name))
-    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
+    return without_fonts(svg)
 
 
 def words(svg: str) -> str:

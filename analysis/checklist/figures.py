@@ -122,12 +122,20 @@ def bandwidth_use(facts: Facts) -> str:
 
 def idle_gaps(facts: Facts) -> str:
     """How long the GPU has nothing to do, and for how much of that because launches come late."""
-    if facts.missing(("timeline", "gpu")) or not facts.step_ns:
+    found = facts.run_overview
+    if facts.missing(("timeline", "gpu")) or not found.average_step_ns:
         return ""
-    idle, late = waiting.idle(facts)
-    share = words.percent(facts.ceiling(idle) or 0)
-    why = f", {words.percent(100 * late / idle)} of that waiting for a launch" if idle else ""
+    share = words.percent(100 * waiting.idle_ns(facts) / found.average_step_ns)
+    whole = found.idle.filter(pl.col("stream").is_null()).drop_nulls("host_wait_percent")
+    late = _mean(whole, "host_wait_percent", "idle_ns")
+    why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
     return f"the GPU is idle for {share} of {hints.span(facts)}{why}"
+
+
+def _mean(frame: pl.DataFrame, value: str, weight: str) -> float | None:
+    """The weighted mean of a column; null where nothing has weight."""
+    whole = float(frame[weight].sum())
+    return float((frame[value] * frame[weight]).sum()) / whole if whole else None
 
 
 def intensity(facts: Facts) -> str:

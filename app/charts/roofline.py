@@ -79,11 +79,8 @@ class _Canvas:
         self.bandwidth, self.ascii = bandwidth, ascii
         self.top = max(ceiling.flops for ceiling in ceilings)
         self.ridges = sorted({ceiling.flops / bandwidth for ceiling in ceilings})
-        high = self.top * 1.6
-        self.y = _range([point.flops for point in points] + [min(one.flops for one in ceilings) / 30], high)
-        far = max([point.intensity for point in points] + [self.ridges[-1] * 6])
-        self.x = _range([point.intensity for point in points] + [self.ridges[0] / 30], far * 1.2)
-        self.titles = [si(10.0**power) for power in _ticks(self.y)]
+        self.x, self.y = spans(points, ceilings, bandwidth)
+        self.titles = [si(10.0**power) for power in decades(self.y)]
         self.margin = max((len(title) for title in self.titles), default=1) + 1
         self.columns, self.lines = width - self.margin - 1, height - 3
         self.cells = [[" "] * self.columns for _ in range(self.lines)]
@@ -181,7 +178,7 @@ class _Canvas:
     def rows(self) -> list[str]:
         """Returns the plot with its axes: units above and at the right, ridges as marks on the axis."""
         bar, corner, tick = ("|", "+", "+") if self.ascii else ("│", "└", "┤")
-        ticks = {round(self._line(10.0**power)): si(10.0**power) for power in _ticks(self.y)}
+        ticks = {round(self._line(10.0**power)): si(10.0**power) for power in decades(self.y)}
         drawn = ["FLOP/s up, FLOP/byte right" if self.ascii else "FLOP/s ↑  FLOP/byte →"]
         for number, cells in enumerate(self.cells):
             line = "".join(
@@ -192,8 +189,8 @@ class _Canvas:
             drawn.append(f"{title:>{self.margin}}{tick if title else bar}{line}".rstrip())
         axis = ["-" if self.ascii else "─"] * self.columns
         below = [" "] * self.columns
-        for power in _ticks(self.x):
-            text, at = _plain(10.0**power), round(self._column(10.0**power))
+        for power in decades(self.x):
+            text, at = plain(10.0**power), round(self._column(10.0**power))
             begin = max(at - len(text) // 2, 0)
             if 0 <= at < self.columns:
                 axis[at] = "+" if self.ascii else "┬"
@@ -231,8 +228,20 @@ def rate(value: float, unit: str) -> str:
     return f"{text.removesuffix(prefix)} {prefix}{unit}"
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """Writes a number of an axis: ``0.01``, ``10``, ``1k``."""
     return si(value) if value >= 1 else f"{value:g}"
+
+
+def spans(
+    points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Returns the ends of both axes, FLOP/byte first: the points, and enough of every roof."""
+    ridges = sorted(ceiling.flops / bandwidth for ceiling in ceilings)
+    high = max(ceiling.flops for ceiling in ceilings) * 1.6
+    far = max([point.intensity for point in points] + [ridges[-1] * 6])
+    x = _range([point.intensity for point in points] + [ridges[0] / 30], far * 1.2)
+    return x, _range([point.flops for point in points] + [min(one.flops for one in ceilings) / 30], high)
 
 
 def _range(values: Sequence[float], high: float) -> tuple[float, float]:
@@ -240,5 +249,6 @@ def _range(values: Sequence[float], high: float) -> tuple[float, float]:
     return max(low, high / 10**DECADES), high
 
 
-def _ticks(span: tuple[float, float]) -> range:
+def decades(span: tuple[float, float]) -> range:
+    """Returns the powers of ten on an axis."""
     return range(math.ceil(math.log10(span[0])), math.floor(math.log10(span[1])) + 1)

@@ -17,7 +17,7 @@ from tracetui.app.text.tool_words import KINDS
 
 MOST = 2**31 - 1
 """Exceeds any count of steps, rows, ranks or GPUs; larger numbers mean the same, so they are cut to this."""
-FORMATS = ("text", "json", "markdown", "csv")
+FORMATS = ("text", "json", "markdown", "csv", "html")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
@@ -26,6 +26,8 @@ SWEEP_SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phase
 """`app.reports.content.sweep.SECTIONS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
+LIKES = ("torch", "ncu", "guide", "nsys", "variants")
+"""`app.reports.content.drafts.kinds.LIKES`."""
 SAMPLES = {
     "vim_tiny": "vim_tiny",
     "vim_tiny_fp16": "vim_tiny_fp16",
@@ -93,13 +95,20 @@ def build_parser() -> argparse.ArgumentParser:
         "report",
         parents=[common, scope],
         help="print what the tabs show",
-        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables.",
+        description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables, "
+        "HTML for a browser.",
     )
     report.add_argument("paths", nargs="*", type=_path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)
     _add_run(report, "the run to use if a folder holds several, by letter or name (default: the newest)")
     report.add_argument(
         "--section", nargs="+", action="extend", metavar="NAME", help="only these sections (csv: one, default kernels)"
+    )
+    report.add_argument(
+        "--like",
+        choices=LIKES,
+        help="print a draft of a whole report in its author's order: torch, guide (of a run); ncu, nsys, variants (of "
+        "a folder of recordings)",
     )
     report.add_argument(
         "--by",
@@ -402,11 +411,13 @@ def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
-    parser.add_argument("--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, json all)")
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
     parser.add_argument("--force", action="store_true", help="let --output replace a file, though never a recording")
     parser.add_argument(
-        "--no-charts", action="store_false", dest="charts", help="leave the charts out of text and Markdown"
+        "--no-charts", action="store_false", dest="charts", help="leave the charts out of text, Markdown and HTML"
     )
 
 

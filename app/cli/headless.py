@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
+from tracetui.app.cli.request import LAID_OUT
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.session.steps_by import repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
@@ -61,13 +62,11 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
         raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
     check_output(request, paths)
-    run = open_run(paths, request)
+    run, config = opened(paths, request)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
-    config = rules_config(*paths)
-    run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(
         run,
         request.scope,
@@ -84,13 +83,19 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     return DONE
 
 
+def opened(paths: Sequence[Path], request: Request) -> tuple[Run, Config]:
+    """Opens what was given and reads the thresholds that hold for it; problems of both are among the run's warnings."""
+    run, config = open_run(paths, request), rules_config(*paths)
+    return replace(run, warnings=(*run.warnings, *config.problems)), config
+
+
 def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:
     """Prints tables of `nsys stats`; says on standard error what they lack."""
     from tracetui.app.reports import nsys_report
 
     reports = nsys_report.check_names(names)
-    if request.format == "markdown" or request.sections is not None:
-        other = "--section" if request.sections is not None else "markdown"
+    if request.format in ("markdown", "html") or request.sections is not None:
+        other = "--section" if request.sections is not None else request.format
         raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
     check_output(request, paths)
     run = open_run(paths, request)
@@ -240,10 +245,10 @@ def _rows_for_data(request: Request) -> int | None:
 def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
     """Returns which sections of which recordings the format prints, so that the others are not computed; None for all.
 
-    Text and Markdown only name another tool's recording. Beside the table of captures they print every recording that
-    has a section.
+    Text, Markdown and HTML only name another tool's recording. Beside the table of captures they print every
+    recording that has a section.
     """
-    if request.format not in ("text", "markdown") or "captures" in (request.sections or ()):
+    if request.format not in LAID_OUT or "captures" in (request.sections or ()):
         return None
     from tracetui.app.reports.content.run import printed_sections
 
@@ -283,7 +288,7 @@ def _render_diff(found: Json, request: Request) -> str:
 def laid_out(
     parts: Callable[[Json, Layout], Iterable[Part]], found: Json, request: Request, *, limit: int | None = None
 ) -> str:
-    """Lays out a report as text or as Markdown, from the same parts.
+    """Lays out a report as text, as Markdown or as HTML, from the same parts.
 
     Args:
         parts: makes the parts from `found`.
@@ -298,6 +303,10 @@ def laid_out(
         from tracetui.app.reports.markdown import markdown
 
         return markdown(parts(found, layout), layout)
+    if request.format == "html":
+        from tracetui.app.reports.html.page import html
+
+        return html(parts(found, layout), layout)
     from tracetui.app.reports.text import text
 
     return text(parts(found, layout), layout)

@@ -159,6 +159,10 @@ def _report(arguments: argparse.Namespace) -> int:
         from tracetui.app.cli.headless import print_nsys_reports
 
         return print_nsys_reports(_paths(arguments), arguments.nsys_report, _request(arguments))
+    if arguments.like:
+        from tracetui.app.cli.sweep_command import print_like
+
+        return print_like(_paths(arguments), arguments.like, _request(arguments))
     from tracetui.app.cli.headless import print_report
 
     return print_report(_paths(arguments), _request(arguments))

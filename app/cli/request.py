@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 TEXT_LIMIT = 10
 """Rows per list of a text or Markdown report, unless --limit says otherwise."""
+HTML_LIMIT = 50
+"""The same of a page, whose tables fold and sort."""
+LAID_OUT = {"text": TEXT_LIMIT, "markdown": TEXT_LIMIT, "html": HTML_LIMIT}
+"""The formats for people, which are laid out from one list of parts, with the rows per list of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Request:
     """Whether `output` may replace a file, though never a recording."""
     ascii: bool = False
     charts: bool = True
-    """Whether text and Markdown have charts."""
+    """Whether text, Markdown and HTML have charts."""
     cache: bool = True
     debug: bool = False
     """Whether a rule that fails shows its traceback; otherwise it abstains and says so."""
@@ -53,5 +57,5 @@ class Request:
     def rows(self) -> int | None:
         """Returns how many rows of each list are printed; null for all."""
         if self.limit is None:
-            return TEXT_LIMIT if self.format in ("text", "markdown") else None
+            return LAID_OUT.get(self.format)
         return self.limit or None

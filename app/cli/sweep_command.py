@@ -1,4 +1,4 @@
-"""`tracetui sweep`: reads a sweep and prints it as text, JSON, Markdown or CSV."""
+"""What is read of whole folders: `tracetui sweep`, and the drafts of `tracetui report --like`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
+from tracetui.app.cli.request import LAID_OUT
 from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.findings.config import Config
     from tracetui.app.cli.request import Request
+    from tracetui.parsers import Run, Trace
 
 
 def print_sweep(path: Path, request: Request) -> int:
@@ -19,7 +25,6 @@ def print_sweep(path: Path, request: Request) -> int:
     from tracetui.analysis.findings.config import load
     from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
-    from tracetui.parsers import open_path
 
     if request.format == "csv" and len(request.sections or ()) > 1:
         raise UsageError("csv prints one section; pick it with --section NAME")
@@ -51,3 +56,53 @@ def _render(found: Json, request: Request) -> str:
     if (sections := request.sections) is not None:
         return headless.laid_out(lambda found, layout: section_parts(found, sections, layout), found, request)
     return headless.laid_out(sweep_parts, found, request, limit=request.limit or None)
+
+
+def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
+    """Prints the draft of this kind."""
+    from tracetui.analysis.report.report import report
+    from tracetui.app.reports.content.drafts.draft import Draft
+    from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
+
+    if request.format not in LAID_OUT:
+        formats = ", ".join(LAID_OUT)
+        raise UsageError(f"--like prints {formats}; for {request.format} ask for a section: --section NAME")
+    if request.sections is not None or request.by != "name":
+        raise UsageError("--like has its own sections: it goes with neither --section nor --by")
+    like = LIKES[name]
+    headless.check_output(request, paths)
+    run, config = headless.opened(paths, request)
+
+    def open_file(path: Path) -> Trace:
+        return open_path(path, cache=request.cache).main
+
+    found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
+    sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
+    command = () if run.manifest is None else run.manifest.identity.command
+    draft = Draft(found["run"], sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
+    text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request)
+    headless.write(text, request, paths)
+    return DONE
+
+
+def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
+    """All sections of the main recording and of one by each other tool: a draft shows no others."""
+    seen = {run.main.info.kind}
+    used: list[Collection[str] | None] = []
+    for trace in run.traces:
+        fresh = trace is run.main or trace.info.kind not in seen
+        seen.add(trace.info.kind)
+        used.append(None if fresh else ())
+    return used
+
+
+def _as_sweep(path: Path, config: Config, request: Request) -> Json | None:
+    """The folder as a sweep; null where it is none."""
+    from tracetui.analysis.report.sweep import sweep_report
+    from tracetui.analysis.sweeps.reading import read_sweep
+
+    try:
+        sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache))
+    except TraceError:
+        return None
+    return sweep_report(sweep, config, request.on_error)

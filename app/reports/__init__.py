@@ -1,1 +1,1 @@
-"""Reports as text, Markdown, CSV and JSON."""
+"""Reports as text, Markdown, HTML, CSV and JSON."""

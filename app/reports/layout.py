@@ -32,6 +32,10 @@ class Shown:
     """Whether it only draws another column's values, so that Markdown leaves it out."""
     wide: bool = False
     """Whether text of `WIDTH` columns has no room for it."""
+    about: str = ""
+    """What the column means, where a page has room to say it."""
+    has_bar: bool = False
+    """Whether it is a share that a page also draws as a bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The parts of a report, before it is laid out as text or as Markdown."""
+"""The parts of a report, before it is laid out as text, as Markdown or as a page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.names import told_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.field import Field
@@ -24,6 +24,8 @@ class Title:
 
     text: str
     level: int = 1
+    in_text: bool = False
+    """Whether text has it too although it is below the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Sentences:
     """Of a list, a sign for each item that means something, or nothing."""
     boxes: bool = False
     """Whether the signs are boxes to tick: ``[x]`` for what is done."""
+    lead: bool = False
+    """Whether they answer the report's question, and so stand out on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class Chart:
 
     title: str
     rows: tuple[str, ...]
+    drawn: Callable[[], str] | None = field(default=None, compare=False)
+    """Makes the same as SVG, for a page; without it a page shows the rows."""
+    caption: str = ""
+    """The title above the SVG, where the text's explains its signs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ class Block:
     after: tuple[str, ...] = ()
     chart: Chart | None = None
     chart_first: bool = False
+    values: Sequence[Sequence[object]] = ()
+    """What the cells were written from, as far as known: numbers that a page sorts by, names in full."""
 
 
 Part = Title | Facts | Sentences | FindingList | Block
@@ -119,7 +129,8 @@ def listed(
     fields = tuple(table.chosen(table.reports) if fields is None else fields)
     rows = _told_apart(rows, fields)
     cells = [[cell(one, row, ascii=layout.ascii) for one in fields] for row in rows[: layout.limit]]
-    block = Block(table.title, table.base, tuple(map(shown, fields)), cells, len(rows))
+    values = [[row[one.json_key] for one in fields] for row in rows[: layout.limit]]
+    block = Block(table.title, table.base, tuple(map(shown, fields)), cells, len(rows), values=values)
     return replace(block, **more) if more else block
 
 
@@ -135,7 +146,9 @@ def _told_apart(rows: Sequence[Json], fields: Sequence[Field]) -> Sequence[Json]
 def shown(one: Field) -> Shown:
     """How a declared column stands in a report."""
     share = (3 if one.priority == 0 else 2) if one.flex else 0
-    return Shown(one.label, right=one.right, share=share, keep_end=one.tail, is_name=one.flex)
+    return Shown(
+        one.label, right=one.right, share=share, keep_end=one.tail, is_name=one.flex, about=one.about, has_bar=one.bar
+    )
 
 
 def cell(one: Field, row: Json, *, ascii: bool = False) -> str:

@@ -27,7 +27,8 @@ def text(parts: Iterable[Part], layout: Layout) -> str:
 def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, Title):
         line = fit(layout.text(part.text), WIDTH, ascii=layout.ascii)
-        return [line, "-" * cell_width(line)] if part.level == 1 else []
+        under = "-" if part.level == 1 else "~"
+        return [line, under * cell_width(line)] if part.level == 1 or part.in_text else []
     if isinstance(part, Facts):
         width = max((len(title) for title, _ in part.rows), default=0)
         return [

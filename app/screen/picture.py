@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.tables import export
 from tracetui.app.text.fitting import printable
+from tracetui.app.text.pictures import without_fonts
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import write_text
 
@@ -28,7 +29,7 @@ def save_picture(session: Session, tab: str, svg: str) -> str:
     name = printable(session.runs["a"].name).replace("/", "_")
     path = export.free_path(Path(f"{name}-{tab}.svg"))
     try:
-        write_text(path, svg)
+        write_text(path, without_fonts(svg))
     except TraceError as error:
         return str(error)
     return f"wrote {path.resolve()}"

@@ -12,19 +12,21 @@ from tracetui.app.reports.parts import Chart
 from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.charts.icicle_tree import IcicleTree
 
 MOST_STEPS = 8
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
+FINE = 330
+"""Spans of time that a picture's memory curve has."""
 TOO_FAR = 4
 """Reserved memory is drawn in the same chart up to this multiple of the allocated memory."""
 
 
-def _chart(title: str, rows: Iterable[str]) -> Chart:
-    return Chart(title, tuple(rows))
+def _chart(title: str, rows: Iterable[str], drawn: Callable[[], str] | None = None) -> Chart:
+    return Chart(title, tuple(rows), drawn)
 
 
 def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
@@ -42,7 +44,14 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     ]
     steps = marked(steps)[:MOST_STEPS]
     more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
-    return _chart(f"Steps (where their time goes{more})", step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [])
+    title = f"Steps (where their time goes{more})"
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.steps import steps_svg
+
+        return steps_svg(steps, title, ascii=ascii)
+
+    return _chart(title, step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [], drawn)
 
 
 def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
@@ -60,8 +69,14 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     whole = "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
     recorded = "" if found["as_recorded"] is None else " as recorded"
     what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}{recorded}"
-    rows = gantt(lanes, width, round(1000 * picture["us"]), ascii=ascii)
-    return _chart(f"{what} (how busy each lane is)", rows)
+    title, lasting = f"{what} (how busy each lane is)", round(1000 * picture["us"])
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        return lanes_svg(lanes, lasting, title, ascii=ascii)
+
+    return _chart(title, gantt(lanes, width, lasting, ascii=ascii), drawn)
 
 
 def _lane(row: Json) -> str:
@@ -92,7 +107,13 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
     )
     title = f"The {row['calls']:,} launches of "
     name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
-    return _chart(title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii))
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.histogram import histogram_svg
+
+        return histogram_svg(found, title + name, ascii=ascii)
+
+    return _chart(title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii), drawn)
 
 
 def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
@@ -104,7 +125,7 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
     tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    return _chart(f"The same as boxes, the largest first (share of {what})", _boxes(tree, width))
+    return _boxes_chart(f"The same as boxes, the largest first (share of {what})", tree, width)
 
 
 def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
@@ -116,7 +137,7 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
     tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
     what = "GPU" if any(gpu) else "host"
-    return _chart(f"The same as boxes, the largest first (share of {what} time)", _boxes(tree, width))
+    return _boxes_chart(f"The same as boxes, the largest first (share of {what} time)", tree, width)
 
 
 def _of_any_thread(rows: Sequence[Json]) -> list[float]:
@@ -132,12 +153,18 @@ def _of_any_thread(rows: Sequence[Json]) -> list[float]:
     return [value if known else max(rest, 0.0) for value, known in zip(found, told, strict=True)]
 
 
-def _boxes(tree: IcicleTree, width: int) -> list[str]:
-    """Draws an icicle; none for a single level, since the table shows the same."""
+def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
+    """An icicle; without rows for a single level, since the table shows the same."""
     from tracetui.app.charts.icicle import icicle
 
     rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
-    return rows if len(rows) > 1 else []
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.boxes import boxes_svg
+
+        return boxes_svg(tree, ICICLE_LEVELS, title)
+
+    return _chart(title, rows if len(rows) > 1 else [], drawn)
 
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
@@ -161,7 +188,18 @@ def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
         label=format_bytes, times=ends, ascii=ascii,
     )  # fmt: skip
     line = f", {'-' if ascii else '─'} reserved" if with_line else ""
-    return _chart(f"Memory over time ({'#' if ascii else '█'} allocated{line})", rows)
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.curve import curve_svg
+
+        fine = [levels(times, values, FINE) for values in ([allocated, reserved] if with_line else [allocated])]
+        return curve_svg(
+            fine[0], fine[1] if with_line else [], "Memory over time", label=format_bytes, times=ends,
+            names=("allocated", "reserved"),
+        )  # fmt: skip
+
+    title = f"Memory over time ({'#' if ascii else '█'} allocated{line})"
+    return Chart(title, tuple(rows), drawn, "Memory over time")
 
 
 def levels(times: Sequence[float | None], values: Iterable[float | None], columns: int) -> list[float | None]:

@@ -33,7 +33,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
-    yield Sentences((verdict(found, layout), *per_sample(found, layout)))
+    yield Sentences((verdict(found, layout), *per_sample(found, layout)), lead=True)
     if (only := found.get("only")) is not None:
         rows = found[only]
         rows = merged_changes(rows) if only == "modules" else rows

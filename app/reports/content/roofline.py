@@ -27,13 +27,26 @@ def chart_lines(rows: Sequence[Json], roofs: Json, width: int, height: int, *, a
     """The chart of the kernels that have a letter, under the roofs that they go by."""
     if roofs["bandwidth"] is None or not roofs["compute"]:
         return []
+    points, ceilings = _drawn(rows, roofs)
+    return roofline_chart(points, ceilings, roofs["bandwidth"]["bytes"], width, height, ascii=ascii)
+
+
+def chart_svg(rows: Sequence[Json], roofs: Json, *, ascii: bool = False) -> str:
+    """The same as SVG; to be asked for only where there are `chart_lines`."""
+    from tracetui.app.charts.svg.roofline import roofline_svg
+
+    points, ceilings = _drawn(rows, roofs)
+    return roofline_svg(points, ceilings, roofs["bandwidth"]["bytes"], "Roofline of the kernels below", ascii=ascii)
+
+
+def _drawn(rows: Sequence[Json], roofs: Json) -> tuple[list[Point], list[Ceiling]]:
+    """The kernels that have a letter, and the roofs that they go by."""
     points = [Point(row["letter"], row["intensity"], row["achieved_flops"]) for row in rows if row["letter"]]
     used = main_precisions(rows)
     chosen = [roof for roof in roofs["compute"] if roof["precision"] in used] or [
         roof for roof in roofs["compute"] if roof["precision"] == "fp32"
     ]
-    ceilings = [Ceiling(PRECISIONS[roof["precision"]], roof["flops"]) for roof in chosen]
-    return roofline_chart(points, ceilings, roofs["bandwidth"]["bytes"], width, height, ascii=ascii)
+    return points, [Ceiling(PRECISIONS[roof["precision"]], roof["flops"]) for roof in chosen]
 
 
 def main_precisions(rows: Sequence[Json]) -> set[str]:
@@ -101,5 +114,5 @@ def roofline_block(trace: Json, layout: Layout, width: int) -> Block:
     picture = chart_lines(shown, roofs, width, CHART_ROWS, ascii=layout.ascii)
     return listed(
         ROOFLINE, rows, layout, fields=fields, base=base, after=tuple(after),
-        chart=Chart("", tuple(picture)), chart_first=True,
+        chart=Chart("", tuple(picture), lambda: chart_svg(shown, roofs, ascii=layout.ascii)), chart_first=True,
     )  # fmt: skip

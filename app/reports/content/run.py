@@ -54,7 +54,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     for trace in shown:
         if len(shown) > 1:
             yield Title(Path(trace["source"]["path"]).name, level=2)
-        yield Facts((*_head(trace), *_light_pass(run["passes"], trace)))
+        yield facts_of(run, trace)
         yield from sections.parts(trace, layout)
     if run.get("counters_compared"):
         from tracetui.app.reports.content.counters import compared_blocks
@@ -128,6 +128,11 @@ def _ranks(ranks: list[Json], layout: Layout) -> Iterator[Part]:
     )
     yield listed(RANKS, ranks, replace(layout, limit=None), whole=0)
     yield Sentences(after)
+
+
+def facts_of(run: Json, trace: Json) -> Facts:
+    """What is known of a recording itself: file, GPU, the base of its numbers."""
+    return Facts((*_head(trace), *_light_pass(run["passes"], trace)))
 
 
 def _head(trace: Json) -> Iterator[tuple[str, str]]:

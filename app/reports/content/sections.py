@@ -35,7 +35,7 @@ EXAMPLE_WIDTH = 60
 def parts(trace: Json, layout: Layout) -> Iterator[Part]:
     """The trace's sections in the order of reading: the verdict first, what is missing last."""
     if trace.get("overview") is not None:
-        yield Sentences((trace["overview"]["waits_for"]["sentence"],))
+        yield Sentences((trace["overview"]["waits_for"]["sentence"],), lead=True)
     for name, section in SECTIONS.items():
         if trace.get(name) is not None:
             words = PASSES.get((trace.get("rests_on") or {}).get(name, ""), "")

@@ -44,9 +44,9 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """
     yield Title(f"tracetui sweep: {Path(found['path']).name or found['path']}")
     yield Sentences((_head(found),))
-    yield Sentences((verdict(found),))
+    yield Sentences((verdict(found),), lead=True)
     yield FindingList(found)
-    yield Block("", chart=Chart("", tuple(_chart(found, layout))))
+    yield chart_block(found, layout)
     for block in (points_block(found, layout), *comparison_blocks(found, layout)):
         yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
     yield Sentences(tuple(accounts(found)), bullets=True)
@@ -230,6 +230,11 @@ def deviation(x: float, point: Json) -> list[tuple[float, float, float]]:
     return [(x, step - spread, step + spread)] if spread else []
 
 
+def chart_block(found: Json, layout: Layout) -> Block:
+    """Step times over sizes; without rows where there is no line to draw."""
+    return Block("", chart=Chart("", tuple(_chart(found, layout)), lambda: _chart_svg(found, layout)))
+
+
 def _chart(found: Json, layout: Layout) -> list[str]:
     axis, lines = chart_lines(found)
     if not any(len(line.points) > 1 for line in lines):
@@ -239,6 +244,17 @@ def _chart(found: Json, layout: Layout) -> list[str]:
         drawn, WIDTH - 2, CHART_ROWS, x_title=layout.text(axis),
         y_title="step time", x_label=lambda value: f"{value:g}",
         y_label=lambda value: format_us(value, ascii=layout.ascii), ascii=layout.ascii,
+    )  # fmt: skip
+
+
+def _chart_svg(found: Json, layout: Layout) -> str:
+    from tracetui.app.charts.svg.lines import lines_svg
+
+    axis, lines = chart_lines(found)
+    drawn = [Line(layout.text(line.name), line.points, line.spread) for line in lines]
+    return lines_svg(
+        drawn, f"step time by {axis}", x_title=layout.text(axis), y_title="step time", x_label=lambda v: f"{v:g}",
+        y_label=lambda value: format_us(value, ascii=layout.ascii),
     )  # fmt: skip
 
 

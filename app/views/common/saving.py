@@ -9,6 +9,7 @@ from tracetui.app.tables import export
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
 from tracetui.app.text.paths import is_file, typed
+from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
@@ -107,7 +108,7 @@ class SavingView(View):
             self.host.refresh_lines()
             return
         if path.suffix.lower() == ".svg":
-            svg = self.app.export_screenshot(title="tracetui")
+            svg = without_fonts(self.app.export_screenshot(title="tracetui"))
             self._write(path, lambda part: part.write_text(svg, encoding="utf-8"), "wrote ", force=force)
         elif path.suffix.lower() not in export.SUFFIXES:
             self.host.say("The suffix says the form: .csv .json .parquet .md .svg")

@@ -1,0 +1,82 @@
+"""An SVG picture as text: shapes with a class each, which the page's style colours for light and dark."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from tracetui.app.text.fitting import fit, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+WIDTH = 760
+"""Units of every picture; at its full width on a page, one is a pixel."""
+LETTER = 7.3
+"""The width of a letter of labels, at most: they are set in a monospaced font of 12 units."""
+LINE = 16
+"""From one line of labels to the next."""
+
+
+class Drawing:
+    """Collects shapes; every name becomes text that neither ends an element nor misleads."""
+
+    def __init__(self, height: float, about: str, *, width: float = WIDTH) -> None:
+        self.width, self.height, self.about = width, height, about
+        self._shapes: list[str] = []
+
+    def rect(self, x: float, y: float, width: float, height: float, style: str, title: str = "") -> None:
+        """A rectangle, with what a pointer on it shows."""
+        at = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
+        self._add("rect", at, style, title)
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, style: str) -> None:
+        """A straight line."""
+        self._add("line", f'x1="{number(x0)}" y1="{number(y0)}" x2="{number(x1)}" y2="{number(y1)}"', style)
+
+    def path(self, points: Sequence[tuple[float, float]], style: str, *, closed: bool = False, title: str = "") -> None:
+        """A line through points, or the area inside it."""
+        way = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+        self._add("path", f'd="M{way}{"Z" if closed else ""}"', style, title)
+
+    def shape(self, way: str, style: str, title: str = "") -> None:
+        """A path in SVG's own words, made of numbers alone."""
+        self._add("path", f'd="{way}"', style, title)
+
+    def circle(self, x: float, y: float, radius: float, style: str, title: str = "") -> None:
+        """A circle around a point."""
+        self._add("circle", f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"', style, title)
+
+    def text(self, x: float, y: float, said: str, *, anchor: str = "start", style: str = "", room: float = 0) -> None:
+        """A label on a line, cut to its room where that is given."""
+        said = printable(said)
+        if room:
+            said = fit(said, int(room / LETTER))
+        if said:
+            more = "" if anchor == "start" else f' text-anchor="{anchor}"'
+            more += f' class="{style}"' if style else ""
+            self._shapes.append(f'<text x="{number(x)}" y="{number(y)}"{more}>{escape(said)}</text>')
+
+    def _add(self, name: str, what: str, style: str, title: str = "") -> None:
+        inside = f"<title>{escape(printable(title))}</title>" if title else ""
+        self._shapes.append(f'<{name} {what} class="{style}">{inside}</{name}>')
+
+    def svg(self) -> str:
+        """The whole picture."""
+        about = escape(printable(self.about), quote=True)
+        box = f"0 0 {number(self.width)} {number(self.height)}"
+        head = f'<svg class="chart" viewBox="{box}" width="{number(self.width)}" height="{number(self.height)}"'
+        return f'{head} role="img" aria-label="{about}">' + "".join(self._shapes) + "</svg>"
+
+
+def number(value: float) -> str:
+    """A coordinate with one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def swatches(drawing: Drawing, x: float, y: float, parts: Iterable[tuple[str, str]]) -> None:
+    """A legend in one line: a square of each style with its meaning."""
+    for style, said in parts:
+        drawing.rect(x, y - 9, 10, 10, style)
+        drawing.text(x + 14, y, said)
+        x += 14 + LETTER * len(said) + 14

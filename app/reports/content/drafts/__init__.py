@@ -1,0 +1,1 @@
+"""Drafts of whole reports: the sections that a report by hand has, in its order, filled from recordings."""

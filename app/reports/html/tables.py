@@ -1,0 +1,94 @@
+"""A block's table: cells as in Markdown, with the numbers behind them for sorting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.app.reports.html.amounts import column_values
+from tracetui.app.reports.html.markup import element, said
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.app.reports.layout import Shown
+    from tracetui.app.reports.parts import Block
+
+BAR = 60
+"""Units that a share of 100 % fills beside its number."""
+
+
+def table(block: Block, heading: str) -> str:
+    """The table, in a box of its own that scrolls where the page is narrow.
+
+    Args:
+        block: what has cells.
+        heading: the id of the heading that names it.
+    """
+    kept = [n for n, column in enumerate(block.columns) if not column.is_bar]
+    columns = [block.columns[n] for n in kept]
+    values = [_values(block, n) for n in kept]
+    numbers = [column_values([row[n] for row in block.cells], raw) for n, raw in zip(kept, values, strict=True)]
+    head = "".join(_head(column, known) for column, known in zip(columns, numbers, strict=True))
+    rows = []
+    depths = block.depths or (0,) * len(block.cells)
+    for at, (row, depth) in enumerate(zip(block.cells, depths, strict=True)):
+        cells = [
+            _cell(
+                row[n],
+                column,
+                depth if place == len(kept) - 1 else 0,
+                None if known is None else known[at],
+                raw[at] if raw else None,
+            )
+            for place, (n, column, known, raw) in enumerate(zip(kept, columns, numbers, values, strict=True))
+        ]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    body = "\n".join(rows)
+    # rows of a tree stand below their parent, and rows without a name belong to the one above
+    sorts = not block.depths and len(rows) > 1 and all(row[kept[0]].strip() for row in block.cells)
+    inside = f"<table{' data-sorts' if sorts else ''}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    box = element("div", inside, class_="scroll", role="region", tabindex="0", aria_labelledby=heading)
+    return box + _meanings(columns)
+
+
+def _values(block: Block, column: int) -> list[object]:
+    """What a column's cells were written from; empty where the block does not say."""
+    rows = block.values[: len(block.cells)]
+    known = len(rows) == len(block.cells) and all(column < len(row) for row in rows)
+    return [row[column] for row in rows] if known else []
+
+
+def _head(column: Shown, numbers: list[float | None] | None) -> str:
+    style = "right" if column.right else ""
+    attributes = {"scope": "col", "class_": style, "title": column.about, "data_n": "1" if numbers else ""}
+    return element("th", said(column.title), **attributes)
+
+
+def _cell(text: str, column: Shown, depth: int, number: float | None, raw: object) -> str:
+    inside = said(text)
+    if column.is_name and text:
+        inside = f"<code>{inside}</code>"
+    if depth:
+        inside = f'<span class="deep">{"· " * depth}</span>{inside}'
+    if column.has_bar and number is not None:
+        inside = _bar(number) + inside
+    whole = raw if isinstance(raw, str) and raw != text and column.is_name else ""
+    style = "name" if column.is_name else "right" if column.right else ""
+    value = "" if number is None else f"{number:.12g}"
+    return element("td", inside, class_=style, title=whole, data_v=value)
+
+
+def _bar(percent: float) -> str:
+    wide = f"{min(max(percent, 0.0), 100.0) / 100 * BAR:.1f}"
+    return (
+        f'<svg class="bar" width="{BAR}" height="9" aria-hidden="true">'
+        f'<rect width="{BAR}" height="9" class="floor"/><rect width="{wide}" height="9" class="gpu"/></svg>'
+    )
+
+
+def _meanings(columns: Sequence[Shown]) -> str:
+    """What the columns mean, for whoever has no pointer to rest on a heading."""
+    rows = [f"<dt>{said(one.title)}</dt><dd>{said(one.about)}</dd>" for one in columns if one.about and one.title]
+    if not rows:
+        return ""
+    return f'<details class="meanings"><summary>What the columns mean</summary><dl>{"".join(rows)}</dl></details>'
