@@ -60,7 +60,7 @@ def compare(traces: Sequence[Trace]) -> Compared:
     Kernels are matched by name, or by their key (`parsers.kernel_key`) where versions of ncu spell them differently.
     """
     tables = [launch_counters(trace) for trace in traces]
-    names = _identities([table["name"].to_list() for table in tables])
+    names = identities([table["name"].to_list() for table in tables])
     launches = pl.concat(
         table.with_columns(
             file=pl.lit(number, pl.UInt32), identity=pl.Series([names[name] for name in table["name"]], dtype=pl.String)
@@ -128,7 +128,7 @@ def _stem(name: str) -> str:
     return name
 
 
-def _identities(files: Sequence[Sequence[str]]) -> dict[str, str]:
+def identities(files: Sequence[Sequence[str]]) -> dict[str, str]:
     """What each name is matched by: its key, or the name itself where one file has several names with that key."""
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     ambiguous: set[str] = set()

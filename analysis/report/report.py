@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
-"""What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
+SECTIONS = (*report_sections.SECTIONS, "ranks", "captures", "configurations")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks, the folder's table of captures, and that of
+configurations by their counters."""
 
 
 def report(
@@ -80,8 +81,8 @@ def report(
         "warnings": list(run.warnings),
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }
-    if "counters" in wanted:
-        body["counters_compared"] = _compared(run, limit, open_file)
+    if "counters" in wanted or "configurations" in wanted:
+        body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
     return {"schema": SCHEMA, "run": body}
@@ -240,12 +241,15 @@ def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Pa
     return capture_rows(captures(run, scope, open_file)[:limit])
 
 
-def _compared(run: Run, limit: int | None, open_file: Callable[[Path], Trace] | None) -> Json | None:
+def _of_counters(
+    run: Run, wanted: Collection[str], limit: int | None, open_file: Callable[[Path], Trace] | None
+) -> Json:
     if not run.of_kind("ncu"):
-        return None
-    from tracetui.analysis.report.counters import compared
+        without: Json = {"counters_compared": None} if "counters" in wanted else {}
+        return without | ({"configurations": [], "configuration_weights": {}} if "configurations" in wanted else {})
+    from tracetui.analysis.report.counters import of_run
 
-    return compared(run, limit, open_file)
+    return of_run(run, wanted, limit, open_file)
 
 
 def _ranks(run: Run, scope: Scope) -> list[Json]:

@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, SECTIONS
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.text.fitting import printable
@@ -24,6 +25,8 @@ def report_csv(found: Json, section: str) -> str:
         return _csv(flat(found["run"]["captures"]), ("name", *PLAIN))
     if section == "ranks":
         return plain_csv(found["run"].get("ranks", []), RANKS.csv_header)
+    if section == "configurations":
+        return plain_csv(found["run"]["configurations"], CONFIGURATIONS.csv_header)
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"

@@ -1,0 +1,183 @@
+"""Configurations by their counters: every metric weighted by time, then kind of kernels by kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
+from tracetui.analysis.counters.compared import LABELS as NAMED
+from tracetui.analysis.counters.configurations import ALL, COMMON
+from tracetui.analysis.counters.metrics import METRICS
+from tracetui.analysis.tables.counters import CONFIGURATIONS
+from tracetui.app.reports.counter_text import change_text, value_text
+from tracetui.app.reports.layout import Layout, Shown
+from tracetui.app.reports.parts import Block, listed
+from tracetui.app.text.fitting import letter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.tables.field import Field
+
+PER_TABLE = 5
+"""Columns of numbers that have room in 80 characters."""
+LABELS = {
+    **{metric.column: metric.label for metric in METRICS},
+    **NAMED,
+    "total_ns": "time, the sum",
+    "duration_ns": "duration, the mean",
+    "tensor_cores_percent": "in kernels on tensor cores",
+    "dram_rate": "DRAM bytes a second",
+    "flops": "FLOP",
+    "flop_rate": "FLOP a second",
+    "intensity": "FLOP a DRAM byte",
+    "sectors_per_load": "sectors a load",
+    "sectors_per_store": "sectors a store",
+}
+UNITS = {"dram_rate": "byte/s", "flop_rate": "FLOP/s", "flops": "FLOP"}
+"""Units of columns whose kind does not tell."""
+BY_KIND = {"time": "ns", "percent": "%", "bytes": "byte"}
+HEADINGS = {
+    ALL: "Counters of all profiled launches",
+    COMMON: "Counters of the kernels that every file profiled",
+}
+
+
+def blocks(rows: Sequence[Json], weights: Mapping[str, str], layout: Layout) -> Iterator[Block]:
+    """All tables of configurations: the metrics of all launches, changes from the first, and kinds of kernels.
+
+    Args:
+        rows: ``configurations`` of the report.
+        weights: ``configuration_weights`` of the report.
+        layout: how many kinds there is room for.
+    """
+    names = list(dict.fromkeys(row["configuration"] for row in rows))
+    for kind in (ALL, COMMON):
+        of_kind = {row["configuration"]: row for row in rows if row["kind"] == kind}
+        chosen = [of_kind.get(name) for name in names]
+        if of_kind:
+            yield from _metrics(HEADINGS[kind], chosen, weights)
+    yield by_kind(rows, names, layout)
+
+
+def listing(rows: Sequence[Json]) -> Iterator[Block]:
+    """What each configuration is called in the tables, where there are several."""
+    whole = [row for row in rows if row["kind"] == ALL]
+    if len(whole) > 1:
+        fields = CONFIGURATIONS.chosen(("launches", "kernels", "total_ns", "configuration"))
+        letters = [{**row, "kind": letter(number)} for number, row in enumerate(whole)]
+        first = replace(CONFIGURATIONS.field("kind"), title=" ")
+        yield listed(CONFIGURATIONS, letters, Layout(), fields=(first, *fields), heading="Configurations", whole=0)
+
+
+def by_kind(rows: Sequence[Json], names: Sequence[str], layout: Layout) -> Block:
+    """The table by kind of kernels, each kind's configurations below each other."""
+    fields = [field for field in CONFIGURATIONS.chosen(CONFIGURATIONS.reports) if field.name != "dram_percent"]
+    *fields, last = fields
+    one = len(names) < 2
+    if one:
+        fields.insert(1, CONFIGURATIONS.field("launches"))
+    else:
+        fields.insert(1, replace(last, title=" ", flex=False))
+    letters = {name: letter(number) for number, name in enumerate(names)}
+    shown = [
+        {**row, "configuration": letters[row["configuration"]]} for row in rows if row["kind"] not in (ALL, COMMON)
+    ]
+    kinds = list(dict.fromkeys(row["kind"] for row in shown))[: layout.limit]
+    most = sum(row["kind"] in kinds for row in shown)
+    return listed(
+        CONFIGURATIONS, shown, replace(layout, limit=most), fields=fields, heading="By kind of kernel",
+        base="of profiled time",
+    )  # fmt: skip
+
+
+def letter(number: int) -> str:
+    """What a configuration is called in the tables."""
+    return letter_of(number).upper()
+
+
+def _metrics(heading: str, rows: Sequence[Json | None], weights: Mapping[str, str]) -> Iterator[Block]:
+    """Metrics down, configurations across, then what changed from the first."""
+    fields = [
+        field
+        for field in CONFIGURATIONS.data_fields
+        if field.name in LABELS and any(row is not None and row[field.json_key] is not None for row in rows)
+    ]
+    count = len(rows)
+    pair = count == 2
+    for begin in range(0, count, PER_TABLE):
+        part = range(begin, min(begin + PER_TABLE, count))
+        cells = [
+            [
+                *(_value(field, rows[n]) for n in part),
+                *((_change(field, rows[1], rows[0]),) if pair else ()),
+                LABELS[field.name] + _coverage(field, [rows[n] for n in part]),
+            ]
+            for field in fields
+        ]
+        titles = [*(letter(n) for n in part), *(("change",) if pair else ()), "metric"]
+        base = _launches(rows[0]) if count == 1 else ""
+        yield _block(heading, base, titles if count > 1 else ("", "metric"), cells, weighted(weights))
+    if count > 2:
+        for begin in range(1, count, PER_TABLE):
+            part = range(begin, min(begin + PER_TABLE, count))
+            cells = [[*(_change(field, rows[n], rows[0]) for n in part), LABELS[field.name]] for field in fields]
+            cells = [row for row in cells if any(cell != UNKNOWN for cell in row[:-1])]
+            titles = [*(letter(n) for n in part), "metric"]
+            yield _block(f"Change from {letter(0)}", "pt: percentage points", titles, cells)
+
+
+def weighted(weights: Mapping[str, str]) -> str:
+    """Says how launches count: by time, and which metrics by what else."""
+    if not weights:
+        return ""
+    if all(word == "launches" for word in weights.values()):
+        return "No times in the files: each launch counts the same."
+    others: dict[str, list[str]] = {}
+    for column, word in weights.items():
+        if word != "time" and column in LABELS:
+            others.setdefault(word, []).append(LABELS[column])
+    said = "; ".join(f"{', '.join(names)} by {word}" for word, names in others.items())
+    return f"Weighted by time{f'; {said}' if said else ''}."
+
+
+def _block(heading: str, base: str, titles: Sequence[str], cells: list[list[str]], after: str = "") -> Block:
+    last = len(titles) - 1
+    columns = tuple(
+        Shown(title, right=n < last, share=int(n == last), is_name=n == last) for n, title in enumerate(titles)
+    )
+    return Block(heading, base, columns, cells, after=(after,) if after else ())
+
+
+def _launches(row: Json | None) -> str:
+    return "none" if row is None else f"{format_count(row['launches'])} launch{'' if row['launches'] == 1 else 'es'}"
+
+
+def _unit(field: Field) -> str:
+    return UNITS.get(field.name) or BY_KIND.get(field.kind, "")
+
+
+def _number(field: Field, row: Json | None) -> float | None:
+    value = None if row is None else row[field.json_key]
+    return value * 1000 if value is not None and field.kind == "time" else value
+
+
+def _value(field: Field, row: Json | None) -> str:
+    return value_text(_number(field, row), _unit(field))
+
+
+def _change(field: Field, row: Json | None, first: Json | None) -> str:
+    value, base = _number(field, row), _number(field, first)
+    return change_text(None if value is None or base is None else value - base, _unit(field))
+
+
+def _coverage(field: Field, rows: Sequence[Json | None]) -> str:
+    """How much of the time the values rest on, where some launches lack the metric."""
+    name = f"{field.json_key}_covered"
+    known = [row[name] for row in rows if row is not None and row.get(name)]
+    if all(share > 100 - 1e-6 for share in known):
+        return ""
+    shares = (format_percent(row[name]) if row is not None and row.get(name) is not None else "-" for row in rows)
+    return f" (of {', '.join(shares)} of the time)"
