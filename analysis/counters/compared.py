@@ -13,6 +13,7 @@ from tracetui.analysis.counters.metrics import by_column
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.kernel_key import key
+from tracetui.parsers.ncu.pages import join_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +112,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
                 at_hand[path] = open_file(path) if open_file else open_path(path).main
             except TraceError as problem:
                 problems.append(str(problem))
-    return [at_hand[path] for path in sorted(at_hand)], problems
+    return join_pages([at_hand[path] for path in sorted(at_hand)]), problems
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tracetui.analysis.roofline.counters import counts_flops, launch_flops
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tracetui.parsers import Trace
 
 ALL, COMMON = "all", "common"
@@ -58,8 +57,11 @@ WORDS = {
     "l2_sectors": "sectors",
 }  # fmt: skip
 
+Groups = Mapping[str, Sequence[pl.DataFrame]]
+"""Tables of launches by the name of their configuration."""
 
-def configurations(groups: Mapping[str, Sequence[Trace]]) -> pl.DataFrame:
+
+def configurations(groups: Groups) -> pl.DataFrame:
     """One row per configuration and kind of kernels.
 
     ``configuration, kind, launches, kernels, total_ns, time_percent, duration_ns``, `MEASURED`, and for each of these
@@ -72,9 +74,10 @@ def configurations(groups: Mapping[str, Sequence[Trace]]) -> pl.DataFrame:
     has the rate, in whichever configuration, all rows take time instead, so that they stay comparable; `weights` tells.
 
     Args:
-        groups: reports by the name of their configuration; several of one count together.
+        groups: what `launch_table` gives of each report, by the name of its configuration; reports of one count
+            together.
     """
-    launches = _launches(groups)
+    launches = _together(groups)
     by = weights(launches)
     described = launches.group_by("kernel").agg(pl.col("configuration").n_unique().alias("in"))
     everywhere = described.filter(pl.col("in") == len(groups))["kernel"]
@@ -101,9 +104,9 @@ def weights(launches: pl.DataFrame) -> dict[str, str]:
     return found
 
 
-def weights_of(groups: Mapping[str, Sequence[Trace]]) -> dict[str, str]:
+def weights_of(groups: Groups) -> dict[str, str]:
     """`weights` in words, by column."""
-    return {column: WORDS[name] for column, name in weights(_launches(groups)).items()}
+    return {column: WORDS[name] for column, name in weights(_together(groups)).items()}
 
 
 def same_launches(launches: pl.DataFrame) -> bool:
@@ -113,20 +116,17 @@ def same_launches(launches: pl.DataFrame) -> bool:
     return bool(((each["in"] == launches["configuration"].n_unique()) & (each["different"] == 1)).all())
 
 
-def _launches(groups: Mapping[str, Sequence[Trace]]) -> pl.DataFrame:
-    """Every profiled launch with its configuration, its rates and their parts."""
-    tables = []
-    for name, traces in groups.items():
-        for trace in traces:
-            table = launch_counters(trace).drop("rules", "missing").hstack(launch_parts(trace).drop("device_row"))
-            tables.append(
-                table.with_columns(
-                    _flops(trace),
-                    configuration=pl.lit(name),
-                    one=pl.lit(1.0),
-                    tensor_cores_percent=pl.col("tensor_cores").cast(pl.Float64) * 100,
-                )
-            )
+def launch_table(trace: Trace) -> pl.DataFrame:
+    """A report's launches with their rates and what these are made of: `launch_counters`, `launch_parts`, ``flops``."""
+    table = launch_counters(trace).drop("rules", "missing").hstack(launch_parts(trace).drop("device_row"))
+    return table.with_columns(
+        _flops(trace), one=pl.lit(1.0), tensor_cores_percent=pl.col("tensor_cores").cast(pl.Float64) * 100
+    )
+
+
+def _together(groups: Groups) -> pl.DataFrame:
+    """All launches with their configuration, and what tells kernels apart whatever version of ncu spelled them."""
+    tables = [table.with_columns(configuration=pl.lit(name)) for name, parts in groups.items() for table in parts]
     spelled = [table["name"].to_list() for table in tables]
     kernels = identities(spelled)
     return pl.concat(

@@ -8,16 +8,17 @@ import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import configurations, weights_of
+from tracetui.analysis.counters.configurations import configurations, launch_table, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import CONFIGURATIONS, COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from tracetui.analysis.counters.configurations import Groups
     from tracetui.parsers import Run, Trace
 
 
@@ -67,7 +68,7 @@ def of_run(
     if "counters" in wanted:
         found["counters_compared"] = compared(traces, problems, limit)
     if "configurations" in wanted or found.get("counters_compared") is not None:
-        by_file = {name: [trace] for name, trace in _named(traces)}
+        by_file = {name: [launch_table(trace)] for name, trace in _named(traces)}
         found |= configuration_rows(by_file, limit)
     return found
 
@@ -79,7 +80,7 @@ def _named(traces: Sequence[Trace]) -> Iterator[tuple[str, Trace]]:
         yield (f"{name} ({names[:number].count(name) + 1})" if name in names[:number] else name), trace
 
 
-def configuration_rows(groups: Mapping[str, Sequence[Trace]], limit: int | None = None) -> Json:
+def configuration_rows(groups: Groups, limit: int | None = None) -> Json:
     """The table of configurations, and what each mean is weighted by."""
     if not groups:
         return {"configurations": [], "configuration_weights": {}}

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
@@ -42,6 +44,8 @@ class Sample:
     """Why there are no numbers."""
     path: Path | None = None
     """The path that opens it; null for a table's line."""
+    counted: tuple[pl.DataFrame, ...] = ()
+    """Launches that Nsight Compute profiled (`counters.configurations.launch_table`), a table per report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,14 @@ class Point:
 
     @property
     def path(self) -> Path | None:
-        """The path that opens its first run with a step time."""
-        return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
+        """The path that opens its first run with a step time, or with counters."""
+        timed = (sample.path for sample in self.samples if sample.step_ns is not None)
+        return next(timed, None) or next((sample.path for sample in self.samples if sample.counted), None)
+
+    @property
+    def counted(self) -> tuple[pl.DataFrame, ...]:
+        """The launches that Nsight Compute profiled, of all repeats."""
+        return tuple(table for sample in self.samples for table in sample.counted)
 
     def _median(self, name: str) -> float | None:
         known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]

@@ -256,6 +256,7 @@ _WEIGHTED = tuple(
     for field in _MEASURED
     if field.name in _OF_MEANS
 )
+_GFLOP = Field("gflop", "GFLOP", "number", width=7, priority=7, null=True, about="10^9 FLOP, the sum")
 _RATES = (
     Field(
         "tensor_cores_percent", "TC", "percent", width=5, priority=3, null=True,
@@ -304,6 +305,7 @@ CONFIGURATIONS = Table(
         ),
         *_WEIGHTED,
         *_RATES,
+        _GFLOP,
         Field(
             "bound", "Bound", width=8, priority=5, null=True,
             about="class of the row's SM and memory shares: `latency`, `compute`, `memory` or `balanced`",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.reports.content import sweep_counters
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
@@ -40,6 +41,11 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
         layout: rows per list, pictures, ASCII.
     """
     yield Title(f"tracetui sweep: {Path(found['path']).name or found['path']}")
+    if found["counters"] is not None and not any(row["step_us"] for row in found["points"]):
+        yield Sentences((sweep_counters.head(found),))
+        yield from sweep_counters.blocks(found, layout)
+        yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
+        return
     yield Sentences((_head(found),))
     yield Sentences((verdict(found),))
     yield FindingList(found)
@@ -49,12 +55,16 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Sentences(tuple(accounts(found)), bullets=True)
     if len(found["comparisons"]) > 1:
         yield Sentences(tuple(f"{label(one)}: {one['crossover']['verdict']}." for one in found["comparisons"]))
+    if found["counters"] is not None:
+        yield from sweep_counters.blocks(found, layout)
     yield Sentences((abstained(found),) if abstained(found) else ())
     yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
 
 
 def sweep_csv(found: Json) -> str:
-    """The points, one line each."""
+    """The points, one line each; where Nsight Compute measured them, a line per point and kind of kernels."""
+    if found["counters"] is not None:
+        return sweep_counters.counters_csv(found)
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
     return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))
 
