@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.counters.compared import identities
-from tracetui.analysis.counters.counters import bound_class, launch_counters
-from tracetui.analysis.counters.parts import launch_parts
-from tracetui.analysis.roofline.counters import counts_flops, launch_flops
+from tracetui.analysis.counters.counters import bound_class
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
 
 ALL, COMMON = "all", "common"
 """Kinds that are no category: every profiled launch, and those of kernels that all configurations profiled."""
@@ -74,8 +68,8 @@ def configurations(groups: Groups) -> pl.DataFrame:
     has the rate, in whichever configuration, all rows take time instead, so that they stay comparable; `weights` tells.
 
     Args:
-        groups: what `launch_table` gives of each report, by the name of its configuration; reports of one count
-            together.
+        groups: what `roofline.launch_table` gives of each report, by the name of its configuration; those of one
+            configuration count together.
     """
     launches = _together(groups)
     by = weights(launches)
@@ -116,14 +110,6 @@ def same_launches(launches: pl.DataFrame) -> bool:
     return bool(((each["in"] == launches["configuration"].n_unique()) & (each["different"] == 1)).all())
 
 
-def launch_table(trace: Trace) -> pl.DataFrame:
-    """A report's launches with their rates and what these are made of: `launch_counters`, `launch_parts`, ``flops``."""
-    table = launch_counters(trace).drop("rules", "missing").hstack(launch_parts(trace).drop("device_row"))
-    return table.with_columns(
-        _flops(trace), one=pl.lit(1.0), tensor_cores_percent=pl.col("tensor_cores").cast(pl.Float64) * 100
-    )
-
-
 def _together(groups: Groups) -> pl.DataFrame:
     """All launches with their configuration, and what tells kernels apart whatever version of ncu spelled them."""
     tables = [table.with_columns(configuration=pl.lit(name)) for name, parts in groups.items() for table in parts]
@@ -133,18 +119,6 @@ def _together(groups: Groups) -> pl.DataFrame:
         table.with_columns(kernel=pl.Series([kernels[name] for name in names], dtype=pl.String))
         for table, names in zip(tables, spelled, strict=True)
     )
-
-
-def _flops(trace: Trace) -> pl.Series:
-    """FLOPs of each launch; null where a part of them was not counted."""
-    if not counts_flops(trace):
-        return pl.Series("flops", [None] * trace.device.height, pl.Float64)
-    found = launch_flops(trace).select("flops", "unknown").iter_rows()
-    whole = [
-        None if flops is None or any("DRAM" not in what for what in unknown) else sum(part["flops"] for part in flops)
-        for flops, unknown in found
-    ]
-    return pl.Series("flops", whole, pl.Float64)
 
 
 def _rows(launches: pl.DataFrame, by: Mapping[str, str]) -> pl.DataFrame:

@@ -8,10 +8,11 @@ import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import configurations, launch_table, weights_of
+from tracetui.analysis.counters.configurations import configurations, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.roofline.launch_table import launch_table
 from tracetui.analysis.tables.counters import CONFIGURATIONS, COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
@@ -64,13 +65,21 @@ def of_run(
         open_file: opens one of the folder's other files.
     """
     traces, problems = reports_of(run, open_file)
-    found: Json = {}
-    if "counters" in wanted:
-        found["counters_compared"] = compared(traces, problems, limit)
-    if "configurations" in wanted or found.get("counters_compared") is not None:
-        by_file = {name: [launch_table(trace)] for name, trace in _named(traces)}
-        found |= configuration_rows(by_file, limit)
-    return found
+    if "counters" not in wanted:
+        return _by_file(traces, limit)
+    if len(traces) > 1:
+        return side_by_side(traces, problems, limit)
+    return {"counters_compared": None, **(_by_file(traces, limit) if "configurations" in wanted else {})}
+
+
+def side_by_side(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json:
+    """Several recordings: kernel by kernel, and as configurations."""
+    return {"counters_compared": compared(traces, problems, limit), **_by_file(traces, limit)}
+
+
+def _by_file(traces: Sequence[Trace], limit: int | None) -> Json:
+    """The table of configurations in which each recording is one."""
+    return configuration_rows({name: [launch_table(trace)] for name, trace in _named(traces)}, limit)
 
 
 def _named(traces: Sequence[Trace]) -> Iterator[tuple[str, Trace]]:

@@ -181,6 +181,7 @@ def diff_report(
             "per_sample": _per_sample(pair),
         },
         "split": table_rows(found.split, comparison.STEP),
+        "counters": _counters_of_pair(pair, limit),
         "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
         "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
         "operators": table_rows(found.operators, comparison.OPERATORS, limit),
@@ -189,6 +190,15 @@ def diff_report(
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
+
+
+def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
+    """Two reports of Nsight Compute side by side; null for recordings of other tools."""
+    if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
+        return None
+    from tracetui.analysis.report.counters import side_by_side
+
+    return side_by_side((pair.a.trace, pair.b.trace), limit=limit)
 
 
 def _per_sample(pair: Pair) -> Json | None:

@@ -45,7 +45,7 @@ class Sample:
     path: Path | None = None
     """The path that opens it; null for a table's line."""
     counted: tuple[pl.DataFrame, ...] = ()
-    """Launches that Nsight Compute profiled (`counters.configurations.launch_table`), a table per report."""
+    """Launches that Nsight Compute profiled (`roofline.launch_table`), a table per report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,9 @@ def build_parser() -> argparse.ArgumentParser:
         "work (another batch, another size of the input), so that it can't be judged",
     )
     diff.add_argument(
-        "--section", choices=("kernels", "operators", "modules", "ranges", "findings"), help="the table csv prints"
+        "--section",
+        choices=("kernels", "operators", "modules", "ranges", "findings", "counters"),
+        help="the table csv prints",
     )
     _add_output(diff)
 

@@ -40,7 +40,9 @@ def report_csv(found: Json, section: str) -> str:
 
 
 def diff_csv(found: Json, section: str) -> str:
-    """The diff's kernels, operators, modules or findings."""
+    """The diff's kernels, operators, modules, ranges, findings, or both sides' counters."""
+    if section == "counters":
+        return plain_csv((found["counters"] or {}).get("configurations", []), CONFIGURATIONS.csv_header)
     return plain_csv(found[section], COMPARED[section].csv_header)
 
 

@@ -83,7 +83,7 @@ def compared_blocks(run: Json, layout: Layout) -> Iterator[Block]:
         ),
     )
     yield from configurations.blocks(rows, weights, layout)
-    yield from _kernel_blocks(found, letters, layout, configurations.PER_TABLE)
+    yield from kernel_blocks(found, letters, layout)
 
 
 def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]], **more: Any) -> Block:
@@ -95,9 +95,18 @@ def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]]
     return Block(heading, base, columns, rows, **more)
 
 
-def _kernel_blocks(found: Json, letters: Sequence[str], layout: Layout, per_table: int) -> Iterator[Block]:
+def kernel_blocks(found: Json, letters: Sequence[str], layout: Layout, *, counts: bool = True) -> Iterator[Block]:
+    """How often each file profiled each kernel, and what was measured of it.
+
+    Args:
+        found: ``counters_compared`` of the report.
+        letters: what the files are called.
+        layout: how many rows there are room for.
+        counts: whether to begin with how often.
+    """
+    per_table = configurations.PER_TABLE
     kernels = found["kernels"][: layout.limit]
-    for begin in range(0, len(letters), per_table):
+    for begin in range(0, len(letters), per_table) if counts else ():
         part = range(begin, min(begin + per_table, len(letters)))
         yield _block(
             "Profiled kernels",

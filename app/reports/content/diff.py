@@ -29,19 +29,24 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         found: what `analysis.report.diff_report` returned, with its lists whole.
         layout: rows per list, ASCII.
     """
+    if found["counters"] is not None:
+        from tracetui.app.reports.content.diff_counters import parts
+
+        yield from parts(found, layout)
+        return
     yield Title("tracetui diff: what changed from A to B, per step")
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
-    yield _conditions(found["comparable"])
+    yield conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout)))
     yield FindingList(found)
     yield from _split(found, layout)
-    yield from _waterfall(found["waterfall"], layout)
-    yield from _changes("kernels", found["kernels"], layout)
-    yield from _changes("operators", found["operators"], layout)
-    yield from _changes("modules", merged_changes(found["modules"]), layout)
+    yield from waterfall(found["waterfall"], layout, "GPU time")
+    yield from changes("kernels", found["kernels"], layout)
+    yield from changes("operators", found["operators"], layout)
+    yield from changes("modules", merged_changes(found["modules"]), layout)
     if not found["modules"]:
-        yield from _changes("ranges", found["ranges"], layout)
+        yield from changes("ranges", found["ranges"], layout)
 
 
 def verdict(found: Json, layout: Layout) -> str:
@@ -108,7 +113,7 @@ def comparable_words(comparable: Json) -> str:
     return "Comparable: no difference is known in device, settings or versions."
 
 
-def _conditions(comparable: Json) -> Sentences:
+def conditions(comparable: Json) -> Sentences:
     """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
     rows = comparable["differences"]
     said = tuple(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}" for row in rows)
@@ -116,7 +121,7 @@ def _conditions(comparable: Json) -> Sentences:
     return Sentences(said, bullets=True, marks=marks)
 
 
-def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
+def changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
     """What was added, removed or changed, the greatest difference first."""
     if not rows:
         return
@@ -166,8 +171,8 @@ def _split(found: Json, layout: Layout) -> Iterator[Part]:
     yield listed(STEP, parts, whole, heading="Where the difference in step time comes from", whole=0)
 
 
-def _waterfall(rows: list[Json], layout: Layout) -> Iterator[Part]:
-    """The difference of GPU time by category and cause."""
+def waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
+    """The difference of GPU time by category and cause; `what` says which time."""
     keys = ("count_effect_us", "mean_effect_us")
     moved = [{**row, "delta_us": sum(row[key] for key in keys)} for row in rows if any(row[key] for key in keys)]
     if not moved:
@@ -176,7 +181,7 @@ def _waterfall(rows: list[Json], layout: Layout) -> Iterator[Part]:
         sums = {key: sum(row[key] for row in rows) for key in keys}
         moved.append({"category": "all GPU work", **sums, "delta_us": sum(sums.values())})
     whole = replace(layout, limit=None)
-    yield listed(WATERFALL, moved, whole, heading="Where the difference in GPU time comes from", whole=0)
+    yield listed(WATERFALL, moved, whole, heading=f"Where the difference in {what} comes from", whole=0)
 
 
 def _side(side: Json) -> str:

@@ -79,13 +79,14 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
 def _all_compared(run: Json) -> bool:
     """Whether the folder's other runs are in the tables too."""
-    compared = sum(row["kind"] == "all" for row in run.get("configurations") or ())
-    return compared > len(run["traces"])
+    compared = [row for row in run.get("configurations") or () if row["kind"] == "all"]
+    return len(compared) > len(run["traces"])
 
 
 def _alone(run: Json) -> bool:
     """Whether its counters are what the report is about: they were asked for by name, or there is nothing else."""
-    return "counters_compared" not in run or run["traces"][run["main"]]["source"]["kind"] == "ncu"
+    source: Json = run["traces"][run["main"]]["source"]
+    return "counters_compared" not in run or str(source["kind"]) == "ncu"
 
 
 def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:

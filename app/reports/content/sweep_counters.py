@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.counters.configurations import ALL, COMMON
 from tracetui.analysis.tables.counters import CONFIGURATIONS
-from tracetui.app.reports.content.configurations import weighted
+from tracetui.app.reports.content.configurations import letter, weighted
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import plain_csv
-from tracetui.app.reports.layout import Shown
+from tracetui.app.reports.layout import GAP, Shown
 from tracetui.app.reports.parts import Block, cell, filled, shown
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ METRICS = (
 RATES = ("dram_bytes", "gflop", "intensity", "sectors_per_load", "sectors_per_store", "registers", "waves")
 """A second table: what was moved and computed, and how launches were shaped."""
 CSV_KEYS = ("step_us",)
+AXES_WIDTH = 24
+"""Characters of a line that the values of the axes may take."""
 
 
 def head(found: Json) -> str:
@@ -42,27 +44,65 @@ def head(found: Json) -> str:
 
 
 def blocks(found: Json, layout: Layout) -> Iterator[Block]:
-    """The tables; the points stand in them by the values of their axes."""
-    rows, axes = found["counters"]["rows"], found["axes"]
-    whole = [
-        {**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in rows if row["kind"] == ALL
-    ]
+    """The tables; the points stand in them by the values of their axes, or by letters where there are many axes."""
+    places = _Places(found["counters"]["rows"], found["axes"])
+    rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in found["counters"]["rows"]]
+    whole = [row for row in rows if row["kind"] == ALL]
+    yield from places.legend()
     note = weighted(found["counters"]["weights"])
-    yield _table("Counters by point", whole, axes, ("launches", "total_ns", *METRICS), layout, after=(note,))
-    if optional := [field.name for field in filled(CONFIGURATIONS.chosen(RATES), whole)]:
-        yield _table("Work and launches by point", whole, axes, optional, layout)
-    common = [row for row in rows if row["kind"] == COMMON]
-    if common:
+    yield _table("Counters by point", whole, places, ("launches", "total_ns", *METRICS), layout, after=(note,))
+    if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
+        yield _table("Work and launches by point", whole, places, RATES, layout)
+    if common := [row for row in rows if row["kind"] == COMMON]:
         names = ("launches", "total_ns", *METRICS)
-        yield _table("Counters of the kernels that every point profiled", common, axes, names, layout)
+        yield _table("Counters of the kernels that every point profiled", common, places, names, layout)
     kinds = [row for row in rows if row["kind"] not in (ALL, COMMON)]
     listed = list(dict.fromkeys(row["kind"] for row in kinds))
     chosen = [row for row in kinds if row["kind"] in listed[: layout.limit]]
-    names = ("kind", "time_percent", *(name for name in METRICS if name != "dram_percent"))
-    yield replace(
-        _table("By kind of kernel", chosen, axes, names, layout), base="of the point's profiled time", whole=len(kinds)
-    )
-    yield from _changes(found, layout)
+    of_kinds = ("kind", "time_percent", *(name for name in METRICS if name != "dram_percent"))
+    by_kind = _table("By kind of kernel", chosen, places, of_kinds, layout)
+    yield replace(by_kind, base="of the point's profiled time", whole=len(kinds))
+    yield from _changes(found, places, layout)
+
+
+class _Places:
+    """How the points are named in the tables: by their axes, or by letters."""
+
+    def __init__(self, rows: Sequence[Json], axes: Sequence[str]) -> None:
+        whole = [row for row in rows if row["kind"] == ALL]
+        self.axes = [axis for axis in axes if len({row[axis] for row in whole}) > 1 or len(whole) < 2]
+        widths = [max(len(axis), *(len(_spelled(row[axis])) for row in whole)) + len(GAP) for axis in self.axes]
+        self.lettered = len(self.axes) > 1 and sum(widths) > AXES_WIDTH
+        self._names = {row["configuration"]: letter(number) for number, row in enumerate(whole)}
+        self._whole = whole
+
+    def legend(self) -> Iterator[Block]:
+        """What each letter stands for."""
+        if self.lettered:
+            columns = (Shown(" ", right=False), Shown("point", right=False, share=1))
+            cells = [
+                [self._names[row["configuration"]], ", ".join(f"{axis} {_spelled(row[axis])}" for axis in self.axes
+                                                              if row[axis] is not None)]
+                for row in self._whole
+            ]  # fmt: skip
+            yield Block("Points that Nsight Compute measured", columns=columns, cells=cells)
+
+    @property
+    def columns(self) -> list[Shown]:
+        """The columns that name a row's point."""
+        return [Shown(" ", right=False)] if self.lettered else [_axis(axis) for axis in self.axes]
+
+    def cells(self, row: Json) -> list[str]:
+        """The cells of these columns."""
+        if self.lettered:
+            return [self._names[row["configuration"]]]
+        return [_spelled(row[axis]) for axis in self.axes]
+
+    def name(self, axis: str, value: object, fixed: Json) -> list[str]:
+        """The cells of the point that has this value, and these on the other axes."""
+        there = {**fixed, axis: value}
+        row = next(row for row in self._whole if all(row[name] == there.get(name) for name in there))
+        return self.cells(row)
 
 
 def counters_csv(found: Json) -> str:
@@ -77,18 +117,18 @@ def _place(row: Json, axes: Sequence[str]) -> tuple[object, ...]:
 
 
 def _table(
-    heading: str, rows: Sequence[Json], axes: Sequence[str], names: Sequence[str], layout: Layout,
+    heading: str, rows: Sequence[Json], places: _Places, names: Sequence[str], layout: Layout,
     after: tuple[str, ...] = (),
 ) -> Block:  # fmt: skip
-    """Rows by the values of their axes; metrics that no row has are left out."""
+    """A row per point; metrics that no row has are left out."""
     fields = filled(CONFIGURATIONS.chosen(names), rows)
     lead = [field for field in fields if field.name == "kind"]
     rest = [field for field in fields if field.name != "kind"]
-    columns = [*map(shown, lead), *map(_axis, axes), *map(shown, rest)]
+    columns = [*map(shown, lead), *places.columns, *map(shown, rest)]
     cells = [
         [
             *(cell(field, row, ascii=layout.ascii) for field in lead),
-            *(_spelled(row[axis]) for axis in axes),
+            *places.cells(row),
             *(cell(field, row, ascii=layout.ascii) for field in rest),
         ]
         for row in rows
@@ -100,26 +140,24 @@ def _axis(name: str) -> Shown:
     return Shown(name, right=name != "capture", share=int(name == "capture"), is_name=name == "capture")
 
 
-def _changes(found: Json, layout: Layout) -> Iterator[Block]:
-    """For each axis the metrics at its baseline and what each other value changes."""
+def _changes(found: Json, places: _Places, layout: Layout) -> Iterator[Block]:
+    """For each axis what each value changes from its baseline, all else alike."""
     fields = CONFIGURATIONS.chosen(("total_ns", *METRICS))
     for axis in found["axes"]:
         rows = [row for row in found["counters"]["changes"] if row["axis"] == axis]
         if not rows:
             continue
-        others = [name for name in found["axes"] if name != axis]
         known = [field for field in fields if any(field.json_key in row["changes"] for row in rows)]
         cells = [
             [
-                *(_spelled(row["fixed"].get(name)) for name in others),
-                _spelled(row["variant"]),
+                *places.name(axis, row["variant"], row["fixed"]),
                 *(_change(field, row["changes"].get(field.json_key), layout) for field in known),
             ]
             for row in rows
         ]
-        columns = [*map(_axis, others), Shown(axis), *(replace(shown(field), title=field.title) for field in known)]
+        columns = [*places.columns, *(replace(shown(field), title=field.title) for field in known)]
         yield Block(
-            f"Change from {axis} {_spelled(rows[0]['baseline'])}", "percentage points; time as it is",
+            f"Change from {axis} {_spelled(rows[0]['baseline'])}, all else alike", "percentage points; time as it is",
             tuple(columns), cells, len(cells),
         )  # fmt: skip
 
