@@ -42,6 +42,8 @@ MODULES = (
     "gpu.kernel_sums",
     "gpu.coalescing",
     "gpu.measured_precision",
+    "gpu.measured_memory",
+    "gpu.measured_stalls",
     "pairs.comparison",
     "pairs.causes",
     "pairs.sweep",

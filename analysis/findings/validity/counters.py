@@ -13,6 +13,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.roofline.precision import matrix_time
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
 
@@ -97,6 +98,46 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
         "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels that "
         "take the time by name.",
         next_command="tracetui profile --tool torch,ncu MODEL",
+    )
+
+
+@rule(
+    "V27",
+    "Several precisions in one capture",
+    thresholds={
+        "share_percent": Threshold(10, "%", "matrix work of a precision, of all whose precision is known", own=True),
+    },
+    advice="Compare kernel by kernel, or profile each precision by itself.",
+)
+def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A report of Nsight Compute holds matrix products of several precisions, and means over it are of none of them.
+
+    FLOPs tell the precision of a launch where all of them were counted, else its name. Mixed precision on purpose
+    (autocast) looks the same: then the finding only says what the means are made of.
+    """
+    if facts.trace.info.kind != "ncu":
+        return Abstention("V27", "a report of Nsight Compute")
+    told = {name: ns for name, ns in matrix_time(facts.trace).items() if name is not None}
+    whole = sum(told.values())
+    shares = {name: 100 * ns / whole for name, ns in told.items()} if whole else {}
+    large = [name for name, share in shares.items() if share > limits.share_percent]
+    if len(large) < 2:
+        return None
+    listed = ", ".join(f"{name} {words.percent(share)}" for name, share in shares.items())
+    untold = matrix_time(facts.trace).get(None, 0.0)
+    return Finding(
+        "V27",
+        "info",
+        f"The capture mixes precisions: {listed} of its matrix work",
+        (
+            *(Evidence(f"matrix work in {name}", ns, "ns", Query("counters")) for name, ns in told.items()),
+            *((Evidence("matrix work of unknown precision", untold, "ns"),) if untold else ()),
+        ),
+        f"{' + '.join(words.ns(ns) for ns in told.values())} = {words.ns(whole)} of matrix work",
+        f"two precisions with more than {words.percent(limits.share_percent)} each",
+        "Read such a capture kernel by kernel: means over it describe no precision. To compare precisions, profile each"
+        " by itself and give the reports together.",
+        next_command="tracetui profile --tool ncu MODEL --sweep dtype=fp32,bf16",
     )
 
 
