@@ -79,16 +79,15 @@ def accesses(facts: Facts) -> list[Access]:
     for row in known.group_by("kernel", maintain_order=True).agg(pl.col(*METRICS.values()).sum()).to_dicts():
         ways = [(row["loaded"], row["requests"]), (row["stored"], row["store_requests"])]
         each = [sectors / requests if requests else None for sectors, requests in ways]
-        per_request = {"per_request": each[0], "per_store": each[1]}
         touched = row["sectors"] or row["loaded"] + row["stored"]
         if row["ideal"]:
-            found.append(Access(row["kernel"], touched, row["ideal"], **per_request))
+            found.append(Access(row["kernel"], touched, row["ideal"], each[0], each[1]))
         elif 0 < row["surplus"] < touched:
-            found.append(Access(row["kernel"], touched, touched - row["surplus"], **per_request))
+            found.append(Access(row["kernel"], touched, touched - row["surplus"], each[0], each[1]))
         elif any(one is not None for one in each):
             wide = [way for way, one in zip(ways, each, strict=True) if one is not None and one > WIDEST] or ways
             sectors, requests = (sum(part) for part in zip(*wide, strict=True))
-            found.append(Access(row["kernel"], sectors, WIDEST * requests, **per_request, is_least=True))
+            found.append(Access(row["kernel"], sectors, WIDEST * requests, each[0], each[1], is_least=True))
     return found
 
 
