@@ -93,6 +93,7 @@ def weights(launches: pl.DataFrame) -> dict[str, str]:
     found = {}
     for mean in MEANS:
         having = launches.filter(pl.col(mean.column).is_not_null())
+        having = having if having.height else launches
         choices = [name for name in (mean.weight, TIME) if not having[name].null_count() and having[name].sum()]
         found[mean.column] = choices[0] if choices else COUNT
     return found

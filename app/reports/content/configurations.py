@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
-from tracetui.analysis.counters.compared import LABELS as NAMED
 from tracetui.analysis.counters.configurations import ALL, COMMON
 from tracetui.analysis.counters.metrics import METRICS
 from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.app.reports.counter_text import change_text, value_text
-from tracetui.app.reports.layout import Layout, Shown
+from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
 from tracetui.app.reports.parts import Block, listed
-from tracetui.app.text.fitting import letter_of
+from tracetui.app.text.fitting import cell_width, letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,20 +21,26 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
 
 PER_TABLE = 5
-"""Columns of numbers that have room in 80 characters."""
+"""Columns of numbers that have room in 80 characters, where they are narrow."""
 LABELS = {
     **{metric.column: metric.label for metric in METRICS},
-    **NAMED,
-    "total_ns": "time, the sum",
-    "duration_ns": "duration, the mean",
-    "tensor_cores_percent": "in kernels on tensor cores",
-    "dram_rate": "DRAM bytes a second",
+    "total_ns": "total time",
+    "duration_ns": "mean duration",
+    "theoretical_occupancy_percent": "theor. occupancy",
+    "registers": "registers/thread",
+    "shared_memory": "shared mem/block",
+    "tensor_cores_percent": "on tensor cores",
+    "dram_bytes": "DRAM bytes",
+    "dram_rate": "DRAM bytes/s",
     "flops": "FLOP",
-    "flop_rate": "FLOP a second",
-    "intensity": "FLOP a DRAM byte",
-    "sectors_per_load": "sectors a load",
-    "sectors_per_store": "sectors a store",
+    "flop_rate": "FLOP/s",
+    "intensity": "FLOP/DRAM byte",
+    "sectors_per_load": "sectors/load",
+    "sectors_per_store": "sectors/store",
 }
+"""What the metrics are called in a column beside up to five others."""
+ROUNDING = 1e-9
+"""Sums that differ by less of each other are equal: FLOPs are products of rates and times."""
 UNITS = {"dram_rate": "byte/s", "flop_rate": "FLOP/s", "flops": "FLOP"}
 """Units of columns whose kind does not tell."""
 BY_KIND = {"time": "ns", "percent": "%", "bytes": "byte"}
@@ -107,26 +112,44 @@ def _metrics(heading: str, rows: Sequence[Json | None], weights: Mapping[str, st
     ]
     count = len(rows)
     pair = count == 2
-    for begin in range(0, count, PER_TABLE):
-        part = range(begin, min(begin + PER_TABLE, count))
+    values = [[_value(field, row) for row in rows] for field in fields]
+    changes = [[_change(field, row, rows[0]) for row in rows] for field in fields]
+    labels = [LABELS[field.name] for field in fields]
+    after = (weighted(weights), *_not_covered(fields, rows))
+    base = _launches(rows[0]) if count == 1 else ""
+    for part in _parts(values, labels, range(count)):
         cells = [
-            [
-                *(_value(field, rows[n]) for n in part),
-                *((_change(field, rows[1], rows[0]),) if pair else ()),
-                LABELS[field.name] + _coverage(field, [rows[n] for n in part]),
-            ]
-            for field in fields
+            [*(shown[n] for n in part), *([change[1]] if pair else []), label]
+            for shown, change, label in zip(values, changes, labels, strict=True)
         ]
-        titles = [*(letter(n) for n in part), *(("change",) if pair else ()), "metric"]
-        base = _launches(rows[0]) if count == 1 else ""
-        yield _block(heading, base, titles if count > 1 else ("", "metric"), cells, weighted(weights))
+        titles = [*(letter(n) if count > 1 else "" for n in part), *(["change"] if pair else []), "metric"]
+        yield _block(heading, base, titles, cells, after if part[-1] == count - 1 else ())
     if count > 2:
-        for begin in range(1, count, PER_TABLE):
-            part = range(begin, min(begin + PER_TABLE, count))
-            cells = [[*(_change(field, rows[n], rows[0]) for n in part), LABELS[field.name]] for field in fields]
-            cells = [row for row in cells if any(cell != UNKNOWN for cell in row[:-1])]
+        moved = [n for n, row in enumerate(changes) if any(cell != UNKNOWN for cell in row[1:])]
+        for part in _parts(changes, labels, range(1, count)):
+            cells = [[*(changes[n][place] for place in part), labels[n]] for n in moved]
             titles = [*(letter(n) for n in part), "metric"]
             yield _block(f"Change from {letter(0)}", "pt: percentage points", titles, cells)
+
+
+def _parts(cells: Sequence[Sequence[str]], labels: Sequence[str], places: range) -> list[range]:
+    """The columns of each table, as many as a line has room for beside the whole labels."""
+    widths = [max(cell_width(row[n]) for row in cells) for n in places]
+    room = WIDTH - len(GAP) - max(map(cell_width, labels))
+    most = next((n for n in range(PER_TABLE, 1, -1) if n * (max(widths) + len(GAP)) <= room), 1)
+    return [range(n, min(n + most, places.stop)) for n in range(places.start, places.stop, most)]
+
+
+def _not_covered(fields: Sequence[Field], rows: Sequence[Json | None]) -> Iterator[str]:
+    """Says of which counters some launches have none, and how much of the time the others are."""
+    for field in fields:
+        key = f"{field.json_key}_covered"
+        shares = [(letter(n), row[key]) for n, row in enumerate(rows) if row is not None and row.get(key)]
+        if any(share < 100 - 1e-6 for _, share in shares):
+            told = [f"{format_percent(share)} of {name}'s" if len(rows) > 1 else format_percent(share)
+                    for name, share in shares]  # fmt: skip
+            whose = "" if len(rows) > 1 else " of the"
+            yield f"{LABELS[field.name]}: of launches with {', '.join(told)}{whose} time."
 
 
 def weighted(weights: Mapping[str, str]) -> str:
@@ -143,12 +166,12 @@ def weighted(weights: Mapping[str, str]) -> str:
     return f"Weighted by time{f'; {said}' if said else ''}."
 
 
-def _block(heading: str, base: str, titles: Sequence[str], cells: list[list[str]], after: str = "") -> Block:
+def _block(heading: str, base: str, titles: Sequence[str], cells: list[list[str]], after: Sequence[str] = ()) -> Block:
     last = len(titles) - 1
     columns = tuple(
         Shown(title, right=n < last, share=int(n == last), is_name=n == last) for n, title in enumerate(titles)
     )
-    return Block(heading, base, columns, cells, after=(after,) if after else ())
+    return Block(heading, base, columns, cells, after=tuple(after))
 
 
 def _launches(row: Json | None) -> str:
@@ -170,14 +193,6 @@ def _value(field: Field, row: Json | None) -> str:
 
 def _change(field: Field, row: Json | None, first: Json | None) -> str:
     value, base = _number(field, row), _number(field, first)
+    if value is not None and base is not None and abs(value - base) < ROUNDING * abs(base):
+        value = base
     return change_text(None if value is None or base is None else value - base, _unit(field))
-
-
-def _coverage(field: Field, rows: Sequence[Json | None]) -> str:
-    """How much of the time the values rest on, where some launches lack the metric."""
-    name = f"{field.json_key}_covered"
-    known = [row[name] for row in rows if row is not None and row.get(name)]
-    if all(share > 100 - 1e-6 for share in known):
-        return ""
-    shares = (format_percent(row[name]) if row is not None and row.get(name) is not None else "-" for row in rows)
-    return f" (of {', '.join(shares)} of the time)"
