@@ -97,7 +97,7 @@ NESTED["kernels", "counters"] = OrEmpty(
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-    if table.data and table not in COMPARED.values() and table not in (runs.SWEEP_POINTS, runs.RANKS)
+    if table.data and table not in (*COMPARED.values(), runs.SWEEP_POINTS, runs.RANKS, counters.CONFIGURATIONS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 
@@ -298,6 +298,7 @@ DIFF: dict[str, Any] = {
         "detectable_percent": MAYBE_REAL,
         "per_sample": (dict, NONE),
     },
+    "counters": (dict, NONE),
     "split": [row(comparison.STEP)],
     "waterfall": [row(comparison.WATERFALL)],
     "kernels": [row(comparison.KERNELS)],

@@ -13,7 +13,7 @@ from reported import opened
 from sample_runs import recorded
 
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.gpu.measured_stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
+from tracetui.analysis.findings.gpu.measured.stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.roofline.precision import matrix_time, of_name
 from tracetui.parsers import open_path

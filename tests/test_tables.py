@@ -13,6 +13,7 @@ from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
@@ -118,7 +119,7 @@ def test_every_section_that_lists_rows_is_declared() -> None:
     }
     assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
     assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))
-    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, SWEEP_POINTS}
+    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, SWEEP_POINTS, CONFIGURATIONS}
     assert {table for table in TABLES.values() if table.data} == in_reports
 
 

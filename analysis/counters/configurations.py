@@ -132,7 +132,8 @@ def _rows(launches: pl.DataFrame, by: Mapping[str, str]) -> pl.DataFrame:
         return pl.when(pl.col(column).is_not_null().any()).then((pl.col(column) * count).sum())
 
     def covered(known: pl.Expr) -> pl.Expr:
-        return 100 * pl.when(known).then(share).otherwise(0.0).sum() / share.sum()
+        whole = share.sum()
+        return pl.when(whole > 0).then(100 * pl.when(known).then(share).otherwise(0.0).sum() / whole).otherwise(0.0)
 
     columns: dict[str, pl.Expr] = {}
     for mean in MEANS:

@@ -196,9 +196,14 @@ def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
     """Two reports of Nsight Compute side by side; null for recordings of other tools."""
     if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
         return None
+    from tracetui.analysis.counters.limit import stopped_at
     from tracetui.analysis.report.counters import side_by_side
 
-    return side_by_side((pair.a.trace, pair.b.trace), limit=limit)
+    stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
+    return {
+        **side_by_side((pair.a.trace, pair.b.trace), limit=limit),
+        "stopped": {side: limit for side, limit in stops.items() if limit is not None},
+    }
 
 
 def _per_sample(pair: Pair) -> Json | None:

@@ -90,6 +90,7 @@ def _counters(sweep: Sweep) -> Json | None:
     return {
         "rows": [{**{axis: points[row["configuration"]].axes.get(axis) for axis in sweep.axes}, **row} for row in rows],
         "weights": found["configuration_weights"],
+        "stopped": {label: point.stopped for label, point in points.items() if point.stopped is not None},
         "changes": [
             {
                 "axis": one.axis,

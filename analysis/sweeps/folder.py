@@ -23,7 +23,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tracetui.analysis.captures.names import Value
@@ -136,6 +136,7 @@ def _launched(
         why = manifest.outcome.explanation if manifest is not None else None
         return Sample(axes, where, problem=why or str(problem) or status), None
     sample = replace(sample_of(run.main, axes, where), path=folder, counted=_counted(run.of_kind("ncu")))
+    sample = replace(sample, stopped=next(_stops(run), None))
     if manifest is None:
         return sample, None
     workload = manifest.workload
@@ -251,6 +252,15 @@ def _counted(traces: Iterable[Trace]) -> tuple[pl.DataFrame, ...]:
     from tracetui.analysis.roofline.launch_table import launch_table
 
     return tuple(launch_table(trace) for trace in traces)
+
+
+def _stops(run: Run) -> Iterator[int]:
+    """The limits of launches at which Nsight Compute stopped."""
+    from tracetui.analysis.counters.limit import stopped_at
+
+    for trace in run.of_kind("ncu"):
+        if (limit := stopped_at(trace, run.manifest)) is not None:
+            yield limit
 
 
 def _ranged(trace: Trace) -> tuple[int, float] | None:

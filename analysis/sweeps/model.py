@@ -44,6 +44,8 @@ class Sample:
     """Why there are no numbers."""
     path: Path | None = None
     """The path that opens it; null for a table's line."""
+    stopped: int | None = None
+    """The limit of launches at which Nsight Compute stopped (`counters.limit`)."""
     counted: tuple[pl.DataFrame, ...] = ()
     """Launches that Nsight Compute profiled (`roofline.launch_table`), a table per report."""
 
@@ -128,6 +130,11 @@ class Point:
         """The path that opens its first run with a step time, or with counters."""
         timed = (sample.path for sample in self.samples if sample.step_ns is not None)
         return next(timed, None) or next((sample.path for sample in self.samples if sample.counted), None)
+
+    @property
+    def stopped(self) -> int | None:
+        """The limit of launches at which Nsight Compute stopped, in any of the repeats."""
+        return next((sample.stopped for sample in self.samples if sample.stopped is not None), None)
 
     @property
     def counted(self) -> tuple[pl.DataFrame, ...]:

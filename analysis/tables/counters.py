@@ -237,7 +237,7 @@ OCCUPANCY = (
 def _covered(field: Field) -> Field:
     """The column that says how much of a row has a counter."""
     return Field(
-        f"{field.name}_covered", kind="percent", screen=False, null=True,
+        f"{field.name}_covered", kind="percent", screen=False,
         about=f"share of the row's time that is of launches with {field.json_key}; of its launches without times",
     )  # fmt: skip
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.findings.core import words
+from tracetui.analysis.counters.limit import stopped_at
+from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
@@ -99,6 +100,40 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
         "take the time by name.",
         next_command="tracetui profile --tool torch,ncu MODEL",
     )
+
+
+@rule(
+    "V28",
+    "Nsight Compute stopped at its limit of launches",
+    advice="Choose kernels by name, or an NVTX range, in place of the first launches; or raise --launch-count.",
+)
+def stopped(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The report holds exactly as many launches as ``--launch-count`` allowed, of all kernels.
+
+    What came after them was not measured: often the first launches are of a warm-up, or of the first layer only, and
+    reports of runs of different sizes look alike. run.json has the command. With a choice of kernels or ranges V4
+    judges the coverage.
+    """
+    if facts.trace.info.kind != "ncu":
+        return Abstention("V28", "a report of Nsight Compute")
+    if facts.manifest is None:
+        return Abstention("V28", "the command of ncu: run.json of tracetui profile")
+    limit = stopped_at(facts.trace, facts.manifest)
+    if limit is None:
+        return None
+    return Finding(
+        "V28",
+        "info",
+        f"ncu stopped after {words.things(limit, 'launch', 'launches')}, as it was told: the rest of the run was not"
+        " measured",
+        (Evidence("launches measured", facts.trace.device.height, "", Query("counters")),
+         Evidence("--launch-count", limit)),
+        f"{facts.trace.device.height} launches measured, {limit} allowed",
+        "fewer launches than allowed",
+        "Compare such reports kernel by kernel, not by their sums. Measure the kernels that take the time by name (V4"
+        " names them beside a time line), or a range: --nvtx --nvtx-include RANGE/.",
+        next_command=hints.rerun(facts, "--tool", "torch,ncu"),
+    )  # fmt: skip
 
 
 @rule(

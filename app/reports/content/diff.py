@@ -30,23 +30,39 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         layout: rows per list, ASCII.
     """
     if found["counters"] is not None:
-        from tracetui.app.reports.content.diff_counters import parts
-
-        yield from parts(found, layout)
+        yield from _counter_parts(found, layout)
         return
     yield Title("tracetui diff: what changed from A to B, per step")
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
-    yield conditions(found["comparable"])
+    yield _conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout)))
     yield FindingList(found)
     yield from _split(found, layout)
-    yield from waterfall(found["waterfall"], layout, "GPU time")
-    yield from changes("kernels", found["kernels"], layout)
-    yield from changes("operators", found["operators"], layout)
-    yield from changes("modules", merged_changes(found["modules"]), layout)
+    yield from _waterfall(found["waterfall"], layout, "GPU time")
+    yield from _changes("kernels", found["kernels"], layout)
+    yield from _changes("operators", found["operators"], layout)
+    yield from _changes("modules", merged_changes(found["modules"]), layout)
     if not found["modules"]:
-        yield from changes("ranges", found["ranges"], layout)
+        yield from _changes("ranges", found["ranges"], layout)
+
+
+def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
+    from tracetui.app.reports.content.counters import kernel_blocks
+    from tracetui.app.reports.content.ncu import configurations, diff
+
+    counters = found["counters"]
+    yield Title("tracetui diff: what changed from A to B, of the profiled launches")
+    yield Facts(diff.sides(found))
+    yield Sentences((diff.other_work(found["comparable"]) or comparable_words(found["comparable"]),))
+    yield _conditions(found["comparable"])
+    yield Sentences(diff.verdict(counters, layout))
+    yield FindingList(found)
+    yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
+    yield from _waterfall(found["waterfall"], layout, "profiled time")
+    yield from _changes("kernels", found["kernels"], layout)
+    yield from kernel_blocks(counters["counters_compared"], ("A", "B"), layout, counts=False)
 
 
 def verdict(found: Json, layout: Layout) -> str:
@@ -113,7 +129,7 @@ def comparable_words(comparable: Json) -> str:
     return "Comparable: no difference is known in device, settings or versions."
 
 
-def conditions(comparable: Json) -> Sentences:
+def _conditions(comparable: Json) -> Sentences:
     """Lists every difference between the two runs, and marks those that matter and those that somebody chose."""
     rows = comparable["differences"]
     said = tuple(f"{row['field']}: A {plain_value(row['a'])}, B {plain_value(row['b'])}" for row in rows)
@@ -121,7 +137,7 @@ def conditions(comparable: Json) -> Sentences:
     return Sentences(said, bullets=True, marks=marks)
 
 
-def changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
+def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
     """What was added, removed or changed, the greatest difference first."""
     if not rows:
         return
@@ -171,7 +187,7 @@ def _split(found: Json, layout: Layout) -> Iterator[Part]:
     yield listed(STEP, parts, whole, heading="Where the difference in step time comes from", whole=0)
 
 
-def waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
+def _waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
     """The difference of GPU time by category and cause; `what` says which time."""
     keys = ("count_effect_us", "mean_effect_us")
     moved = [{**row, "delta_us": sum(row[key] for key in keys)} for row in rows if any(row[key] for key in keys)]

@@ -64,7 +64,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
         yield from compared_blocks(run, layout)
     elif run.get("configurations") and _alone(run):
-        from tracetui.app.reports.content import configurations
+        from tracetui.app.reports.content.ncu import configurations
 
         yield from configurations.listing(run["configurations"])
         yield from configurations.blocks(run["configurations"], run["configuration_weights"], layout)

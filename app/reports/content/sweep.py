@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
-from tracetui.app.reports.content import sweep_counters
+from tracetui.app.reports.content.ncu import sweep as sweep_counters
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown

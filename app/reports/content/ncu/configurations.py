@@ -166,6 +166,21 @@ def weighted(weights: Mapping[str, str]) -> str:
     return f"Weighted by time{f'; {said}' if said else ''}."
 
 
+def stopped_text(stopped: Mapping[str, int]) -> str:
+    """Says which reports hold only the beginning of a run; empty if none is known to.
+
+    Args:
+        stopped: the limit of launches by the name of the report.
+    """
+    if not stopped:
+        return ""
+    limits = " and ".join(str(limit) for limit in sorted(set(stopped.values())))
+    return (
+        f"ncu stopped after {limits} launches, as it was told ({'; '.join(stopped)}): these hold the beginning of their"
+        " runs, and their sums say nothing of the whole."
+    )
+
+
 def _block(heading: str, base: str, titles: Sequence[str], cells: list[list[str]], after: Sequence[str] = ()) -> Block:
     last = len(titles) - 1
     columns = tuple(

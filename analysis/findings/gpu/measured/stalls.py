@@ -11,8 +11,8 @@ import polars as pl
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.gpu.counted import by_time, counted
 from tracetui.analysis.findings.gpu.kernel_facts import MOST, SHARE, bounds, is_beside_timeline, share_of, short, stake
+from tracetui.analysis.findings.gpu.measured.counted import by_time, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

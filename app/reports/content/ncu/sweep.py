@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.counters.configurations import ALL, COMMON
 from tracetui.analysis.tables.counters import CONFIGURATIONS
-from tracetui.app.reports.content.configurations import letter, weighted
+from tracetui.app.reports.content.ncu.configurations import letter, stopped_text, weighted
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, Shown
 from tracetui.app.reports.parts import Block, cell, filled, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.field import Field
@@ -49,12 +49,12 @@ def blocks(found: Json, layout: Layout) -> Iterator[Block]:
     rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in found["counters"]["rows"]]
     whole = [row for row in rows if row["kind"] == ALL]
     yield from places.legend()
-    note = weighted(found["counters"]["weights"])
-    yield _table("Counters by point", whole, places, ("launches", "total_ns", *METRICS), layout, after=(note,))
+    notes = (weighted(found["counters"]["weights"]), stopped_text(places.named(found["counters"]["stopped"])))
+    names = ("launches", "total_ns", *METRICS)
+    yield _table("Counters by point", whole, places, names, layout, after=tuple(filter(None, notes)))
     if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
         yield _table("Work and launches by point", whole, places, RATES, layout)
     if common := [row for row in rows if row["kind"] == COMMON]:
-        names = ("launches", "total_ns", *METRICS)
         yield _table("Counters of the kernels that every point profiled", common, places, names, layout)
     kinds = [row for row in rows if row["kind"] not in (ALL, COMMON)]
     listed = list(dict.fromkeys(row["kind"] for row in kinds))
@@ -97,6 +97,10 @@ class _Places:
         if self.lettered:
             return [self._names[row["configuration"]]]
         return [_spelled(row[axis]) for axis in self.axes]
+
+    def named(self, points: Mapping[str, int]) -> dict[str, int]:
+        """The same by what these points are called in the tables."""
+        return {self._names[label] if self.lettered else label: value for label, value in points.items()}
 
     def name(self, axis: str, value: object, fixed: Json) -> list[str]:
         """The cells of the point that has this value, and these on the other axes."""

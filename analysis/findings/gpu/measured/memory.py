@@ -9,8 +9,8 @@ import polars as pl
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.gpu.counted import counted, total
 from tracetui.analysis.findings.gpu.kernel_facts import SHARE, bounds, is_beside_timeline, share_of, short, stake
+from tracetui.analysis.findings.gpu.measured.counted import counted, total
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
