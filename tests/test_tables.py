@@ -194,8 +194,8 @@ def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
         del trace["kernel_groups"]
     cells = 0
     for section, table in TABLES_OF.items():
-        if section == "ranks":
-            rows, before = whole["run"]["ranks"], ()
+        if section in ("ranks", "configurations"):
+            rows, before = whole["run"][section], ()
         else:
             origin = [{"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} for trace in traces]
             before = ("trace", "rank") if len(traces) > 1 else ()

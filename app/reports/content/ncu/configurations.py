@@ -15,7 +15,7 @@ from tracetui.app.reports.parts import Block, listed
 from tracetui.app.text.fitting import cell_width, letter_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.tables.field import Field
@@ -115,7 +115,7 @@ def _metrics(heading: str, rows: Sequence[Json | None], weights: Mapping[str, st
     values = [[_value(field, row) for row in rows] for field in fields]
     changes = [[_change(field, row, rows[0]) for row in rows] for field in fields]
     labels = [LABELS[field.name] for field in fields]
-    after = (weighted(weights), *_not_covered(fields, rows))
+    after = (weighted(weights, [field.name for field in fields]), *_not_covered(fields, rows))
     base = _launches(rows[0]) if count == 1 else ""
     for part in _parts(values, labels, range(count)):
         cells = [
@@ -152,15 +152,15 @@ def _not_covered(fields: Sequence[Field], rows: Sequence[Json | None]) -> Iterat
             yield f"{LABELS[field.name]}: of launches with {', '.join(told)}{whose} time."
 
 
-def weighted(weights: Mapping[str, str]) -> str:
-    """Says how launches count: by time, and which metrics by what else."""
+def weighted(weights: Mapping[str, str], shown: Collection[str]) -> str:
+    """Says how launches count: by time, and which of the metrics that are shown by what else."""
     if not weights:
         return ""
     if all(word == "launches" for word in weights.values()):
         return "No times in the files: each launch counts the same."
     others: dict[str, list[str]] = {}
     for column, word in weights.items():
-        if word != "time" and column in LABELS:
+        if word != "time" and column in shown:
             others.setdefault(word, []).append(LABELS[column])
     said = "; ".join(f"{', '.join(names)} by {word}" for word, names in others.items())
     return f"Weighted by time{f'; {said}' if said else ''}."

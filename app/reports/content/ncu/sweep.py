@@ -49,7 +49,8 @@ def blocks(found: Json, layout: Layout) -> Iterator[Block]:
     rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in found["counters"]["rows"]]
     whole = [row for row in rows if row["kind"] == ALL]
     yield from places.legend()
-    notes = (weighted(found["counters"]["weights"]), stopped_text(places.named(found["counters"]["stopped"])))
+    known = [field.name for field in filled(CONFIGURATIONS.chosen(METRICS), whole)]
+    notes = (weighted(found["counters"]["weights"], known), stopped_text(places.named(found["counters"]["stopped"])))
     names = ("launches", "total_ns", *METRICS)
     yield _table("Counters by point", whole, places, names, layout, after=tuple(filter(None, notes)))
     if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
