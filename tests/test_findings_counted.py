@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from judged import abstains, fires, silent
+from judged import abstains, fires, manifest, silent
 from made_run import ADD, HGEMM
 from ncu_file import long_table, wide_table
 from reported import opened
 from sample_runs import recorded
 
+from tracetui.analysis.counters.limit import stopped_at
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.gpu.measured.stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.roofline.precision import matrix_time, of_name
+from tracetui.app.reports.content.ncu.configurations import stopped_text
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -189,6 +192,35 @@ def test_counters_and_names_tell_the_same_precision(dtype: str) -> None:
     assert list(matrix_time(trace)) == [dtype]
     names = {str(name) for name in trace.device["name"] if "gemm" in str(name) or "nvjet" in str(name)}
     assert {of_name(name) for name in names} == {dtype}
+
+
+# --- V28: a capture that its limit of launches ended
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ("--launch-count 15", 15),
+        ("-c 7", 7),
+        ("--launch-count=15", 15),
+        ("--launch-count 16", None),
+        ("--launch-count 15 --kernel-name regex:gemm", None),
+        ("--set full", None),
+    ],
+)
+def test_v28_knows_a_capture_that_was_cut_off(options: str, limit: int | None) -> None:
+    run = opened(recorded("ncu/mlp/mlp_bs64_fp32.csv.gz"))
+    said = manifest(measurement={"commands": [["ncu", *options.split(), "python", "train.py"]]})
+    assert stopped_at(run.main, said) == limit
+    of_run = Facts(replace(run, manifest=said))
+    assert silent("V28", of_run) if limit is None else f"after {limit} launches" in fires("V28", of_run).title
+
+
+def test_v28_needs_the_command() -> None:
+    assert stopped_at(opened(recorded(RAW)).main, None) is None
+    assert "run.json" in abstains("V28", facts(RAW))
+    assert stopped_text({"A": 200, "B": 200}).startswith("ncu stopped after 200 launches, as it was told (A; B)")
+    assert stopped_text({}) == ""
 
 
 # --- K7: what ncu itself calls excessive, and stores
