@@ -113,7 +113,7 @@ OF_SWEEPS = (
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-    if table.data and table not in COMPARED.values() and table not in (runs.RANKS, *OF_SWEEPS)
+    if table.data and table not in COMPARED.values() and table not in (runs.RANKS, counters.CONFIGURATIONS, *OF_SWEEPS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 
@@ -350,6 +350,7 @@ DIFF: dict[str, Any] = {
         "detectable_percent": MAYBE_REAL,
         "per_sample": (dict, NONE),
     },
+    "counters": (dict, NONE),
     "split": [row(comparison.STEP)],
     "waterfall": [row(comparison.WATERFALL)],
     "kernels": [row(comparison.KERNELS)],

@@ -281,5 +281,7 @@ def test_reports_side_by_side_on_the_screen(five: list[Path]) -> None:
             assert "29.09 %" in text
             assert "+0.24 pt" in text
             assert "says little about a whole program" in text
+            await press(pilot, "9")
+            assert "no steps to compare" in screen_text(app)
 
     screen(drive)

@@ -558,7 +558,7 @@ RECORDINGS = {
     "nsys/graph_node.sqlite.gz": set(),
     "nsys/graph_whole.sqlite.gz": set(),
     VIM_NSYS: {"V13"},
-    "ops/ops.ncu.csv.gz": set(),
+    "ops/ops.ncu.csv.gz": {"V27"},  # one program of all types
     "ops/ops.sqlite.gz": {"V13", "V26"},
     "ops/ops.trace.json.gz": {"V13", "V26"},
 }

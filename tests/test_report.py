@@ -19,6 +19,7 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.json_report import to_json
@@ -44,7 +45,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 
 RUN_KEYS = {
     "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "passes", "warnings",
-    "other_runs", "ranks",
+    "other_runs", "ranks", "configurations", "configuration_weights",
 }  # fmt: skip
 
 OF_NCU = (
@@ -59,6 +60,10 @@ NULL_IN: dict[str, dict[str, str]] = {
     NO_DURATIONS: {
         "kernels": f"{OF_KERNELS} module operator range p95_us distribution",
         "kernel_groups": OF_KERNELS,
+        "configurations": (
+            f"{OF_NCU.replace('occupancy_limiter ', '').replace('tensor_cores ', '')} total_us time_percent "
+            "tensor_cores_percent dram_rate flops flop_rate intensity sectors_per_load sectors_per_store"
+        ),
         "counters": f"{OF_NCU} range",
         "counters_by_kernel": f"{OF_NCU} total_us duration_min_us duration_max_us grid block",
         "roofline": (
@@ -95,6 +100,7 @@ NEVER_NULL = {
     "communication.kernels": "total_us mean_us percent",
     "host_functions": "percent",
     "ranges": "device_us device_self_us gpu_ops by_category",
+    "configurations": "occupancy_percent",
     "counters": "grid block occupancy_percent",
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
@@ -110,7 +116,7 @@ def _values(keys: dict[str, str]) -> set[str]:
 
 def test_what_may_be_null_is_so_somewhere() -> None:
     shown = set[str]().union(*map(_values, NULL_IN.values()))
-    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, "ranks": RANKS})
+    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, "ranks": RANKS, "configurations": CONFIGURATIONS})
     assert not shown & _values(NEVER_NULL)
 
 
@@ -120,7 +126,8 @@ def test_every_key_of_the_contract(found: Callable[[str], dict[str, Any]], name:
     assert whole["schema"] == "tracetui.report/1"
     assert set(whole["run"]) == RUN_KEYS
     conforms(whole["run"]["ranks"], [row(RANKS)], name)
-    unknown = set(nulls("ranks", whole["run"]["ranks"]))
+    conforms(whole["run"]["configurations"], [row(CONFIGURATIONS)], name)
+    unknown = {*nulls("ranks", whole["run"]["ranks"]), *nulls("configurations", whole["run"]["configurations"])}
     for trace in whole["run"]["traces"]:
         has_timeline = trace["source"]["kind"] not in ("ncu", "memory_snapshot")
         conforms(trace, GROUPED if has_timeline else {**GROUPED, **NO_TIMELINE}, name)
@@ -191,7 +198,7 @@ def test_sections_choose_what_is_computed() -> None:
         report(run_of(VIM), sections=["kernel"])
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"ranks", "captures"} == set(TRACE) - beside
+    assert set(SECTIONS) - {"ranks", "captures", "configurations"} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

@@ -13,6 +13,7 @@ from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
@@ -119,7 +120,7 @@ def test_every_section_that_lists_rows_is_declared() -> None:
     }
     assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
     assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))
-    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, *OF_SWEEPS}
+    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, CONFIGURATIONS, *OF_SWEEPS}
     assert {table for table in TABLES.values() if table.data} == in_reports
 
 
@@ -194,8 +195,8 @@ def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
         del trace["kernel_groups"]
     cells = 0
     for section, table in TABLES_OF.items():
-        if section == "ranks":
-            rows, before = whole["run"]["ranks"], ()
+        if section in ("ranks", "configurations"):
+            rows, before = whole["run"][section], ()
         else:
             origin = [{"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} for trace in traces]
             before = ("trace", "rank") if len(traces) > 1 else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.compare.counter_conditions import counter_differences
 from tracetui.analysis.compare.element_types import element_type
 from tracetui.analysis.compare.other_work import work_differences
 from tracetui.analysis.compare.run_conditions import Difference, run_differences
@@ -48,7 +49,7 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
         ``explained`` if somebody chose any difference (type, options, code, versions): that is what the comparison is
         about. It is ``comparable`` if nothing of this is so.
     """
-    found = [*_of_traces(a, b), *work_differences(a, b, manifests)]
+    found = [*_of_traces(a, b), *(counter_differences(a, b) or work_differences(a, b, manifests))]
     both = manifests[0] is not None and manifests[1] is not None
     if manifests[0] is not None and manifests[1] is not None:
         found += run_differences(manifests[0], manifests[1])

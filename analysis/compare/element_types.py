@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_types import type_in_name
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -23,15 +23,6 @@ TYPES = {
     "c10::Float8_e5m2": "fp8",
 }  # fmt: skip
 """As Kineto spells element types."""
-_BY_NAME = (
-    ("fp8", re.compile(r"e4m3|e5m2|fp8", re.IGNORECASE)),
-    ("bf16", re.compile(r"bf16|bfloat16", re.IGNORECASE)),
-    ("fp16", re.compile(r"half|hgemm|h?884gemm_fp16|f16f16|_f16_|161616|s1688gemm_f16|_hsh_|fp16", re.IGNORECASE)),
-    ("tf32", re.compile(r"tf32", re.IGNORECASE)),
-    ("fp64", re.compile(r"dgemm|double|f64f64", re.IGNORECASE)),
-    ("fp32", re.compile(r"sgemm|f32f32|scudnn|\bfloat\b", re.IGNORECASE)),
-)
-"""The first pattern that a name matches counts: kernels over 16-bit types also name float, the type they add up in."""
 LEAST_KNOWN = 0.5
 """Many names tell no type: if less than this share of the time has one, the type of the run is unknown."""
 
@@ -78,7 +69,7 @@ def _of_kernels(trace: Trace) -> str | None:
     time: dict[str | None, int] = {}
     for name, ns in spent.iter_rows():
         if kernel_names.category(name) in ("gemm", "conv", "attention", "scan"):
-            found = next((sort for sort, pattern in _BY_NAME if pattern.search(name)), None)
+            found = type_in_name(name)
             time[found] = time.get(found, 0) + ns
     whole = sum(time.values())
     told = {sort: ns for sort, ns in time.items() if sort is not None}

@@ -13,6 +13,7 @@ from tracetui.analysis.counters.metrics import by_column
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.kernel_key import key
+from tracetui.parsers.ncu.pages import join_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ def compare(traces: Sequence[Trace]) -> Compared:
     Kernels are matched by name, or by their key (`parsers.kernel_key`) where versions of ncu spell them differently.
     """
     tables = [launch_counters(trace) for trace in traces]
-    names = _identities([table["name"].to_list() for table in tables])
+    names = identities([table["name"].to_list() for table in tables])
     launches = pl.concat(
         table.with_columns(
             file=pl.lit(number, pl.UInt32), identity=pl.Series([names[name] for name in table["name"]], dtype=pl.String)
@@ -111,7 +112,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
                 at_hand[path] = open_file(path) if open_file else open_path(path).main
             except TraceError as problem:
                 problems.append(str(problem))
-    return [at_hand[path] for path in sorted(at_hand)], problems
+    return join_pages([at_hand[path] for path in sorted(at_hand)]), problems
 
 
 def labels(paths: Sequence[Path]) -> list[str]:
@@ -128,7 +129,7 @@ def _stem(name: str) -> str:
     return name
 
 
-def _identities(files: Sequence[Sequence[str]]) -> dict[str, str]:
+def identities(files: Sequence[Sequence[str]]) -> dict[str, str]:
     """What each name is matched by: its key, or the name itself where one file has several names with that key."""
     spellings: defaultdict[str, set[str]] = defaultdict(set)
     ambiguous: set[str] = set()

@@ -44,6 +44,8 @@ MODULES = (
     "gpu.kernel_sums",
     "gpu.coalescing",
     "gpu.measured_precision",
+    "gpu.measured.memory",
+    "gpu.measured.stalls",
     "pairs.comparison",
     "pairs.causes",
     "pairs.sweep",

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.counters.compared import compare, reports_of
+from tracetui.analysis.counters.compared import compare, labels, reports_of
+from tracetui.analysis.counters.configurations import configurations, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.report.rows import rows, table_rows
-from tracetui.analysis.tables.counters import COUNTER_LAUNCHES, COUNTERS
+from tracetui.analysis.roofline.launch_table import launch_table
+from tracetui.analysis.tables.counters import CONFIGURATIONS, COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from tracetui.analysis.counters.configurations import Groups
     from tracetui.parsers import Run, Trace
 
 
@@ -47,17 +50,65 @@ class Counters:
         return None if found is None else {"what": list(found.what), "command": found.command}
 
 
-def compared(run: Run, limit: int | None = None, open_file: Callable[[Path], Trace] | None = None) -> Json | None:
+def of_run(
+    run: Run,
+    wanted: Collection[str],
+    limit: int | None = None,
+    open_file: Callable[[Path], Trace] | None = None,
+) -> Json:
+    """What the report says of all of a run's recordings by Nsight Compute: those asked for, side by side or alone.
+
+    Args:
+        run: what `open_path` returned; of a folder of reports, all of them are compared.
+        wanted: the sections asked for: ``counters``, ``configurations``.
+        limit: at most so many rows of each list.
+        open_file: opens one of the folder's other files.
+    """
+    traces, problems = reports_of(run, open_file)
+    if "counters" not in wanted:
+        return _by_file(traces, limit)
+    if len(traces) > 1:
+        return side_by_side(traces, problems, limit)
+    return {"counters_compared": None, **(_by_file(traces, limit) if "configurations" in wanted else {})}
+
+
+def side_by_side(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json:
+    """Several recordings: kernel by kernel, and as configurations."""
+    return {"counters_compared": compared(traces, problems, limit), **_by_file(traces, limit)}
+
+
+def _by_file(traces: Sequence[Trace], limit: int | None) -> Json:
+    """The table of configurations in which each recording is one."""
+    return configuration_rows({name: [launch_table(trace)] for name, trace in _named(traces)}, limit)
+
+
+def _named(traces: Sequence[Trace]) -> Iterator[tuple[str, Trace]]:
+    """Each recording with what to call it, one of a kind."""
+    names = labels([trace.source.path for trace in traces])
+    for number, (name, trace) in enumerate(zip(names, traces, strict=True)):
+        yield (f"{name} ({names[:number].count(name) + 1})" if name in names[:number] else name), trace
+
+
+def configuration_rows(groups: Groups, limit: int | None = None) -> Json:
+    """The table of configurations, and what each mean is weighted by."""
+    if not groups:
+        return {"configurations": [], "configuration_weights": {}}
+    return {
+        "configurations": table_rows(configurations(groups), CONFIGURATIONS, limit),
+        "configuration_weights": weights_of(groups),
+    }
+
+
+def compared(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json | None:
     """Several recordings of Nsight Compute side by side; null for fewer than two.
 
     Every list over files has an item per file, in their order.
 
     Args:
-        run: what `open_path` returned; of a folder of reports, all of them are compared.
+        traces: the recordings.
+        problems: what kept others from being opened.
         limit: at most so many kernels.
-        open_file: opens one of the folder's other files.
     """
-    traces, problems = reports_of(run, open_file)
     if len(traces) < 2:
         return None
     found = compare(traces)
@@ -65,7 +116,7 @@ def compared(run: Run, limit: int | None = None, open_file: Callable[[Path], Tra
     metrics = found.metrics.filter(pl.col("kernel").is_null() | pl.col("kernel").is_in(kernels["name"].implode()))
     return {
         "files": rows(found.files, ("label", "path", "launches", "kernels", "total_ns", "common_launches")),
-        "problems": problems,
+        "problems": list(problems),
         "same_kernels": found.same_kernels,
         "kernels": rows(kernels, ("name", "short_name", "launches")),
         "kernel_count": found.kernels.height,

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks", "captures")
-"""What ``--section`` takes: a trace's sections, the run's table of ranks, and the folder's table of captures."""
+SECTIONS = (*report_sections.SECTIONS, "ranks", "captures", "configurations")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks, the folder's table of captures, and that of
+configurations by their counters."""
 
 
 def report(
@@ -84,8 +85,8 @@ def report(
         "warnings": list(run.warnings),
         "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
     }
-    if "counters" in wanted:
-        body["counters_compared"] = _compared(run, limit, open_file)
+    if "counters" in wanted or "configurations" in wanted:
+        body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
     return {"schema": SCHEMA, "run": body}
@@ -196,6 +197,7 @@ def diff_report(
             "per_sample": _per_sample(pair),
         },
         "split": table_rows(found.split, comparison.STEP),
+        "counters": _counters_of_pair(pair, limit),
         "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
         "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
         "operators": table_rows(found.operators, comparison.OPERATORS, limit),
@@ -204,6 +206,20 @@ def diff_report(
         "kinds": table_rows(found.kinds, comparison.KINDS, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
+    }
+
+
+def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
+    """Two reports of Nsight Compute side by side; null for recordings of other tools."""
+    if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
+        return None
+    from tracetui.analysis.counters.limit import stopped_at
+    from tracetui.analysis.report.counters import side_by_side
+
+    stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
+    return {
+        **side_by_side((pair.a.trace, pair.b.trace), limit=limit),
+        "stopped": {side: limit for side, limit in stops.items() if limit is not None},
     }
 
 
@@ -265,12 +281,15 @@ def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Pa
     return capture_rows(captures(run, scope, open_file)[:limit])
 
 
-def _compared(run: Run, limit: int | None, open_file: Callable[[Path], Trace] | None) -> Json | None:
+def _of_counters(
+    run: Run, wanted: Collection[str], limit: int | None, open_file: Callable[[Path], Trace] | None
+) -> Json:
     if not run.of_kind("ncu"):
-        return None
-    from tracetui.analysis.report.counters import compared
+        without: Json = {"counters_compared": None} if "counters" in wanted else {}
+        return without | ({"configurations": [], "configuration_weights": {}} if "configurations" in wanted else {})
+    from tracetui.analysis.report.counters import of_run
 
-    return compared(run, limit, open_file)
+    return of_run(run, wanted, limit, open_file)
 
 
 def _ranks(run: Run, scope: Scope) -> list[Json]:

@@ -53,6 +53,7 @@ def sweep_report(
         "crossover": _crossover(chosen),
         "kinds": kind_rows(compared),
         **_captures(sweep),
+        "counters": _counters(sweep),
         "findings": finding_rows(found),
         **set_aside(found),
         "notes": list(sweep.notes),
@@ -129,6 +130,48 @@ def point_row(point: Point, sweep: Sweep, found: Findings) -> Json:
         ],
         "path": None if point.path is None else str(point.path),
     }
+
+
+def _counters(sweep: Sweep) -> Json | None:
+    """The points that Nsight Compute measured as a table of configurations, and their changes along each axis."""
+    from tracetui.analysis.sweeps.counters import changes, counted_points, groups
+
+    points = counted_points(sweep)
+    if not points:
+        return None
+    from tracetui.analysis.report.counters import configuration_rows
+
+    found = configuration_rows(groups(sweep))
+    rows = found["configurations"]
+    whole = {row["configuration"]: row for row in rows if row["kind"] == "all"}
+    return {
+        "rows": [{**{axis: points[row["configuration"]].axes.get(axis) for axis in sweep.axes}, **row} for row in rows],
+        "weights": found["configuration_weights"],
+        "stopped": {label: point.stopped for label, point in points.items() if point.stopped is not None},
+        "changes": [
+            {
+                "axis": one.axis,
+                "baseline": one.base.axes[one.axis],
+                "variant": one.variant.axes[one.axis],
+                "fixed": one.fixed,
+                "changes": _differences(whole[one.base.label], whole[one.variant.label]),
+            }
+            for one in changes(sweep)
+        ],
+    }
+
+
+def _differences(base: Json, variant: Json) -> Json:
+    """The variant less the baseline, of every number that both have."""
+    from tracetui.analysis.tables.counters import CONFIGURATIONS
+
+    keys = [
+        field.json_key
+        for field in CONFIGURATIONS.data_fields
+        if field.kind != "text" and not field.name.endswith("_covered")
+    ]
+    known = [key for key in keys if base[key] is not None and variant[key] is not None]
+    return {key: variant[key] - base[key] for key in known}
 
 
 def comparison_row(one: Comparison) -> Json:

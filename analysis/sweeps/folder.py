@@ -27,7 +27,7 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tracetui.analysis.captures.names import Value
@@ -63,7 +63,7 @@ def read_folder(
         found.append(_launched(axes, folder, status, path, opened))
         if done is not None:
             done(number, len(listed))
-    clean = [pair for pair in found if pair[0].step_ns is not None]
+    clean = [pair for pair in found if pair[0].step_ns is not None or pair[0].counted]
     base = CLEAN if clean and all(steps is not None for _, steps in clean) else PROFILED
     samples = [replace(sample, step_ns=steps) if base == CLEAN else sample for sample, steps in found]
     notes += [f"{sample.where}: {sample.problem}" for sample in samples if sample.problem]
@@ -141,7 +141,8 @@ def _launched(
         kind = (manifest.outcome.explanation or "").partition(":")[0] if manifest is not None else ""
         row = unread(folder, where, axes, kind, why or str(problem))
         return Sample(axes, where, problem=why or str(problem) or status, capture=row), None
-    sample = replace(sample_of(run.main, axes, where), path=folder)
+    sample = replace(sample_of(run.main, axes, where), path=folder, counted=_counted(run.of_kind("ncu")))
+    sample = replace(sample, stopped=next(_stops(run), None))
     if manifest is None:
         return sample, None
     workload = manifest.workload
@@ -161,17 +162,14 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
     from tracetui.parsers.runs.detect import comparable_files
 
     run = opened(path)
+    if run.main.info.kind == "ncu":
+        return _reports(path, run, opened, done)
     files = comparable_files(run)
     if len(files) < 2:
         raise TraceError(path, "no sweep in this folder: it holds one run", "give a folder with several")
-    axes = [
-        {axis_name(name): value for name, value in row.items() if not is_repeat(name)}
-        for row in axes_of(names_of(files))
-    ]
+    axes = _axes(files)
     if not run.others and all(trace.info.rank is not None for trace in run.of_kind(run.main.info.kind)):
         raise TraceError(path, "no sweep in this folder: its files are the ranks of one run", "give several runs")
-    if not any(axes):  # the names follow no pattern: no two of them are repeats of one point
-        axes = [{CAPTURE: name} for name in names_of(files)]
     at_hand = {trace.source.path: trace for trace in run.traces}
     samples = []
     for number, (file, where, row) in enumerate(zip(files, names_of(files), axes, strict=True), 1):
@@ -196,10 +194,50 @@ def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, in
     return sweep_of(path, "captures", samples, PROFILED, notes)
 
 
+def _axes(files: Sequence[Path]) -> list[dict[str, Value]]:
+    """What the names of the files say of each: its values by axis."""
+    axes = [
+        {axis_name(name): value for name, value in row.items() if not is_repeat(name)}
+        for row in axes_of(names_of(files))
+    ]
+    if any(axes):
+        return axes
+    # the names follow no pattern: no two of them are repeats of one point
+    return [{CAPTURE: name} for name in names_of(files)]
+
+
+def _reports(path: Path, run: Run, opened: Callable[[Path], Run], done: Callable[[int, int], None] | None) -> Sweep:
+    """Reports of Nsight Compute; both pages of one report are one."""
+    from tracetui.analysis.counters.compared import reports_of
+    from tracetui.parsers.runs.detect import comparable_files
+
+    whole = len(comparable_files(run))
+    read = len(run.traces)
+
+    def open_file(file: Path) -> Trace:
+        nonlocal read
+        read += 1
+        if done is not None:
+            done(min(read, whole), whole)
+        return opened(file).main
+
+    traces, problems = reports_of(run, open_file)
+    if len(traces) < 2:
+        raise TraceError(path, "no sweep in this folder: it holds one report", "give a folder with several")
+    files = [trace.source.path for trace in traces]
+    samples = [
+        replace(sample_of(trace, axes, where), path=file)
+        for trace, file, where, axes in zip(traces, files, names_of(files), _axes(files), strict=True)
+    ]
+    return sweep_of(path, "captures", samples, PROFILED, problems)
+
+
 def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
     """The numbers of one recording, per step; without steps, those of its ranges with a name like ``train_step``."""
     batch = axes.get("batch")
     asked = float(batch) if isinstance(batch, int | float) else None
+    if trace.info.kind == "ncu":  # single launches, of no step
+        return Sample(axes, where, batch=asked, counted=_counted([trace]))
     steps = trace.steps
     index = steps["index"]
     scope = Scope(steps=(index.min(), index.max())) if steps.height else Scope()  # type: ignore[arg-type]
@@ -225,6 +263,22 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
         capture=capture(trace, where, axes) if timed and BY_KIND[trace.info.kind].compared_unasked else None,
         problem=None if step is not None else "no steps in it: call profiler.step(), or put an NVTX range around each",
     )
+
+
+def _counted(traces: Iterable[Trace]) -> tuple[pl.DataFrame, ...]:
+    """The launches of Nsight Compute's reports."""
+    from tracetui.analysis.roofline.launch_table import launch_table
+
+    return tuple(launch_table(trace) for trace in traces)
+
+
+def _stops(run: Run) -> Iterator[int]:
+    """The limits of launches at which Nsight Compute stopped."""
+    from tracetui.analysis.counters.limit import stopped_at
+
+    for trace in run.of_kind("ncu"):
+        if (limit := stopped_at(trace, run.manifest)) is not None:
+            yield limit
 
 
 def _ranged(trace: Trace) -> tuple[int, float] | None:

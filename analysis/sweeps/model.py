@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.analysis.captures.captures import Capture
     from tracetui.analysis.captures.names import Value
 
@@ -57,6 +59,10 @@ class Sample:
     """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
     """The path that opens it; null for a table's line."""
+    stopped: int | None = None
+    """The limit of launches at which Nsight Compute stopped (`counters.limit`)."""
+    counted: tuple[pl.DataFrame, ...] = ()
+    """Launches that Nsight Compute profiled (`roofline.launch_table`), a table per report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +142,19 @@ class Point:
 
     @property
     def path(self) -> Path | None:
-        """The path that opens its first run with a step time."""
-        return next((sample.path for sample in self.samples if sample.step_ns is not None), None)
+        """The path that opens its first run with a step time, or with counters."""
+        timed = (sample.path for sample in self.samples if sample.step_ns is not None)
+        return next(timed, None) or next((sample.path for sample in self.samples if sample.counted), None)
+
+    @property
+    def stopped(self) -> int | None:
+        """The limit of launches at which Nsight Compute stopped, in any of the repeats."""
+        return next((sample.stopped for sample in self.samples if sample.stopped is not None), None)
+
+    @property
+    def counted(self) -> tuple[pl.DataFrame, ...]:
+        """The launches that Nsight Compute profiled, of all repeats."""
+        return tuple(table for sample in self.samples for table in sample.counted)
 
     @property
     def capture(self) -> Capture | None:

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 
+def _is_report(path: Path) -> bool:
+    """Whether a file is Nsight Compute's, which no column of a table names."""
+    from tracetui.parsers.bytes_source import read_all
+    from tracetui.parsers.ncu.sniff import looks_like_ncu
+    from tracetui.parsers.runs.detect import PEEK_BYTES
+
+    return looks_like_ncu(read_all(path, PEEK_BYTES))
+
+
 def read_sweep(
     path: Path,
     open_run: Callable[[Path], Run] | None = None,
@@ -35,6 +44,12 @@ def read_sweep(
         from tracetui.analysis.sweeps.folder import read_folder
 
         return read_folder(path, open_run, done)
+    if _is_report(path):
+        raise TraceError(
+            path,
+            "a report of Nsight Compute, no table of a sweep",
+            "give the folder that holds the report of each point",
+        )
     from tracetui.analysis.sweeps.table import read_table
 
     return read_table(path)

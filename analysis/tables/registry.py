@@ -51,6 +51,7 @@ SECTIONS: dict[str, Table] = {
     "communication": kernels.COMMUNICATION,
     "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,
+    "configurations": counters.CONFIGURATIONS,
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
     "ranks": runs.RANKS,

@@ -166,7 +166,9 @@ def build_parser() -> argparse.ArgumentParser:
         "work (another batch, another size of the input), so that it can't be judged",
     )
     diff.add_argument(
-        "--section", choices=DIFF_SECTIONS, help="only this table, in every format but json (csv: kernels)"
+        "--section",
+        choices=(*DIFF_SECTIONS, "counters"),
+        help="only this table, in every format but json (csv: kernels; counters: of reports of Nsight Compute)",
     )
     _add_output(diff)
 

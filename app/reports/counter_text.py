@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s"}
+_SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s", "FLOP/s": "FLOP/s", "FLOP": "FLOP"}
 HOW_TO = (
     "Nsight Compute's CSV fills this tab, opened alone or in one folder with a trace of the same program:\n\n"
     "ncu --set full --csv --page raw --log-file counters.csv PROGRAM\n\n"
@@ -72,15 +72,17 @@ def profiled_text(launches: int, kernels: int) -> str:
     return f"{some} of {format_count(kernels)} {'kernel' if kernels == 1 else 'kernels'}"
 
 
-def caution_text(profiled: Sequence[tuple[int, int]], *, same: bool) -> str:
+def caution_text(profiled: Sequence[tuple[int, int]], *, same: bool, by_time: bool = False) -> str:
     """Says what a mean over profiled launches does not cover.
 
     Args:
         profiled: per file the launches and kernels that were profiled.
         same: whether all files profiled the same kernels equally often.
+        by_time: whether launches count by their time; each counts the same otherwise.
     """
     few = max((kernels for _, kernels in profiled), default=0)
-    text = "Means over the profiled launches only, each counting the same; kernels not profiled are not in them."
+    how = "" if by_time else ", each counting the same"
+    text = f"Means over the profiled launches only{how}; kernels not profiled are not in them."
     if not same:
         text += " The files did not profile the same launches: compare kernel by kernel."
     elif len(profiled) > 1 and few < 5:

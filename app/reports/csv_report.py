@@ -6,6 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.tables.counters import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, SECTIONS
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.text.fitting import printable
@@ -22,6 +23,8 @@ def report_csv(found: Json, section: str) -> str:
         return captures_csv(found["run"]["captures"])
     if section == "ranks":
         return plain_csv(found["run"].get("ranks", []), RANKS.csv_header)
+    if section == "configurations":
+        return plain_csv(found["run"]["configurations"], CONFIGURATIONS.csv_header)
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"
@@ -37,7 +40,9 @@ def report_csv(found: Json, section: str) -> str:
 
 
 def diff_csv(found: Json, section: str) -> str:
-    """The diff's kernels, operators, modules or findings."""
+    """The diff's kernels, operators, modules, ranges, findings, or both sides' counters."""
+    if section == "counters":
+        return plain_csv((found["counters"] or {}).get("configurations", []), CONFIGURATIONS.csv_header)
     return plain_csv(found[section], COMPARED[section].csv_header)
 
 

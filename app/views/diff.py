@@ -115,10 +115,14 @@ class DiffView(CountedView):
         return Page.of(
             LAYOUTS[kind],
             frame,
-            unit="per step" if kind == "waterfall" else "",
+            unit="per step" if kind == "waterfall" and (self.has_steps or not self._is_of_launches()) else "",
             note=_step_line(result, noise=kind == "step"),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
         )
+
+    def _is_of_launches(self) -> bool:
+        """Whether both are reports of Nsight Compute, which hold single launches."""
+        return all(self.session.trace(side).info.kind == "ncu" for side in ("a", "b"))
 
     def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str) -> Page:
         """Rows of both runs side by side; inside a module, an operator or a category, its kernels."""
@@ -268,6 +272,8 @@ def _nothing_in_both(what: str, kind: str) -> str:
 
 def _step_line(result: Diff, *, noise: bool) -> str:
     step = result.step
+    if step.a_ns is None and step.b_ns is None:
+        return "no steps to compare"
     if step.median_delta_percent is None:
         return f"step  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
     # as wide as 80 columns allow beside the longest title

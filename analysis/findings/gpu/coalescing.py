@@ -31,6 +31,9 @@ METRICS = {
     "memory_l2_theoretical_sectors_global_ideal": "ideal",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "loaded",
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "requests",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "stored",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "store_requests",
+    "derived__memory_l2_theoretical_sectors_global_excessive": "surplus",
 }
 RULE = "UncoalescedGlobalAccess"
 _SURPLUS = r"total of (\d+) excessive sectors \(\d+% of the total (\d+) sectors\)"
@@ -50,6 +53,8 @@ class Access:
     """Sectors that would do if the threads of a warp accessed neighbouring addresses."""
     per_request: float | None
     """Sectors per load of a warp."""
+    per_store: float | None = None
+    """Sectors per store of a warp."""
     is_least: bool = False
     """Whether `ideal` is only the most that any type needs."""
 
@@ -62,8 +67,8 @@ class Access:
 def accesses(facts: Facts) -> list[Access]:
     """What Nsight Compute counted, summed over each kernel's measured launches.
 
-    With section SourceCounters it knows how many sectors would do. Otherwise sectors per request tell: no load of a
-    warp needs more than `WIDEST`, whatever its type.
+    With section SourceCounters it knows how many sectors would do, or how many are too many. Otherwise sectors per
+    request tell: no load or store of a warp needs more than `WIDEST`, whatever its type.
     """
     tables = [_of_launches(facts, trace) for trace in facts.run.of_kind("ncu")]
     tables = [table for table in tables if table.height]
@@ -72,11 +77,17 @@ def accesses(facts: Facts) -> list[Access]:
         return found
     known = pl.concat(tables, how="diagonal")
     for row in known.group_by("kernel", maintain_order=True).agg(pl.col(*METRICS.values()).sum()).to_dicts():
-        requests = row["loaded"] / row["requests"] if row["requests"] else None
+        ways = [(row["loaded"], row["requests"]), (row["stored"], row["store_requests"])]
+        each = [sectors / requests if requests else None for sectors, requests in ways]
+        touched = row["sectors"] or row["loaded"] + row["stored"]
         if row["ideal"]:
-            found.append(Access(row["kernel"], row["sectors"], row["ideal"], requests))
-        elif requests is not None:
-            found.append(Access(row["kernel"], row["loaded"], WIDEST * row["requests"], requests, is_least=True))
+            found.append(Access(row["kernel"], touched, row["ideal"], each[0], each[1]))
+        elif 0 < row["surplus"] < touched:
+            found.append(Access(row["kernel"], touched, touched - row["surplus"], each[0], each[1]))
+        elif any(one is not None for one in each):
+            wide = [way for way, one in zip(ways, each, strict=True) if one is not None and one > WIDEST] or ways
+            sectors, requests = (sum(part) for part in zip(*wide, strict=True))
+            found.append(Access(row["kernel"], sectors, WIDEST * requests, each[0], each[1], is_least=True))
     return found
 
 
@@ -121,7 +132,9 @@ def _of_launches(facts: Facts, other: Trace) -> pl.DataFrame:
     rests_on=("gpu", "counters"),
     thresholds={
         "used_percent": Threshold(50, "%", "sectors that would do, of those that move"),
-        "per_request": Threshold(20, "", "sectors per load of a warp, where only these were counted", own=True),
+        "per_request": Threshold(
+            20, "", "sectors per load or store of a warp, where only these were counted", own=True
+        ),
         "share_percent": SHARE,
     },
     advice="Let neighbouring threads access neighbouring addresses; go through shared memory where the layout forbids.",
@@ -131,9 +144,9 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     """Compares the 32-byte sectors that a kernel's accesses touch with those that its data needs.
 
     A warp that loads 4 bytes per thread from neighbouring addresses needs 4 sectors; from addresses far apart it needs
-    32. Nsight Compute counts both where the section SourceCounters was collected. Where only sectors and requests of
-    loads were counted, 16 per request do for the widest type (17 if the addresses are not aligned), so more are too
-    many for any. The gain is at most the surplus sectors'
+    32. Nsight Compute counts both where the section SourceCounters was collected (on the details page its rule
+    UncoalescedGlobalAccess names them). Where only sectors and requests were counted, 16 per request do for the widest
+    type (17 if the addresses are not aligned), so more are too many for any. The gain is at most the surplus sectors'
     share of a kernel's time, and counts only where memory is the kernel's bottleneck.
     """
     if is_beside_timeline(facts):
@@ -146,7 +159,8 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     bound = {row["name"]: row["bound"] for row in facts.counters.kernels.to_dicts()} if facts.counters else {}
     for access in sorted(found, key=lambda one: -share.get(one.name, 0.0)):
         used = 100 / access.factor if access.sectors else 100.0
-        few = (access.per_request or 0.0) <= limits.per_request if access.is_least else used >= limits.used_percent
+        most = max(access.per_request or 0.0, access.per_store or 0.0)
+        few = most <= limits.per_request if access.is_least else used >= limits.used_percent
         if few or share.get(access.name, 0.0) < limits.share_percent:
             continue
         gained = stake(facts, [access.name], min(1 / access.factor, 1.0))
@@ -166,12 +180,17 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
                     if access.per_request is not None
                     else ()
                 ),
+                *(
+                    (Evidence("sectors per store of a warp", access.per_store, "", proof),)
+                    if access.per_store is not None
+                    else ()
+                ),
                 Evidence("bound", bound.get(access.name) or "unknown", "", proof),
                 share_of(access.name, share[access.name]),
             ),
             f"{words.count(access.ideal)} / {words.count(access.sectors)} = {words.percent(used)} of the sectors are"
             f" needed; {gained.why if counts else 'memory is not known to be the bottleneck, so no gain is claimed'}",
-            f"more than {limits.per_request:g} sectors per load of a warp"
+            f"more than {limits.per_request:g} sectors per load or store of a warp"
             if access.is_least
             else f"below {words.percent(limits.used_percent)} needed",
             "A library chose this kernel: another layout (channels last), sizes that are multiples of 8 or another"

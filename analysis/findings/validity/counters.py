@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.findings.core import words
+from tracetui.analysis.counters.limit import stopped_at
+from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.roofline.precision import matrix_time
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
 
@@ -97,6 +99,80 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
         "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels that "
         "take the time by name.",
         next_command="tracetui profile --tool torch,ncu MODEL",
+    )
+
+
+@rule(
+    "V28",
+    "Nsight Compute stopped at its limit of launches",
+    advice="Choose kernels by name, or an NVTX range, in place of the first launches; or raise --launch-count.",
+)
+def stopped(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """The report holds exactly as many launches as ``--launch-count`` allowed, of all kernels.
+
+    What came after them was not measured: often the first launches are of a warm-up, or of the first layer only, and
+    reports of runs of different sizes look alike. run.json has the command. With a choice of kernels or ranges V4
+    judges the coverage.
+    """
+    if facts.trace.info.kind != "ncu":
+        return Abstention("V28", "a report of Nsight Compute")
+    if facts.manifest is None:
+        return Abstention("V28", "the command of ncu: run.json of tracetui profile")
+    limit = stopped_at(facts.trace, facts.manifest)
+    if limit is None:
+        return None
+    return Finding(
+        "V28",
+        "info",
+        f"ncu stopped after {words.things(limit, 'launch', 'launches')}, as it was told: the rest of the run was not"
+        " measured",
+        (Evidence("launches measured", facts.trace.device.height, "", Query("counters")),
+         Evidence("--launch-count", limit)),
+        f"{facts.trace.device.height} launches measured, {limit} allowed",
+        "fewer launches than allowed",
+        "Compare such reports kernel by kernel, not by their sums. Measure the kernels that take the time by name (V4"
+        " names them beside a time line), or a range: --nvtx --nvtx-include RANGE/.",
+        next_command=hints.rerun(facts, "--tool", "torch,ncu"),
+    )  # fmt: skip
+
+
+@rule(
+    "V27",
+    "Several precisions in one capture",
+    thresholds={
+        "share_percent": Threshold(10, "%", "matrix work of a precision, of all whose precision is known", own=True),
+    },
+    advice="Compare kernel by kernel, or profile each precision by itself.",
+)
+def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    """A report of Nsight Compute holds matrix products of several precisions, and means over it are of none of them.
+
+    FLOPs tell the precision of a launch where all of them were counted, else its name. Mixed precision on purpose
+    (autocast) looks the same: then the finding only says what the means are made of.
+    """
+    if facts.trace.info.kind != "ncu":
+        return Abstention("V27", "a report of Nsight Compute")
+    told = {name: ns for name, ns in matrix_time(facts.trace).items() if name is not None}
+    whole = sum(told.values())
+    shares = {name: 100 * ns / whole for name, ns in told.items()} if whole else {}
+    large = [name for name, share in shares.items() if share > limits.share_percent]
+    if len(large) < 2:
+        return None
+    listed = ", ".join(f"{name} {words.percent(share)}" for name, share in shares.items())
+    untold = matrix_time(facts.trace).get(None, 0.0)
+    return Finding(
+        "V27",
+        "info",
+        f"The capture mixes precisions: {listed} of its matrix work",
+        (
+            *(Evidence(f"matrix work in {name}", ns, "ns", Query("counters")) for name, ns in told.items()),
+            *((Evidence("matrix work of unknown precision", untold, "ns"),) if untold else ()),
+        ),
+        f"{' + '.join(words.ns(ns) for ns in told.values())} = {words.ns(whole)} of matrix work",
+        f"two precisions with more than {words.percent(limits.share_percent)} each",
+        "Read such a capture kernel by kernel: means over it describe no precision. To compare precisions, profile each"
+        " by itself and give the reports together.",
+        next_command="tracetui profile --tool ncu MODEL --sweep dtype=fp32,bf16",
     )
 
 

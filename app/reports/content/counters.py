@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.tables.counters import COUNTERS, NCU_RULES, OCCUPANCY
+from tracetui.app.reports.content.ncu import configurations
 from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, listed
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
 
-FILES_PER_TABLE = 5
-"""Columns of numbers that have room in 80 characters."""
 RULES_SHOWN = 5
 BY_KERNEL = (
     "duration_us", "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent", "l2_hit_percent",
@@ -52,17 +51,18 @@ def blocks(trace: Json, layout: Layout) -> Iterator[Block]:
         yield listed(NCU_RULES, said, rules)
 
 
-def compared_blocks(found: Json, layout: Layout) -> Iterator[Block]:
+def compared_blocks(run: Json, layout: Layout) -> Iterator[Block]:
     """Several reports side by side, called A, B, C, … in tables that fit a line.
 
     Args:
-        found: ``counters_compared`` of the report.
+        run: the run's part of the report.
         layout: how many rows there are room for.
     """
+    found, rows, weights = run["counters_compared"], run["configurations"], run["configuration_weights"]
     files = found["files"]
     letters = [letter_of(number).upper() for number in range(len(files))]
     profiled = [(file["launches"], file["kernels"]) for file in files]
-    rows = [
+    listed_files = [
         [
             letters[n],
             format_count(file["launches"]),
@@ -76,30 +76,14 @@ def compared_blocks(found: Json, layout: Layout) -> Iterator[Block]:
         "Reports side by side",
         "what was profiled",
         ("", "launches", "kernels", "time", "file"),
-        rows,
+        listed_files,
         after=(
-            caution_text(profiled, same=found["same_kernels"]),
+            caution_text(profiled, same=found["same_kernels"], by_time=True),
             *(f"Not read: {problem}" for problem in found["problems"]),
         ),
     )
-    per_table = FILES_PER_TABLE
-    scopes = [("all", "Mean over every profiled launch")]
-    if not found["same_kernels"]:
-        counts = ", ".join(f"{letters[n]}: {file['common_launches']}" for n, file in enumerate(files))
-        scopes.append(("common", f"Mean over kernels that every file profiled ({counts} launches)"))
-    for scope, heading in scopes:
-        metrics = [row for row in found["metrics"] if row["of"] == scope]
-        if not metrics:
-            continue
-        expected = [file["launches" if scope == "all" else "common_launches"] for file in files]
-        for begin in range(0, len(files), per_table):
-            part = range(begin, min(begin + per_table, len(files)))
-            yield _values(heading, metrics, letters, part, expected)
-        if len(files) > 2:
-            for begin in range(1, len(files), per_table):
-                part = range(begin, min(begin + per_table, len(files)))
-                yield _changes(f"Change from {letters[0]}", metrics, letters, part)
-    yield from _kernel_blocks(found, letters, layout, per_table)
+    yield from configurations.blocks(rows, weights, layout)
+    yield from kernel_blocks(found, letters, layout)
 
 
 def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]], **more: Any) -> Block:
@@ -111,28 +95,18 @@ def _block(heading: str, base: str, titles: Sequence[str], rows: list[list[str]]
     return Block(heading, base, columns, rows, **more)
 
 
-def _values(heading: str, metrics: list[Json], letters: Sequence[str], part: range, expected: Sequence[int]) -> Block:
-    pair = len(letters) == 2
-    titles = (*(letters[n] for n in part), *(("change",) if pair else ()), "metric")
-    rows = [
-        [
-            *(_value(row, n) for n in part),
-            *((_change(row, 1),) if pair else ()),
-            row["label"] + _coverage(row, part, expected),
-        ]
-        for row in metrics
-    ]
-    return _block(heading, "", titles, rows)
+def kernel_blocks(found: Json, letters: Sequence[str], layout: Layout, *, counts: bool = True) -> Iterator[Block]:
+    """How often each file profiled each kernel, and what was measured of it.
 
-
-def _changes(heading: str, metrics: list[Json], letters: Sequence[str], part: range) -> Block:
-    rows = [[*(_change(row, n) for n in part), row["label"]] for row in metrics]
-    return _block(heading, "pt: percentage points", (*(letters[n] for n in part), "metric"), rows)
-
-
-def _kernel_blocks(found: Json, letters: Sequence[str], layout: Layout, per_table: int) -> Iterator[Block]:
+    Args:
+        found: ``counters_compared`` of the report.
+        letters: what the files are called.
+        layout: how many rows there are room for.
+        counts: whether to begin with how often.
+    """
+    per_table = configurations.PER_TABLE
     kernels = found["kernels"][: layout.limit]
-    for begin in range(0, len(letters), per_table):
+    for begin in range(0, len(letters), per_table) if counts else ():
         part = range(begin, min(begin + per_table, len(letters)))
         yield _block(
             "Profiled kernels",
@@ -175,11 +149,3 @@ def _change(row: Json, number: int) -> str:
     if row["unit"] == "us":
         return change_text(None if change is None else change * 1000, "ns")
     return change_text(change, row["unit"])
-
-
-def _coverage(row: Json, part: range, expected: Sequence[int]) -> str:
-    """How many launches the values rest on, where some launches lack the metric."""
-    counts = [row["launches"][n] for n in part]
-    if all(count in (0, expected[n]) for n, count in zip(part, counts, strict=True)):
-        return ""
-    return f" (of {', '.join(map(str, counts))} launches)"

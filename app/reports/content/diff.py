@@ -29,25 +29,49 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         found: what `analysis.report.diff_report` returned, with its lists whole.
         layout: rows per list, ASCII.
     """
+    if found["counters"] is not None:
+        yield from _counter_parts(found, layout)
+        return
     yield Title("tracetui diff: what changed from A to B, per step")
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout)), lead=True)
     if (only := found.get("only")) is not None:
+        if only == "counters":
+            yield Sentences(("Counters are compared of two reports of Nsight Compute.",))
+            return
         rows = found[only]
         rows = merged_changes(rows) if only == "modules" else rows
         yield from (FindingList(found, whole=True),) if only == "findings" else _changes(only, rows, layout)
         return
     yield FindingList(found)
     yield from _split(found, layout)
-    yield from _waterfall(found["waterfall"], layout)
+    yield from _waterfall(found["waterfall"], layout, "GPU time")
     yield from _kinds(found, layout)
     yield from _changes("kernels", found["kernels"], layout)
     yield from _changes("operators", found["operators"], layout)
     yield from _changes("modules", merged_changes(found["modules"]), layout)
     if not found["modules"]:
         yield from _changes("ranges", found["ranges"], layout)
+
+
+def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
+    from tracetui.app.reports.content.counters import kernel_blocks
+    from tracetui.app.reports.content.ncu import configurations, diff
+
+    counters = found["counters"]
+    yield Title("tracetui diff: what changed from A to B, of the profiled launches")
+    yield Facts(diff.sides(found))
+    yield Sentences((diff.other_work(found["comparable"]) or comparable_words(found["comparable"]),))
+    yield _conditions(found["comparable"])
+    yield Sentences(diff.verdict(counters, layout))
+    yield FindingList(found)
+    yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
+    yield from _waterfall(found["waterfall"], layout, "profiled time")
+    yield from _changes("kernels", found["kernels"], layout)
+    yield from kernel_blocks(counters["counters_compared"], ("A", "B"), layout, counts=False)
 
 
 def verdict(found: Json, layout: Layout) -> str:
@@ -180,8 +204,8 @@ def _split(found: Json, layout: Layout) -> Iterator[Part]:
     yield listed(STEP, parts, whole, heading="Where the difference in step time comes from", whole=0)
 
 
-def _waterfall(rows: list[Json], layout: Layout) -> Iterator[Part]:
-    """The difference of GPU time by category and cause."""
+def _waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
+    """The difference of GPU time by category and cause; `what` says which time."""
     keys = ("count_effect_us", "mean_effect_us")
     moved = [{**row, "delta_us": sum(row[key] for key in keys)} for row in rows if any(row[key] for key in keys)]
     if not moved:
@@ -190,7 +214,7 @@ def _waterfall(rows: list[Json], layout: Layout) -> Iterator[Part]:
         sums = {key: sum(row[key] for row in rows) for key in keys}
         moved.append({"category": "all GPU work", **sums, "delta_us": sum(sums.values())})
     whole = replace(layout, limit=None)
-    yield listed(WATERFALL, moved, whole, heading="Where the difference in GPU time comes from", whole=0)
+    yield listed(WATERFALL, moved, whole, heading=f"Where the difference in {what} comes from", whole=0)
 
 
 def _side(side: Json) -> str:

@@ -34,7 +34,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     run = found["run"]
     yield Title(f"tracetui report: {Path(run['path']).name or run['path']}")
     traces = run["traces"]
-    if run["other_runs"]:
+    if run["other_runs"] and not _all_compared(run):
         many = len(run["other_runs"]) + 1
         yield Sentences((f"One of {many} runs in this folder; the rest is listed below.",))
     if run["captures"]:
@@ -44,7 +44,11 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield Sentences(tuple(rows_to_plot(run["captures"])))
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
     elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
-        yield Sentences(("No captures to compare: give a folder with several files of one kind.",))
+        if "configurations" not in run:
+            yield Sentences(("No captures to compare: give a folder with several files of one kind.",))
+        elif not run["configurations"]:
+            yield Sentences(("No counters: give one or more reports of Nsight Compute, or a folder of them.",))
+        traces = []
     if run.get("ranks"):
         yield from _ranks(run["ranks"], layout)
         traces = [_slowest(run)]
@@ -59,7 +63,12 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     if run.get("counters_compared"):
         from tracetui.app.reports.content.counters import compared_blocks
 
-        yield from compared_blocks(run["counters_compared"], layout)
+        yield from compared_blocks(run, layout)
+    elif run.get("configurations") and _alone(run):
+        from tracetui.app.reports.content.ncu import configurations
+
+        yield from configurations.listing(run["configurations"])
+        yield from configurations.blocks(run["configurations"], run["configuration_weights"], layout)
     if others:
         yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
     for join in run.get("joins", ()):
@@ -67,6 +76,18 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
         yield Sentences((" ".join(sentences(join)),))
     yield from _others(run)
+
+
+def _all_compared(run: Json) -> bool:
+    """Whether the folder's other runs are in the tables too."""
+    compared = [row for row in run.get("configurations") or () if row["kind"] == "all"]
+    return len(compared) > len(run["traces"])
+
+
+def _alone(run: Json) -> bool:
+    """Whether its counters are what the report is about: they were asked for by name, or there is nothing else."""
+    source: Json = run["traces"][run["main"]]["source"]
+    return "counters_compared" not in run or str(source["kind"]) == "ncu"
 
 
 def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
@@ -210,7 +231,7 @@ def _other_ranks(run: Json, shown: Json) -> list[int]:
 
 def _others(run: Json) -> Iterator[Part]:
     yield Sentences(tuple(f"Not read: {warning}" for warning in run["warnings"]))
-    if not run["other_runs"]:
+    if not run["other_runs"] or _all_compared(run):
         return
     said = [] if run["captures"] else ["(--section captures reads them all and compares them)"]
     for other in run["other_runs"]:

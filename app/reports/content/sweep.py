@@ -11,6 +11,7 @@ from tracetui.analysis.base.number_format import format_share, format_signed_us,
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
+from tracetui.app.reports.content.ncu import sweep as sweep_counters
 from tracetui.app.reports.content.sweep_variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
@@ -43,6 +44,11 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
         layout: rows per list, pictures, ASCII.
     """
     yield Title(f"tracetui sweep: {Path(found['path']).name or found['path']}")
+    if found["counters"] is not None and not any(row["step_us"] for row in found["points"]):
+        yield Sentences((sweep_counters.head(found),))
+        yield from sweep_counters.blocks(found, layout)
+        yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
+        return
     yield Sentences((_head(found),))
     yield Sentences((verdict(found),), lead=True)
     yield FindingList(found)
@@ -55,6 +61,8 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield from _captures(found, layout)
     if len(found["comparisons"]) > 1:
         yield Sentences(tuple(f"{label(one)}: {one['crossover']['verdict']}." for one in found["comparisons"]))
+    if found["counters"] is not None:
+        yield from sweep_counters.blocks(found, layout)
     yield Sentences((abstained(found),) if abstained(found) else ())
     yield Sentences(tuple(f"Not used: {note}" for note in found["notes"]))
 
@@ -68,7 +76,9 @@ def _captures(found: Json, layout: Layout) -> Iterator[Part]:
 
 
 def sweep_csv(found: Json) -> str:
-    """The points, one line each."""
+    """The points, one line each; where Nsight Compute measured them, a line per point and kind of kernels."""
+    if found["counters"] is not None:
+        return sweep_counters.counters_csv(found)
     rows = [{**row, "findings": " ".join(row["findings"])} for row in found["points"]]
     return plain_csv(rows, (*found["axes"], *SWEEP_POINTS.keys))
 
@@ -77,6 +87,8 @@ def verdict(found: Json) -> str:
     """Returns one sentence that answers the question of the sweep."""
     if (wrong := next((row for row in found["findings"] if row["severity"] == "invalid"), None)) is not None:
         return f"Invalid: {wrong['title']}."
+    if found["counters"] is not None and not any(row["step_us"] for row in found["points"]):
+        return "Reports of Nsight Compute hold no steps to compare: `tracetui sweep` prints their counters by point."
     if not found["comparisons"]:
         if "capture" in found["axes"]:
             return "No variants to compare: the names of these captures do not say how they differ."

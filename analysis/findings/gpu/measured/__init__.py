@@ -1,0 +1,1 @@
+"""Rules on counters of Nsight Compute: memory, and what warps wait for."""
