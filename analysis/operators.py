@@ -97,7 +97,7 @@ def tensor_core_eligible_percent(sel: Selection, conventions: Conventions = TRAC
     nodes = operator_tree(sel, conventions)
     kernel = nodes.device_rows["kind"].to_physical().to_numpy() == schema.DEVICE_KINDS.index("kernel")
     node = np.where(kernel, nodes.device_node, -1)
-    spent = add_up(node, nodes.device_rows["duration"].to_numpy(), nodes.tree.rows.size)
+    spent = add_up(node, nodes.device_rows["duration"].fill_null(0).to_numpy(), nodes.tree.rows.size)
     inside = nodes.tree.of_children(nodes.eligible.astype(np.int64)) > 0
     whole = int(spent[nodes.operator].sum())
     return 100 * int(spent[nodes.eligible & ~inside].sum()) / whole if whole else None
@@ -108,7 +108,7 @@ def _launched(nodes: OperatorTree, chosen: Bools) -> tuple[Ints, Ints, Ints]:
     if chosen.all():
         return nodes.device_self, nodes.kernels, nodes.tensor_core_self
     node, size = np.where(chosen, nodes.device_node, -1), nodes.tree.rows.size
-    spent = nodes.device_rows["duration"].to_numpy()
+    spent = nodes.device_rows["duration"].fill_null(0).to_numpy()
     return add_up(node, spent, size), count(node, size), add_up(node, np.where(nodes.on_tensor_cores, spent, 0), size)
 
 

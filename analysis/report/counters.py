@@ -66,18 +66,18 @@ def of_run(
     """
     traces, problems = reports_of(run, open_file)
     if "counters" not in wanted:
-        return _by_file(traces, limit)
+        return by_file(traces, limit)
     if len(traces) > 1:
         return side_by_side(traces, problems, limit)
-    return {"counters_compared": None, **(_by_file(traces, limit) if "configurations" in wanted else {})}
+    return {"counters_compared": None, **(by_file(traces, limit) if "configurations" in wanted else {})}
 
 
 def side_by_side(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json:
     """Several recordings: kernel by kernel, and as configurations."""
-    return {"counters_compared": compared(traces, problems, limit), **_by_file(traces, limit)}
+    return {"counters_compared": compared(traces, problems, limit), **by_file(traces, limit)}
 
 
-def _by_file(traces: Sequence[Trace], limit: int | None) -> Json:
+def by_file(traces: Sequence[Trace], limit: int | None = None) -> Json:
     """The table of configurations in which each recording is one."""
     return configuration_rows({name: [launch_table(trace)] for name, trace in _named(traces)}, limit)
 

@@ -72,17 +72,15 @@ def profiled_text(launches: int, kernels: int) -> str:
     return f"{some} of {format_count(kernels)} {'kernel' if kernels == 1 else 'kernels'}"
 
 
-def caution_text(profiled: Sequence[tuple[int, int]], *, same: bool, by_time: bool = False) -> str:
+def caution_text(profiled: Sequence[tuple[int, int]], *, same: bool) -> str:
     """Says what a mean over profiled launches does not cover.
 
     Args:
         profiled: per file the launches and kernels that were profiled.
         same: whether all files profiled the same kernels equally often.
-        by_time: whether launches count by their time; each counts the same otherwise.
     """
     few = max((kernels for _, kernels in profiled), default=0)
-    how = "" if by_time else ", each counting the same"
-    text = f"Means over the profiled launches only{how}; kernels not profiled are not in them."
+    text = "Means over the profiled launches only; kernels not profiled are not in them."
     if not same:
         text += " The files did not profile the same launches: compare kernel by kernel."
     elif len(profiled) > 1 and few < 5:

@@ -95,7 +95,7 @@ def _one_axis(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
             for key, what in told
         ]
         columns = (Shown("phase", right=False), Shown("", right=False), *map(Shown, titles[first : first + across]))
-        yield Block("Phases", note=EACH_BASE, columns=columns, cells=cells)
+        yield Block("Ranges", note=EACH_BASE, columns=columns, cells=cells)
 
 
 def _ended(found: Iterable[Json]) -> Iterator[str]:

@@ -78,7 +78,7 @@ def compared_blocks(run: Json, layout: Layout) -> Iterator[Block]:
         ("", "launches", "kernels", "time", "file"),
         listed_files,
         after=(
-            caution_text(profiled, same=found["same_kernels"], by_time=True),
+            caution_text(profiled, same=found["same_kernels"]),
             *(f"Not read: {problem}" for problem in found["problems"]),
         ),
     )

@@ -88,7 +88,10 @@ def verdict(found: Json) -> str:
     if (wrong := next((row for row in found["findings"] if row["severity"] == "invalid"), None)) is not None:
         return f"Invalid: {wrong['title']}."
     if found["counters"] is not None and not any(row["step_us"] for row in found["points"]):
-        return "Reports of Nsight Compute hold no steps to compare: `tracetui sweep` prints their counters by point."
+        return (
+            "Reports of Nsight Compute hold no steps to compare: their counters stand side by side in the tab Counters,"
+            " and `tracetui sweep` prints them by point."
+        )
     if not found["comparisons"]:
         if "capture" in found["axes"]:
             return "No variants to compare: the names of these captures do not say how they differ."

@@ -24,9 +24,21 @@ SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 def speedup_chart(one: Json, layout: Layout) -> Chart | None:
     """The speed-up over size, beside what the removed work allows; the gap between both is lost."""
+    lines = speedup_lines(one)
+    if not lines:
+        return None
+    drawn = line_chart(
+        lines, WIDTH - 2, CHART_ROWS, x_title=layout.text(one["x_axis"] or ""), y_title="speed-up",
+        x_label=lambda value: f"{value:g}", y_label=lambda value: f"{value:.2f}", ascii=layout.ascii,
+    )  # fmt: skip
+    return Chart("", tuple(drawn))
+
+
+def speedup_lines(one: Json) -> list[Line]:
+    """The lines of that picture, with a standard error to both sides; none where there are not two sizes."""
     rows = [row for row in one["points"] if isinstance(row["x"], int | float)]
     if len(rows) < 2:
-        return None
+        return []
     error = [(row, row["speedup_error"]) for row in rows if row["speedup_error"]]
     measured = Line(
         "speed-up",
@@ -34,13 +46,8 @@ def speedup_chart(one: Json, layout: Layout) -> Chart | None:
         tuple((row["x"], max(row["speedup"] - by, 1e-3), row["speedup"] + by) for row, by in error),
     )
     possible = tuple((row["x"], row["possible_speedup"]) for row in rows if row["possible_speedup"])
-    lines = [measured, *([Line("what the removed work allows", possible)] if len(possible) > 1 else [])]
-    lines.append(Line("as fast as the baseline", tuple((row["x"], 1.0) for row in (rows[0], rows[-1]))))
-    drawn = line_chart(
-        lines, WIDTH - 2, CHART_ROWS, x_title=layout.text(one["x_axis"] or ""), y_title=layout.text("speed-up"),
-        x_label=lambda value: f"{value:g}", y_label=lambda value: f"{value:.2f}", ascii=layout.ascii,
-    )  # fmt: skip
-    return Chart("", tuple(drawn))
+    allowed = [Line("what the removed work allows", possible)] if len(possible) > 1 else []
+    return [measured, *allowed, Line("as fast as the baseline", tuple((row["x"], 1.0) for row in (rows[0], rows[-1])))]
 
 
 def kind_blocks(found: Json, layout: Layout) -> Iterator[Block]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 BAR = 60
 """Units that a share of 100 % fills beside its number."""
+KEY = "key"
+"""The column that names a row, which stays in sight where the page is narrow."""
 
 
 def table(block: Block, heading: str) -> str:
@@ -27,8 +29,12 @@ def table(block: Block, heading: str) -> str:
     kept = [n for n, column in enumerate(block.columns) if not column.is_bar]
     columns = [block.columns[n] for n in kept]
     values = [_values(block, n) for n in kept]
+    key = next((place for place, column in enumerate(columns) if column.is_name), None)
     numbers = [column_values([row[n] for row in block.cells], raw) for n, raw in zip(kept, values, strict=True)]
-    head = "".join(_head(column, known) for column, known in zip(columns, numbers, strict=True))
+    head = "".join(
+        _head(column, known, is_key=place == key)
+        for place, (column, known) in enumerate(zip(columns, numbers, strict=True))
+    )
     rows = []
     depths = block.depths or (0,) * len(block.cells)
     for at, (row, depth) in enumerate(zip(block.cells, depths, strict=True)):
@@ -39,6 +45,7 @@ def table(block: Block, heading: str) -> str:
                 depth if place == len(kept) - 1 else 0,
                 None if known is None else known[at],
                 raw[at] if raw else None,
+                is_key=place == key,
             )
             for place, (n, column, known, raw) in enumerate(zip(kept, columns, numbers, values, strict=True))
         ]
@@ -58,13 +65,13 @@ def _values(block: Block, column: int) -> list[object]:
     return [row[column] for row in rows] if known else []
 
 
-def _head(column: Shown, numbers: list[float | None] | None) -> str:
-    style = "right" if column.right else ""
+def _head(column: Shown, numbers: list[float | None] | None, *, is_key: bool) -> str:
+    style = KEY if is_key else "right" if column.right else ""
     attributes = {"scope": "col", "class_": style, "title": column.about, "data_n": "1" if numbers else ""}
     return element("th", said(column.title), **attributes)
 
 
-def _cell(text: str, column: Shown, depth: int, number: float | None, raw: object) -> str:
+def _cell(text: str, column: Shown, depth: int, number: float | None, raw: object, *, is_key: bool) -> str:
     inside = said(text)
     if column.is_name and text:
         inside = f"<code>{inside}</code>"
@@ -73,7 +80,7 @@ def _cell(text: str, column: Shown, depth: int, number: float | None, raw: objec
     if column.has_bar and number is not None:
         inside = _bar(number) + inside
     whole = raw if isinstance(raw, str) and raw != text and column.is_name else ""
-    style = "name" if column.is_name else "right" if column.right else ""
+    style = f"name {KEY}" if is_key else "name" if column.is_name else "right" if column.right else ""
     value = "" if number is None else f"{number:.12g}"
     return element("td", inside, class_=style, title=whole, data_v=value)
 

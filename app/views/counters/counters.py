@@ -12,6 +12,7 @@ from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.kernels import size_text
+from tracetui.analysis.report.counters import by_file
 from tracetui.analysis.roofline.counters import counts_flops
 from tracetui.analysis.roofline.roofline import roofline
 from tracetui.analysis.tables.counters import (
@@ -327,14 +328,15 @@ class CountersView(TableView):
         found = self.session.cached(key, lambda: compare(traces))
         profiled = list(found.files.select("launches", "kernels").iter_rows())
         self._gaps = caution_text(profiled, same=found.same_kernels)
-        frame, columns = side_by_side(found, ascii=self.session.ascii)
+        rows = self.session.cached((*key, "configurations"), lambda: by_file(traces)["configurations"])
+        frame, columns = side_by_side(found, rows, ascii=self.session.ascii)
         return Page(
             id="counter_files",
             title="Side by side",
             frame=frame,
             columns=columns,
             noun="rows",
-            note="means over the profiled launches of each file",
+            note="over the profiled launches of each file, weighted by time",
             key="row",
         )
 

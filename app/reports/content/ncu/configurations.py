@@ -105,31 +105,36 @@ def letter(number: int) -> str:
 
 def _metrics(heading: str, rows: Sequence[Json | None], weights: Mapping[str, str]) -> Iterator[Block]:
     """Metrics down, configurations across, then what changed from the first."""
-    fields = [
-        field
-        for field in CONFIGURATIONS.data_fields
-        if field.name in LABELS and any(row is not None and row[field.json_key] is not None for row in rows)
-    ]
+    fields = measured(rows)
     count = len(rows)
     pair = count == 2
-    values = [[_value(field, row) for row in rows] for field in fields]
-    changes = [[_change(field, row, rows[0]) for row in rows] for field in fields]
+    values = [[value(field, row) for row in rows] for field in fields]
+    changes = [[change(field, row, rows[0]) for row in rows] for field in fields]
     labels = [LABELS[field.name] for field in fields]
     after = (weighted(weights, [field.name for field in fields]), *_not_covered(fields, rows))
     base = _launches(rows[0]) if count == 1 else ""
     for part in _parts(values, labels, range(count)):
         cells = [
-            [*(shown[n] for n in part), *([change[1]] if pair else []), label]
-            for shown, change, label in zip(values, changes, labels, strict=True)
+            [*(shown[n] for n in part), *([moved[1]] if pair else []), label]
+            for shown, moved, label in zip(values, changes, labels, strict=True)
         ]
         titles = [*(letter(n) if count > 1 else "" for n in part), *(["change"] if pair else []), "metric"]
         yield _block(heading, base, titles, cells, after if part[-1] == count - 1 else ())
     if count > 2:
-        moved = [n for n, row in enumerate(changes) if any(cell != UNKNOWN for cell in row[1:])]
+        known = [n for n, row in enumerate(changes) if any(cell != UNKNOWN for cell in row[1:])]
         for part in _parts(changes, labels, range(1, count)):
-            cells = [[*(changes[n][place] for place in part), labels[n]] for n in moved]
+            cells = [[*(changes[n][place] for place in part), labels[n]] for n in known]
             titles = [*(letter(n) for n in part), "metric"]
             yield _block(f"Change from {letter(0)}", "pt: percentage points", titles, cells)
+
+
+def measured(rows: Sequence[Json | None]) -> list[Field]:
+    """The metrics that any of the rows has."""
+    return [
+        field
+        for field in CONFIGURATIONS.data_fields
+        if field.name in LABELS and any(row is not None and row[field.json_key] is not None for row in rows)
+    ]
 
 
 def _parts(cells: Sequence[Sequence[str]], labels: Sequence[str], places: range) -> list[range]:
@@ -202,12 +207,15 @@ def _number(field: Field, row: Json | None) -> float | None:
     return value * 1000 if value is not None and field.kind == "time" else value
 
 
-def _value(field: Field, row: Json | None) -> str:
-    return value_text(_number(field, row), _unit(field))
+def value(field: Field, row: Json | None, *, ascii: bool = False) -> str:
+    """A metric of a configuration in words."""
+    return value_text(_number(field, row), _unit(field), ascii=ascii)
 
 
-def _change(field: Field, row: Json | None, first: Json | None) -> str:
-    value, base = _number(field, row), _number(field, first)
-    if value is not None and base is not None and abs(value - base) < ROUNDING * abs(base):
-        value = base
-    return change_text(None if value is None or base is None else value - base, _unit(field))
+def change(field: Field, row: Json | None, first: Json | None, *, ascii: bool = False) -> str:
+    """How much a metric of a configuration is above that of the first."""
+    number, base = _number(field, row), _number(field, first)
+    if number is None or base is None:
+        return UNKNOWN
+    moved = 0.0 if abs(number - base) < ROUNDING * abs(base) else number - base
+    return change_text(moved, _unit(field), ascii=ascii)
