@@ -15,7 +15,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.timeline.timeline import timeline
-from tracetui.app.cli.cut_command import between, file_stretch, of_steps, zero_of
+from tracetui.app.cli.commands.cut import between, file_stretch, of_steps, zero_of
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome.cut.cutting import cut

@@ -18,8 +18,8 @@ from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.sweeps.kinds import kinds_of
 from tracetui.analysis.sweeps.model import Point, Sample
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.sweep_sections import section_csv, section_parts
-from tracetui.app.reports.content.sweep_variants import kind_blocks, speedup_chart
+from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
+from tracetui.app.reports.content.sweeps.variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown

@@ -102,7 +102,7 @@ def test_tools_that_need_a_gpu_say_so(tmp_path):
 
 
 def test_a_sweep_leaves_a_folder_per_point_and_an_index(tmp_path, monkeypatch, capsys):
-    from tracetui.app.cli.profile_command import profile
+    from tracetui.app.cli.commands.profile import profile
 
     request = ProfileRequest(
         output=tmp_path / "out", entry="mlp", device="cpu", python=sys.executable, steps=1, warmup=0, clean_steps=1

@@ -27,8 +27,8 @@ from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.captures import CATEGORIES, PHASES, TOP_KERNELS
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.sweep import sweep_parts
-from tracetui.app.reports.content.sweep_sections import section_csv, section_parts
+from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
+from tracetui.app.reports.content.sweeps.sweep import sweep_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text as as_text
 from tracetui.parsers import open_path

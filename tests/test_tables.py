@@ -19,7 +19,7 @@ from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import RANKS, SWEEP_POINTS
 from tracetui.analysis.tables.table import Table
-from tracetui.app.reports.content.sweep import sweep_csv
+from tracetui.app.reports.content.sweeps.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv, report_csv
 from tracetui.app.text.fitting import printable
 

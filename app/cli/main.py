@@ -160,7 +160,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
         return print_nsys_reports(_paths(arguments), arguments.nsys_report, _request(arguments))
     if arguments.like:
-        from tracetui.app.cli.sweep_command import print_like
+        from tracetui.app.cli.commands.sweep import print_like
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
     from tracetui.app.cli.headless import print_report
@@ -169,7 +169,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli.check_command import print_check
+    from tracetui.app.cli.commands.check import print_check
 
     return print_check(_paths(arguments), _request(arguments))
 
@@ -182,8 +182,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.commands.sweep import print_sweep
     from tracetui.app.cli.request import Request
-    from tracetui.app.cli.sweep_command import print_sweep
 
     request = Request(
         Scope(),
@@ -201,7 +201,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli import profile_command
+    from tracetui.app.cli.commands import profile as profile_command
     from tracetui.app.cli.profile_options import axes_of, request_of
     from tracetui.collectors.request import ProfileError
 
@@ -244,7 +244,7 @@ def _scrub(arguments: argparse.Namespace) -> int:
 
 
 def _cut(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli.cut_command import cut_command
+    from tracetui.app.cli.commands.cut import cut_command
 
     return cut_command(
         arguments.path,
@@ -274,7 +274,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _config(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli.config_command import config_command
+    from tracetui.app.cli.commands.config import config_command
 
     return config_command(arguments)
 

@@ -18,7 +18,7 @@ from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.sweep import busy_base, deviation, label, spelled, verdict
+from tracetui.app.reports.content.sweeps.sweep import busy_base, deviation, label, spelled, verdict
 from tracetui.app.reports.finding_words import headline
 from tracetui.app.text.fitting import printable
 from tracetui.app.views.common.messages import OpenRuns

@@ -21,7 +21,7 @@ def side_by_side(draft: Draft, layout: Layout) -> Iterator[Part]:
     if draft.run.get("counters_compared"):
         from tracetui.app.reports.content.counters import compared_blocks
 
-        yield from compared_blocks(draft.run["counters_compared"], layout)
+        yield from compared_blocks(draft.run, layout)
 
 
 def captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]:
@@ -35,19 +35,19 @@ def captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]
 
 
 def _sweep_verdict(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweep import verdict
+    from tracetui.app.reports.content.sweeps.sweep import verdict
 
     yield Sentences((verdict(found),), lead=True)
 
 
 def _comparisons(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweep import comparison_blocks
+    from tracetui.app.reports.content.sweeps.sweep import comparison_blocks
 
     yield from comparison_blocks(found, layout)
 
 
 def _points(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweep import chart_block, points_block
+    from tracetui.app.reports.content.sweeps.sweep import chart_block, points_block
 
     yield chart_block(found, layout)
     block = points_block(found, layout)
@@ -55,7 +55,7 @@ def _points(found: Json, layout: Layout) -> Iterator[Part]:
 
 
 def _accounts(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweep import accounts
+    from tracetui.app.reports.content.sweeps.sweep import accounts
 
     yield Sentences(tuple(accounts(found)), bullets=True)
 

@@ -10,7 +10,7 @@ from tracetui.analysis.report.capture_tables import matrix_rows
 from tracetui.analysis.report.sweep import speedup_rows
 from tracetui.analysis.tables import captures, sweeps
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts
-from tracetui.app.reports.content.sweep import (
+from tracetui.app.reports.content.sweeps.sweep import (
     comparison_blocks,
     fitting,
     is_invalid,
@@ -18,7 +18,7 @@ from tracetui.app.reports.content.sweep import (
     spelled,
     sweep_csv,
 )
-from tracetui.app.reports.content.sweep_variants import kind_blocks
+from tracetui.app.reports.content.sweeps.variants import kind_blocks
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences, Title, cell, shown

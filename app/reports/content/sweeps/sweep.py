@@ -12,7 +12,7 @@ from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 from tracetui.app.reports.content.ncu import sweep as sweep_counters
-from tracetui.app.reports.content.sweep_variants import kind_blocks, speedup_chart
+from tracetui.app.reports.content.sweeps.variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown

@@ -48,8 +48,8 @@ def _render(found: Json, request: Request) -> str:
         from tracetui.app.reports.json_report import to_json
 
         return to_json(found)
-    from tracetui.app.reports.content.sweep import sweep_parts
-    from tracetui.app.reports.content.sweep_sections import section_csv, section_parts
+    from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
+    from tracetui.app.reports.content.sweeps.sweep import sweep_parts
 
     if request.format == "csv":
         return section_csv(found, (request.sections or ("points",))[0])

@@ -1,0 +1,1 @@
+"""Sweeps in reports: the page, its sections alone, what variants add and remove."""
