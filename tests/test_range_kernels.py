@@ -15,8 +15,7 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.attribution.concurrent_launches import open_elsewhere
 from tracetui.analysis.attribution.operator_tree import device_work
-from tracetui.analysis.range_tree import range_tree
-from tracetui.analysis.range_tree_kernels import range_tree_kernels
+from tracetui.analysis.range_tree import range_tree, range_tree_kernels
 from tracetui.analysis.ranges import containing_rows, ranges
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_signed_us
 from tracetui.analysis.tables.sweeps import KINDS
@@ -27,11 +27,19 @@ def speedup_chart(one: Json, layout: Layout) -> Chart | None:
     lines = speedup_lines(one)
     if not lines:
         return None
-    drawn = line_chart(
-        lines, WIDTH - 2, CHART_ROWS, x_title=layout.text(one["x_axis"] or ""), y_title="speed-up",
-        x_label=lambda value: f"{value:g}", y_label=lambda value: f"{value:.2f}", ascii=layout.ascii,
-    )  # fmt: skip
-    return Chart("", tuple(drawn))
+    labels: dict[str, Any] = {
+        "x_title": layout.text(one["x_axis"] or ""),
+        "y_title": "speed-up",
+        "x_label": lambda value: f"{value:g}",
+        "y_label": lambda value: f"{value:.2f}",
+    }
+
+    def drawn() -> str:
+        from tracetui.app.charts.svg.lines import lines_svg
+
+        return lines_svg(lines, f"speed-up by {labels['x_title']}", **labels)
+
+    return Chart("", tuple(line_chart(lines, WIDTH - 2, CHART_ROWS, **labels, ascii=layout.ascii)), drawn)
 
 
 def speedup_lines(one: Json) -> list[Line]:
