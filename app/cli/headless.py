@@ -58,12 +58,12 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
-    run = open_run(paths, request)
+    run = _open(paths, request)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
-    config = rules_config(*paths)
+    config = _config(*paths)
     run = replace(run, warnings=(*run.warnings, *config.problems))
     found = report(
         run,
@@ -88,7 +88,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     if request.format == "markdown" or request.sections is not None:
         other = "--section" if request.sections is not None else "markdown"
         raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
-    run = open_run(paths, request)
+    run = _open(paths, request)
     trace = nsys_report.trace_for(run)
     if len(run.traces) > 1:
         line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
@@ -102,13 +102,24 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     return DONE
 
 
+def print_check(paths: Sequence[Path], request: Request) -> int:
+    """Prints the profiling checklist of one run; points that failed are no error."""
+    from tracetui.analysis.report.checklist import check_report
+    from tracetui.app.reports.content.checklist import check_parts
+    from tracetui.app.reports.json_report import to_json
+
+    found = check_report(_open(paths, request), request.scope, _config(*paths), request.on_error)
+    write(to_json(found) if request.format == "json" else laid_out(check_parts, found, request), request)
+    return DONE
+
+
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
     """Prints what changed from A to B; returns what `_judge` says of `fail_above_percent`."""
     from tracetui.analysis.report.report import diff_report
 
-    runs = open_run([a], request), open_run([b], request)
+    runs = _open([a], request), _open([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
-    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, rules_config(a, b), request.on_error)
+    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, _config(a, b), request.on_error)
     write(_render_diff(found, request), request)
     return _judge(found, fail_above_percent)
 
@@ -126,7 +137,7 @@ def cache_command(*, clear: bool) -> int:
     return DONE
 
 
-def rules_config(*paths: Path) -> Config:
+def _config(*paths: Path) -> Config:
     """Reads the user's thresholds, beside the recordings or in the working directory, and prints their problems."""
     from tracetui.analysis.findings import config
 
@@ -136,8 +147,7 @@ def rules_config(*paths: Path) -> Config:
     return found
 
 
-def open_run(paths: Sequence[Path], request: Request) -> Run:
-    """Opens what was given, restricted to the requested tool, rank and GPUs; prints warnings on standard error."""
+def _open(paths: Sequence[Path], request: Request) -> Run:
     choose = None
     if request.run is not None:
         if len(paths) > 1:

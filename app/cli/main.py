@@ -165,7 +165,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli.check_command import print_check
+    from tracetui.app.cli.headless import print_check
 
     return print_check(_paths(arguments), _request(arguments))
 
