@@ -105,7 +105,7 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 def print_check(paths: Sequence[Path], request: Request) -> int:
     """Prints the profiling checklist of one run; points that failed are no error."""
     from tracetui.analysis.report.checklist import check_report
-    from tracetui.app.reports.content.checklist import check_parts
+    from tracetui.app.reports.checklist import check_parts
     from tracetui.app.reports.json_report import to_json
 
     found = check_report(_open(paths, request), request.scope, _config(*paths), request.on_error)
