@@ -18,7 +18,7 @@ from tracetui.analysis.findings.core.finding import Finding, Findings, Suppresse
 from tracetui.analysis.report.checklist import _chosen, check_report
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.checklist import check_parts
+from tracetui.app.reports.checklist import check_parts
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text

@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 SECTIONS = {
     title[:3]: text for title, text in re.findall(r"^## (\d.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
 }
-SHOWN = re.compile(r"```sh\n(tracetui [^\n]*)\n```\n\n```text\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"```console\n\$ (tracetui [^\n]*)\n(.*?)```", re.DOTALL)
 EXAMPLES = [(command, shown) for number in ("000", "002") for command, shown in SHOWN.findall(SECTIONS[number])]
 SUBJECTS = {
     "low utilization": {"S1", "S2", "S13", "S19", "S5", "S7", "S14"},
@@ -36,7 +36,9 @@ def test_a_command_prints_what_the_page_shows(
     monkeypatch.chdir(ROOT)
     assert main(shlex.split(command)[1:]) == 0
     printed = capsys.readouterr().out
-    for part in shown.strip("\n").split("\n\n"):
+    parts = [part.strip("\n") for part in re.split(r"^…$", shown, flags=re.MULTILINE) if part.strip()]
+    assert parts
+    for part in parts:
         assert f"{part}\n" in printed
 
 

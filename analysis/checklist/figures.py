@@ -213,8 +213,8 @@ def batch(facts: Facts) -> str:
 
 def tensor_core_use(facts: Facts) -> str:
     """The share of kernel time on tensor cores."""
+    from tracetui.analysis.counters.tensor_cores import tensor_cores
     from tracetui.analysis.matching.run_join import conventions_of
-    from tracetui.analysis.tensor_cores import tensor_cores
 
     found = tensor_cores(facts.of_steps, facts.kernels, conventions_of(facts.counters))
     if found.percent is None:

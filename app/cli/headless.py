@@ -137,7 +137,7 @@ def cache_command(*, clear: bool) -> int:
     return DONE
 
 
-def rules_config(*paths: Path) -> Config:
+def _config(*paths: Path) -> Config:
     """Reads the user's thresholds, beside the recordings or in the working directory, and prints their problems."""
     from tracetui.analysis.findings import config
 
@@ -147,8 +147,7 @@ def rules_config(*paths: Path) -> Config:
     return found
 
 
-def open_run(paths: Sequence[Path], request: Request) -> Run:
-    """Opens what was given, restricted to the requested tool, rank and GPUs; prints warnings on standard error."""
+def _open(paths: Sequence[Path], request: Request) -> Run:
     choose = None
     if request.run is not None:
         if len(paths) > 1:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operator_groups import group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
-from tracetui.analysis.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.names import tell_apart, with_full_names
 from tracetui.app.text.words import group_words, nothing

@@ -26,7 +26,7 @@ def print_check(paths: Sequence[Path], request: Request) -> int:
 
         headless.write(to_json(found), request, paths)
         return DONE
-    from tracetui.app.reports.content.checklist import check_parts
+    from tracetui.app.reports.checklist import check_parts
 
     headless.write(headless.laid_out(check_parts, found, request), request, paths)
     return DONE
