@@ -24,6 +24,7 @@ from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text
+from tracetui.app.views.sweep import _page
 from tracetui.parsers import open_path
 from tracetui.parsers.names.kernel_kinds import kind_of
 from tracetui.parsers.names.kernel_names import category
@@ -155,3 +156,10 @@ def test_a_diff_lists_the_kinds_of_only_one_run(capsys: pytest.CaptureFixture[st
     assert "Operators" not in said
     assert "Kinds of work that only one of them has" in diff_text(compared(a, b))
     assert {row["kind"] for row in csv.DictReader(io.StringIO(diff_csv(compared(a, b), "kinds")))} == set(told)
+
+
+def test_the_screen_lists_what_differs(found: dict[str, Any]) -> None:
+    frame = _page("kinds", found).frame
+    differing = [row for row in found["kinds"] if row["status"] != "same"]
+    assert frame["kind"].to_list() == [row["kind"] for row in differing]
+    assert frame["delta_ns"].to_list() == pytest.approx([1000 * row["delta_us"] for row in differing])

@@ -6,13 +6,19 @@ from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.table import Table
 
 _OF = (
-    Field("comparison", "Comparison", about="the variant against its baseline, and what both share"),
-    Field("axis", "Axis", about="what the two differ in"),
-    Field("baseline", "Baseline", kind="number", type="number", about="the baseline's value; a text or a number"),
-    Field("variant", "Variant", kind="number", type="number", about="the variant's value"),
-    Field("x_axis", "Size", null=True, about="the axis of sizes; none where the points have no size"),
-    Field("x", "at", kind="number", type="number", about="the size at which both were run; `all` without an axis"),
-)
+    Field(
+        "comparison", "Variant", width=14, priority=3, flex=True,
+        about="the variant against its baseline, and what both share",
+    ),
+    Field("axis", "Axis", screen=False, about="what the two differ in"),
+    Field("baseline", "Baseline", type="number", screen=False, about="the baseline's value; a text or a number"),
+    Field("variant", "Variant", type="number", screen=False, about="the variant's value"),
+    Field("x_axis", "Size", screen=False, null=True, about="the axis of sizes; none where the points have no size"),
+    Field(
+        "x", "at", width=6, priority=0, type="number",
+        about="the size at which both were run; `all` without an axis",
+    ),
+)  # fmt: skip
 _KEYS = tuple(field.name for field in _OF)
 
 SPEEDUPS = Table(
@@ -55,22 +61,30 @@ KINDS = Table(
     (
         *_OF,
         Field(
-            "kind", "Kind",
+            "kind", "Kind", width=14, priority=0,
             about="category of kernels; of indexing, selection, sorting and concatenation what it is (`top-k`, `sort`, "
             "`gather/scatter`); `memcpy`, `memset`",
         ),
         Field(
-            "status", "Status",
+            "status", "Status", width=9, priority=1,
             about="`added`: only in the variant; `removed`: only in the baseline; `changed`; `same`: as many launches, "
             "and a difference within 1 %",
         ),
-        Field("baseline_calls", "baseline calls", "number", about="launches per step, the median over the repeats"),
-        Field("variant_calls", "variant calls", "number", about="the same of the variant"),
-        Field("baseline_ns", "baseline", "time", about="GPU time per step, the median over the repeats"),
-        Field("variant_ns", "variant", "time", about="the same of the variant"),
-        Field("delta_ns", "difference", "delta", about="time of the variant minus time of the baseline"),
         Field(
-            "name", "Kernel", flex=True, short="short_name",
+            "delta_ns", "difference", "delta", width=9, priority=0, main=True,
+            about="time of the variant minus time of the baseline",
+        ),
+        Field(
+            "baseline_ns", "baseline", "time", priority=2, about="GPU time per step, the median over the repeats"
+        ),
+        Field("variant_ns", "variant", "time", priority=2, about="the same of the variant"),
+        Field(
+            "baseline_calls", "base calls", "number", width=8, priority=3,
+            about="launches per step, the median over the repeats",
+        ),
+        Field("variant_calls", "calls", "number", width=7, priority=1, about="the same of the variant"),
+        Field(
+            "name", "Kernel", width=12, priority=4, flex=True, short="short_name",
             about="the kernel of the kind with most time, in the variant where it has the kind",
         ),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
@@ -81,5 +95,4 @@ KINDS = Table(
     ),
     base="per step",
     section="kinds",
-    page=False,
 )  # fmt: skip

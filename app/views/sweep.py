@@ -16,6 +16,7 @@ from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
+from tracetui.analysis.tables.sweeps import KINDS as SWEEP_KINDS
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.sweeps.sweep import busy_base, deviation, label, spelled, verdict
@@ -57,7 +58,7 @@ class SweepView(TableView):
     """Points, variants against their baseline, and findings, below a chart."""
 
     TAB = "sweep"
-    TABLES = ("points", "variants", "findings")
+    TABLES = ("points", "variants", "findings", "kinds")
     BINDINGS = commands.bindings("sweep")
 
     def __init__(self) -> None:
@@ -173,6 +174,8 @@ def _page(kind: str, found: Json) -> Page:
         note = f"{len(found['points'])} points · step: median without a profiler, busy: under it"
     if kind == "variants":
         return Page.of(SWEEP_VARIANTS, _variants(found), note=note, empty="No two variants to compare here.")
+    if kind == "kinds":
+        return Page.of(SWEEP_KINDS, _kinds(found), note=note, empty="No two variants whose recordings have GPU work.")
     if kind == "findings":
         rows = [(headline(row), row["advice"]) for row in found["findings"]]
         frame = pl.DataFrame(rows, schema={"said": pl.String, "try": pl.String}, orient="row")
@@ -235,6 +238,22 @@ def _variants(found: Json) -> pl.DataFrame:
         **dict.fromkeys(numbers, pl.Float64),
     }
     return pl.DataFrame(rows, schema=schema)
+
+
+def _kinds(found: Json) -> pl.DataFrame:
+    rows = [
+        {
+            **{key: row[key] for key in ("comparison", "kind", "status", "name", "short_name")},
+            "x": spelled(row["x"]),
+            **{f"{side}_calls": row[f"{side}_calls"] for side in ("baseline", "variant")},
+            **{f"{what}_ns": _ns(row[f"{what}_us"]) for what in ("baseline", "variant", "delta")},
+        }
+        for row in found["kinds"]
+        if row["status"] != "same"
+    ]
+    texts = ("comparison", "kind", "status", "name", "short_name", "x")
+    numbers = ("baseline_calls", "variant_calls", "baseline_ns", "variant_ns", "delta_ns")
+    return pl.DataFrame(rows, schema={**dict.fromkeys(texts, pl.String), **dict.fromkeys(numbers, pl.Float64)})
 
 
 def _ns(us: float | None) -> float | None:
