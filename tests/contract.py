@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
-from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import (
+    comparison,
+    configurations,
+    counters,
+    critical_path,
+    findings,
+    kernels,
+    memory,
+    program,
+    runs,
+)
 from tracetui.analysis.tables.registry import COMPARED, TABLES
 
 if TYPE_CHECKING:
@@ -97,7 +107,7 @@ NESTED["kernels", "counters"] = OrEmpty(
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-    if table.data and table not in (*COMPARED.values(), runs.SWEEP_POINTS, runs.RANKS, counters.CONFIGURATIONS)
+    if table.data and table not in (*COMPARED.values(), runs.SWEEP_POINTS, runs.RANKS, configurations.CONFIGURATIONS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables import comparison, counters, critical_path, findings, kernels, memory, program, runs
+from tracetui.analysis.tables import (
+    comparison,
+    configurations,
+    counters,
+    critical_path,
+    findings,
+    kernels,
+    memory,
+    program,
+    runs,
+)
 from tracetui.analysis.tables.table import Table
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = (kernels, program, critical_path, counters, memory, findings, comparison, runs)
+MODULES: tuple[ModuleType, ...] = (
+    kernels, program, critical_path, counters, configurations, memory, findings, comparison, runs,
+)  # fmt: skip
 TABLES: dict[str, Table] = {
     value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
 }
@@ -28,7 +40,7 @@ SECTIONS: dict[str, Table] = {
     "communication": kernels.COMMUNICATION,
     "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,
-    "configurations": counters.CONFIGURATIONS,
+    "configurations": configurations.CONFIGURATIONS,
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
     "ranks": runs.RANKS,
