@@ -161,6 +161,18 @@ def test_without_times_each_launch_counts_alike(tmp_path: Path) -> None:
     assert weights_of({"a": [table]})["sm_percent"] == "launches"
 
 
+def test_a_report_of_nothing_has_a_row(tmp_path: Path) -> None:
+    """Otherwise the letters of the files after it would be wrong."""
+    nothing = made(tmp_path, "a", {TIME: "ns", SM: "%"}, [])
+    table = configurations({"a": [nothing], "b": [made(tmp_path, "b", {TIME: "ns", SM: "%"}, [(GEMM, ["3", "80"])])]})
+    assert [(row["configuration"], row["launches"]) for row in table.iter_rows(named=True) if row["kind"] == ALL] == [
+        ("a", 0), ("b", 1),
+    ]  # fmt: skip
+    assert row_of(table, "a")["sm_percent"] is None
+    assert row_of(table, "b")["sm_percent"] == 80
+    assert configurations({"a": [nothing]}).height == 1
+
+
 def test_every_counter_says_how_much_it_covers() -> None:
     columns = configurations(of(TF32)).columns
     assert not [name for name in MEASURED if f"{name}_covered" not in columns]

@@ -19,7 +19,7 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.tables.counters import CONFIGURATIONS
+from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.json_report import to_json

@@ -13,7 +13,7 @@ from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.analysis.tables.counters import CONFIGURATIONS
+from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF

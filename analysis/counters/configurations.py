@@ -76,11 +76,11 @@ def configurations(groups: Groups) -> pl.DataFrame:
     described = launches.group_by("kernel").agg(pl.col("configuration").n_unique().alias("in"))
     everywhere = described.filter(pl.col("in") == len(groups))["kernel"]
     parts = [launches.with_columns(kind=pl.lit(ALL))]
-    if len(groups) > 1 and not same_launches(launches):
+    if len(groups) > 1 and not same_launches(launches, len(groups)):
         parts.append(launches.filter(pl.col("kernel").is_in(everywhere.implode())).with_columns(kind=pl.lit(COMMON)))
     kinds = {name: kernel_names.category(name) for name in launches["name"].unique().to_list()}
     parts.append(launches.with_columns(kind=pl.col("name").replace_strict(kinds, return_dtype=pl.String)))
-    table = _rows(pl.concat(parts), by)
+    table = _with_empty(_rows(pl.concat(parts), by), list(groups))
     whole = table.filter(pl.col("kind") == ALL).select("configuration", whole_ns="total_ns")
     table = table.join(whole, on="configuration", how="left", maintain_order="left").with_columns(
         time_percent=100 * pl.col("total_ns") / pl.col("whole_ns"), bound=bound_class()
@@ -104,11 +104,11 @@ def weights_of(groups: Groups) -> dict[str, str]:
     return {column: WORDS[name] for column, name in weights(_together(groups)).items()}
 
 
-def same_launches(launches: pl.DataFrame) -> bool:
-    """Whether all configurations profiled the same kernels equally often."""
+def same_launches(launches: pl.DataFrame, configurations: int) -> bool:
+    """Whether so many configurations profiled the same kernels equally often."""
     counts = launches.group_by("kernel", "configuration").agg(pl.col("launches").sum())
     each = counts.group_by("kernel").agg(pl.len().alias("in"), pl.col("launches").n_unique().alias("different"))
-    return bool(((each["in"] == launches["configuration"].n_unique()) & (each["different"] == 1)).all())
+    return bool(((each["in"] == configurations) & (each["different"] == 1)).all())
 
 
 def _together(groups: Groups) -> pl.DataFrame:
@@ -158,6 +158,17 @@ def _rows(launches: pl.DataFrame, by: Mapping[str, str]) -> pl.DataFrame:
         ),
         **columns,
     )
+
+
+def _with_empty(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The table with a row for each configuration in which nothing was profiled."""
+    absent = [name for name in names if name not in set(table["configuration"])]
+    nothing = pl.DataFrame(
+        {"configuration": absent, "kind": ALL, "launches": 0, "kernels": 0},
+        schema={name: table.schema[name] for name in ("configuration", "kind", "launches", "kernels")},
+    )
+    covered = [name for name in table.columns if name.endswith("_covered")]
+    return pl.concat([table, nothing], how="diagonal").with_columns(pl.col(covered).fill_null(0.0))
 
 
 def _ordered(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

@@ -163,7 +163,7 @@ def _counters(sweep: Sweep) -> Json | None:
 
 def _differences(base: Json, variant: Json) -> Json:
     """The variant less the baseline, of every number that both have."""
-    from tracetui.analysis.tables.counters import CONFIGURATIONS
+    from tracetui.analysis.tables.configurations import CONFIGURATIONS
 
     keys = [
         field.json_key

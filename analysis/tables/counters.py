@@ -8,7 +8,7 @@ from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.table import Table
 
 FILE = Field("file", "File", width=8, priority=2, flex=True, about="report it is from")
-_MEASURED = (
+MEASURED_FIELDS = (
     Field(
         "sm_percent",
         "SM",
@@ -116,6 +116,7 @@ _MEASURED = (
     Field("l1_percent", "L1 thr", "percent", width=5, priority=9, null=True, about="L1/TEX throughput, % of its peak"),
     Field("l2_percent", "L2 thr", "percent", width=5, priority=9, null=True, about="L2 throughput, % of its peak"),
 )
+"""Columns of a launch that a kernel and a configuration have as means."""
 _SHORT = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")
 _MISSING = Field(
     "missing", kind="list", type="words", screen=False, about="sections and metrics that were not collected"
@@ -146,7 +147,7 @@ COUNTER_LAUNCHES = Table(
             "duration_ns", "Duration", "time", priority=0, main=True, null=True,
             about="duration at the clocks that ncu set",
         ),
-        *_MEASURED,
+        *MEASURED_FIELDS,
         Field(
             "grid", "Grid", width=10, priority=4, type="whole list", null=True, about="blocks in the grid, x × y × z"
         ),
@@ -177,7 +178,7 @@ COUNTER_LAUNCHES = Table(
     section="counters",
 )  # fmt: skip
 
-_MEANS = ("registers", "shared_memory")
+WHOLE_NUMBERS = ("registers", "shared_memory")
 """Whole numbers of a launch whose mean over launches may not be a whole number."""
 COUNTERS = Table(
     "counters",
@@ -194,7 +195,7 @@ COUNTERS = Table(
             "duration_ns", "Duration", "time", priority=0, main=True, null=True,
             about="mean duration of a launch, at the clocks that ncu set",
         ),
-        *(replace(field, type="real") if field.name in _MEANS else field for field in _MEASURED),
+        *(replace(field, type="real") if field.name in WHOLE_NUMBERS else field for field in MEASURED_FIELDS),
         Field("total_ns", "Total", "time", priority=7, null=True, about="time of all profiled launches"),
         Field("duration_min_ns", "Min", "time", priority=9, null=True, about="duration of the shortest launch"),
         Field("duration_max_ns", "Max", "time", priority=9, null=True, about="duration of the longest launch"),
@@ -232,97 +233,6 @@ OCCUPANCY = (
     "theoretical_occupancy_percent", "registers", "shared_memory", "waves", "tensor_cores", "occupancy_limiter", "name",
 )  # fmt: skip
 """Columns of `COUNTERS` that reports show as a separate table: what limits the occupancy."""
-
-
-def _covered(field: Field) -> Field:
-    """The column that says how much of a row has a counter."""
-    return Field(
-        f"{field.name}_covered", kind="percent", screen=False,
-        about=f"share of the row's time that is of launches with {field.json_key}; of its launches without times",
-    )  # fmt: skip
-
-
-_OF_MEANS = {
-    "sm_percent": "weighted by time", "memory_percent": "weighted by time", "dram_percent": "weighted by time",
-    "l1_percent": "weighted by active cycles", "l2_percent": "weighted by time",
-    "l1_hit_percent": "weighted by sectors", "l2_hit_percent": "weighted by sectors",
-    "occupancy_percent": "weighted by active cycles", "theoretical_occupancy_percent": "weighted by time",
-    "tensor_percent": "weighted by active cycles", "registers": "weighted by time", "shared_memory": "weighted by time",
-    "waves": "weighted by time",
-}  # fmt: skip
-"""How launches count in the table of configurations; docs/metrics.md says what stands in where that is not known."""
-_WEIGHTED = tuple(
-    replace(field, type="real" if field.name in _MEANS else field.type, about=f"{field.about}; {_OF_MEANS[field.name]}")
-    for field in _MEASURED
-    if field.name in _OF_MEANS
-)
-_GFLOP = Field("gflop", "GFLOP", "number", width=7, priority=7, null=True, about="10^9 FLOP, the sum")
-_RATES = (
-    Field(
-        "tensor_cores_percent", "TC", "percent", width=5, priority=3, null=True,
-        about="launches that used tensor cores, % of the time of those that tell",
-    ),
-    Field(
-        "dram_bytes", "DRAM bytes", "bytes", width=9, priority=7, type="real", null=True,
-        about="bytes read from and written to DRAM, the sum",
-    ),
-    Field("dram_rate", "DRAM/s", "number", width=8, priority=4, null=True, about="DRAM bytes per second: sum by sum"),
-    Field(
-        "flops", "FLOP", "number", width=8, priority=7, null=True,
-        about="operations on floating-point numbers, the sum over launches of which all were counted",
-    ),
-    Field("flop_rate", "FLOP/s", "number", width=8, priority=4, null=True, about="FLOP per second: sum by sum"),
-    Field("intensity", "FLOP/B", "number", width=6, priority=5, null=True, about="FLOP per DRAM byte: sum by sum"),
-    Field(
-        "sectors_per_load", "Sect/ld", "number", width=7, priority=5, null=True,
-        about="32-byte sectors of global loads per load of a warp: sum by sum; 4 for neighbouring numbers of 4 bytes",
-    ),
-    Field(
-        "sectors_per_store", "Sect/st", "number", width=7, priority=5, null=True,
-        about="32-byte sectors of global stores per store of a warp: sum by sum",
-    ),
-)  # fmt: skip
-CONFIGURATIONS = Table(
-    "configurations",
-    "Counters by configuration",
-    "rows",
-    (
-        Field("configuration", "Configuration", width=14, priority=0, flex=True, about="report, or point of a sweep"),
-        Field(
-            "kind", "Kind", width=11, priority=0,
-            about="`all` profiled launches; `common`: of kernels that all configurations profiled, where these differ; "
-            "or a category of kernels",
-        ),
-        Field("launches", "N", "count", width=4, priority=1, about="profiled launches"),
-        Field("kernels", "Kernels", "count", width=4, priority=6, about="different kernels among them"),
-        Field("total_ns", "Time", "time", priority=0, main=True, null=True, about="time of these launches, the sum"),
-        Field(
-            "time_percent", "Time", "percent", width=5, priority=1, null=True,
-            about="that time, % of the configuration's profiled time",
-        ),
-        Field(
-            "duration_ns", "Mean", "time", priority=4, null=True, about="mean time of a launch, each counting the same"
-        ),
-        *_WEIGHTED,
-        *_RATES,
-        _GFLOP,
-        Field(
-            "bound", "Bound", width=8, priority=5, null=True,
-            about="class of the row's SM and memory shares: `latency`, `compute`, `memory` or `balanced`",
-        ),
-        *(_covered(field) for field in (*_WEIGHTED, *_RATES)),
-    ),
-    data=(
-        "configuration", "kind", "launches", "kernels", "total_ns", "time_percent", "duration_ns",
-        *(field.name for field in (*_WEIGHTED, *_RATES)), "bound",
-        *(f"{field.name}_covered" for field in (*_WEIGHTED, *_RATES)),
-    ),
-    reports=(
-        "kind", "total_ns", "time_percent", "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent",
-        "l2_hit_percent", "occupancy_percent", "tensor_cores_percent", "configuration",
-    ),
-    page=False,
-)  # fmt: skip
 
 COUNTER_METRICS = Table(
     "counter_metrics",

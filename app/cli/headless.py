@@ -137,7 +137,7 @@ def cache_command(*, clear: bool) -> int:
     return DONE
 
 
-def _config(*paths: Path) -> Config:
+def rules_config(*paths: Path) -> Config:
     """Reads the user's thresholds, beside the recordings or in the working directory, and prints their problems."""
     from tracetui.analysis.findings import config
 
@@ -147,7 +147,7 @@ def _config(*paths: Path) -> Config:
     return found
 
 
-def _open(paths: Sequence[Path], request: Request) -> Run:
+def open_run(paths: Sequence[Path], request: Request) -> Run:
     choose = None
     if request.run is not None:
         if len(paths) > 1:

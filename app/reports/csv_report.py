@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.tables.counters import CONFIGURATIONS
+from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, SECTIONS
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.text.fitting import printable
