@@ -20,6 +20,8 @@ from tracetui.parsers.links import lookup
 from tracetui.parsers.nesting import LaneClock, nearest, parents
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
@@ -31,6 +33,7 @@ _MOST_LEVELS = 1 << 10
 _EXACT = float(1 << 52)
 """Whole numbers whose sum stays below this add up exactly in float64."""
 _NO_ROW = 0xFFFFFFFF
+_NULL = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,24 @@ def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
     number = np.zeros(present.size, np.int64)
     number[found] = np.arange(found.size)
     return number[codes], found
+
+
+def numbered_by(rows: pl.DataFrame, columns: Iterable[str]) -> Ints:
+    """A number from 0 for each combination of values in these columns of whole numbers; null is a value."""
+    group = np.zeros(rows.height, np.int64)
+    for column in columns:
+        number = _numbered(rows[column].fill_null(_NULL).to_numpy())
+        group = dense(group * (int(number.max(initial=0)) + 1) + number)[0]
+    return group
+
+
+def _numbered(values: Ints) -> Ints:
+    """Whole numbers from 0, the same for the same value; looks at each stretch of equal values only once."""
+    if not values.size or (int(values.min()) >= 0 and int(values.max()) < values.size):
+        return values
+    heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    number = np.unique(values[heads], return_inverse=True)[1].astype(np.int64)
+    return np.repeat(number, np.diff(np.append(heads, values.size)))
 
 
 def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:

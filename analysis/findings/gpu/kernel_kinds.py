@@ -132,11 +132,14 @@ def fp64_work(name: str) -> bool:
     return _DOUBLE.search(name) is not None
 
 
+@kept
 def casts(facts: Facts) -> Bools:
     """Marks the launches that convert types: `aten::copy_` between two types if types were recorded, else by name."""
     launched = facts.launches
     host = facts.trace.host
     cast = by_name(launched, lambda name: _CAST.search(name) is not None)
+    if launched["operator"].null_count() == launched.height:
+        return cast
     copying = (host["name"].gather(launched["operator"]).cast(pl.String) == "aten::copy_").fill_null(value=False)
     types = host["input_types"].gather(launched["operator"]).cast(pl.String)
     found = types.str.extract_groups(_TYPES.pattern)
@@ -266,7 +269,7 @@ class Optimizer:
 
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range."""
-    host = facts.sel.host
+    host = facts.sel.host.select("kind", "name", "process", "thread", "start", "duration")
     inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
     found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
     if not found.height:
@@ -301,5 +304,5 @@ def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
 
 
 def _parameters(inside: pl.DataFrame, calls: int) -> float | None:
-    grads = inside.filter(pl.col("name").cast(pl.String) == "torch::autograd::AccumulateGrad").height
+    grads = int(names.matching(inside["name"], "torch::autograd::AccumulateGrad".__eq__).sum())
     return grads / calls if grads else None

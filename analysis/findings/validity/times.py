@@ -247,7 +247,7 @@ def _durations(facts: Facts) -> list[float]:
 
 def _loads(facts: Facts) -> tuple[int, int]:
     """How many calls load GPU code, and their time, ns; only calls within steps if there are steps."""
-    host = facts.sel.host
+    host = facts.sel.host.select("row", "kind", "name", "parent", "start", "duration")
     loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
     calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))
