@@ -165,8 +165,10 @@ def numbered_by(rows: pl.DataFrame, columns: Iterable[str]) -> Ints:
     """A number from 0 for each combination of values in these columns of whole numbers; null is a value."""
     group = np.zeros(rows.height, np.int64)
     for column in columns:
-        number = _numbered(rows[column].fill_null(_NULL).to_numpy())
-        group = dense(group * (int(number.max(initial=0)) + 1) + number)[0]
+        values = rows[column].fill_null(_NULL).to_numpy()
+        if values.size and int(values.min()) < int(values.max()):
+            number = _numbered(values)
+            group = dense(group * (int(number.max()) + 1) + number)[0]
     return group
 
 

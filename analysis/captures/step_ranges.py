@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from tracetui.parsers.names.range_roles import NUMBERED, role_of
@@ -33,11 +32,12 @@ def step_ranges(sel: Selection) -> StepRanges:
     """
     columns = {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64}
     if sel.trace.steps.height:
-        marks = sel.trace.host.select("kind", "start", "duration", "process", "thread")
-        begun = np.isin(marks["start"].to_numpy(), sel.steps["start"].to_numpy())
-        marks = marks.filter(pl.Series(begun) & (pl.col("kind") == "annotation")).drop("kind")
-        marks = marks.unique(["start", "duration"], keep="first", maintain_order=True)
-        steps = sel.steps.join(marks, on=["start", "duration"], how="left", maintain_order="left")
+        marks = sel.trace.host.lazy().filter(pl.col("kind") == "annotation")
+        marks = marks.select("start", "duration", "process", "thread").join(
+            sel.steps.lazy(), on=["start", "duration"], how="semi", maintain_order="left"
+        )
+        first = marks.unique(["start", "duration"], keep="first", maintain_order=True).collect()
+        steps = sel.steps.join(first, on=["start", "duration"], how="left", maintain_order="left")
         return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(*columns), True)
     host = sel.host.select("kind", "name", "process", "thread", "start", "duration")
     host = host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))

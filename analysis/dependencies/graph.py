@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.calltree import numbered_by, parents_of, row_ids
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
@@ -182,9 +182,7 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
 @latest
 def threads_of(host: pl.DataFrame) -> Ints:
     """The thread of every host row, counted from 0 over all processes."""
-    pair = pl.struct(pl.col("process").fill_null(NONE), pl.col("thread").fill_null(NONE))
-    numbers: Ints = host.select(pair.rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    return numbers
+    return numbered_by(host, ("process", "thread"))
 
 
 def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:
@@ -201,16 +199,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
     end = start + device["duration"].fill_null(0).to_numpy()
-    streams = (
-        device.select(
-            pl.struct(pl.col("process").fill_null(-1), pl.col("device").fill_null(-1), pl.col("stream").fill_null(-1))
-            .rank("dense")
-            .alias("number")
-        )["number"]
-        .to_numpy()
-        .astype(np.int64)
-        - 1
-    )
+    streams = numbered_by(device, ("process", "device", "stream"))
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
         rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()

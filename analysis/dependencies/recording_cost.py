@@ -69,11 +69,13 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
     begin, end = calls.start - calls.stretch, calls.end
     layers = host_layers(sel, graph)
     start = host["start"].to_numpy()
+    inside = (threads >= 0) & (start >= begin.min()) & (start < end.max())
+    start, kind_of = start[inside], layers.kind[inside]
     size = calls.row.size
     likely, most = np.zeros(size, np.int64), np.zeros(size, np.int64)
     counted, python, spent = {}, np.zeros(size, np.int64), np.zeros(size, np.int64)
     for kind, price in PRICES.items():
-        mine = np.sort(start[(threads >= 0) & (layers.kind == schema.HOST_KINDS.index(kind))])
+        mine = np.sort(start[kind_of == schema.HOST_KINDS.index(kind)])
         number = np.searchsorted(mine, end, side="left") - np.searchsorted(mine, begin, side="left")
         counted[kind] = int(number.sum())
         likely += number * price.likely

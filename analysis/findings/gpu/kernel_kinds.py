@@ -12,11 +12,12 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.run_join import conventions_of
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.nesting import nearest
+from tracetui.parsers.nesting import LaneClock, nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -269,7 +270,7 @@ class Optimizer:
 
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range."""
-    host = facts.sel.host.select("kind", "name", "process", "thread", "start", "duration")
+    host = facts.sel.host.select("row", "kind", "name", "process", "thread", "start", "duration")
     inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
     found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
     if not found.height:
@@ -289,17 +290,15 @@ def optimizer(facts: Facts) -> Optimizer | None:
 
 def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     """Marks the host rows (-1 for none) that start in a range of their thread; these ranges don't overlap."""
-    lane = ["process", "thread"]
-    known = np.flatnonzero(calls >= 0)
-    begun = host.select(*lane, "start")[calls[known]].with_columns(at=pl.Series(known)).sort("start")
-    inside = begun.join_asof(
-        ranges.select(*lane, "start", end=pl.col("start") + pl.col("duration")).sort("start"),
-        on="start",
-        by=lane,
-        check_sortedness=False,
-    ).filter(pl.col("start") < pl.col("end"))
-    within = np.zeros(calls.size, np.bool_)
-    within[inside["at"].to_numpy()] = True
+    lane = threads_of(host)
+    at = row_ids(ranges["row"])
+    start, end = ranges["start"].to_numpy(), (ranges["start"] + ranges["duration"]).to_numpy()
+    clock = LaneClock(int(lane.max(initial=0)) + 1, start, end)
+    order = np.argsort(clock.key(lane[at], start))
+    begins, ends = clock.key(lane[at], start)[order], clock.key(lane[at], end)[order]
+    begun = clock.key(lane[calls], host["start"].to_numpy()[calls])
+    place = np.searchsorted(begins, begun, side="right") - 1
+    within: Bools = (calls >= 0) & (place >= 0) & (begun < ends[place])
     return within
 
 

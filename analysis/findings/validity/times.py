@@ -140,7 +140,7 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.launches.filter(
+    rows = facts.launches.select("kind", "graph_node", "device", "stream", "start", "duration").filter(
         pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
     )
     if not rows.height or facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
