@@ -188,6 +188,21 @@ def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:
     return np.argsort(label, kind="stable")
 
 
+def lane_order(lane: Ints, start: Ints, end: Ints) -> Ints:
+    """The order by lane (a number from 0), then by start, then the longer first; fast where starts ascend already."""
+    order = stable_order(lane)
+    same = lane[order[1:]] == lane[order[:-1]]
+    step = start[order[1:]] - start[order[:-1]]
+    if (same & (step < 0)).any():
+        return np.lexsort((-end, start, lane))
+    tied = np.flatnonzero(same & (step == 0))
+    if tied.size:
+        rows = np.union1d(tied, tied + 1)
+        among = order[rows]
+        order[rows] = among[np.lexsort((-end[among], start[among], lane[among]))]
+    return order
+
+
 def codes_of(names: pl.Series) -> NDArray[np.uint32]:
     """The category codes of names; null counts as the empty name."""
     codes = names.to_physical()

@@ -14,9 +14,9 @@ from tracetui.analysis.attribution.calltree import (
     codes_of,
     count,
     dense,
+    lane_order,
     numbered_by,
     row_ids,
-    stable_order,
 )
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
@@ -182,13 +182,8 @@ def _between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
 def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Sorts by ``group`` (a number for each combination of values in `keys`), then by start, then the longer first."""
     group = numbered_by(rows, keys)
-    order = stable_order(group)
-    start, end = rows["start"].to_numpy()[order], rows["end"].to_numpy()[order]
+    order = lane_order(group, rows["start"].to_numpy(), rows["end"].to_numpy())
     group = group[order]
-    behind = (group[1:] > group[:-1]) | (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))
-    if not behind.all():  # usually each thread's rows are in this order already
-        again = np.lexsort((-end, start, group))
-        order, group = order[again], group[again]
     ordered = bool((order[1:] > order[:-1]).all())
     return (rows if ordered else rows[order]).with_columns(group=pl.Series(group, dtype=pl.Int64))
 

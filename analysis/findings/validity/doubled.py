@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import numbered_by, stable_order
+from tracetui.analysis.attribution.calltree import lane_order, numbered_by
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -120,7 +120,7 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if not inside.size:
         return None
     lasting = items.end - items.start
-    holders = np.unique(items.holder)
+    holders = items.holder[np.append(True, items.holder[1:] != items.holder[:-1])]  # they ascend
     held, time = int(lasting[inside].sum()), int(lasting.sum())
     at = int(holders[lasting[holders].argmax()])
     longest = items.work.row(int(items.row[at]), named=True)
@@ -188,12 +188,7 @@ def _in_order(facts: Facts) -> _Ordered:
         work = pl.concat([work.filter(pl.col("item") >= 0), spans.select(work.columns)])
     lanes = numbered_by(work, lane)
     start, end = work["start"].to_numpy(), work["end"].to_numpy()
-    order = stable_order(lanes)
-    behind = (start[order[1:]] > start[order[:-1]]) | (
-        (start[order[1:]] == start[order[:-1]]) & (end[order[1:]] <= end[order[:-1]])
-    )
-    if not (behind | (lanes[order[1:]] != lanes[order[:-1]])).all():
-        order = np.lexsort((-end, start, lanes))
+    order = lane_order(lanes, start, end)
     lanes, start, end = lanes[order], start[order], end[order]
     # the one that reaches farthest: the last that reached beyond all before it on its stream
     clock = LaneClock(int(lanes.max(initial=0)) + 1, start, end)
