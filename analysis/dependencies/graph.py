@@ -98,8 +98,8 @@ def graph(sel: Selection) -> Graph | None:
         sel, outer, names, calls_start, calls_end, thread, work, first
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
+    work = replace(work, after=after)
     latency, gap, inner = _latencies(calls_start, calls_end, work)
-    work = Work(work.row, work.start, work.end, work.call, work.queued, after, work.step, work.stream)
     return Graph(
         Calls(outer, calls_start, calls_end, thread, before, stretch, own, kind, wait_from, waited),
         work,
@@ -218,15 +218,19 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
 
 
 def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
-    """The launch latency of work that found its stream idle, and the median gaps between and within launches."""
+    """The launch latency of work that found its stream idle, and the median gaps between and within launches.
+
+    Work that waited for another stream tells no gap: that wait is an edge of its own.
+    """
     launched = work.call >= 0
     called = calls_start[work.call]
     returned = calls_end[work.call]
     previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min // 2)
     first_of_launch = np.append(True, work.call[1:] != work.call[:-1])
-    idle = launched & (previous < called) & first_of_launch
+    idle = launched & (previous < called) & first_of_launch & (work.after < 0)
     inner = launched & (work.queued >= 0) & (work.call[work.queued] == work.call)
-    queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner
+    inner &= work.after < 0
+    queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner & (work.after < 0)
     seen = (work.start - called)[idle]
     latency = np.quantile(seen, LATENCY_QUANTILE) if seen.size >= LEAST_LAUNCHES else LAUNCH_LATENCY_NS
     gap = np.median((work.start - previous)[queued]) if queued.any() else QUEUE_GAP_NS
