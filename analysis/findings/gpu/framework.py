@@ -164,7 +164,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     "F7",
     "Softmax, elementwise work, norms and copies take a large part",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
         "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
@@ -271,7 +271,7 @@ LAYOUTS = (
     "F11",
     "Changes of layout",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
     },
