@@ -52,7 +52,7 @@ def api_calls(sel: Selection) -> pl.DataFrame:
     Returns:
         name, calls, total_ns, mean_ns, median_ns, min_ns, max_ns, std_ns, percent (of the time in all API calls).
     """
-    calls = sel.host.lazy().filter(pl.col("kind").is_in(["runtime", "driver"]))
+    calls = sel.host.lazy().select("kind", "name", "duration").filter(pl.col("kind").is_in(["runtime", "driver"]))
     return (
         calls.group_by("name")
         .agg(timings())

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, call_tree, codes_of, count, dense
-from tracetui.analysis.attribution.operator_tree import begun_in_steps, is_nested, scope_mask
+from tracetui.analysis.attribution.operator_tree import is_nested, scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.gpu.steps import recorded, step_slots
 from tracetui.parsers import schema
@@ -41,7 +41,7 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     called = np.where(inside, label, NONE)
     outermost = np.where(inside & tree.outermost(label), label, NONE)
     slots = step_slots(sel)
-    in_step = np.where(inside & begun_in_steps(sel, tree.start) if slots.marked else inside, label, NONE)
+    in_step = np.where(inside & sel.begun_in_steps(tree.start) if slots.marked else inside, label, NONE)
     whole = recorded(sel)
     step_time = int((slots.end - slots.start).sum()) if slots.marked else whole[1] - whole[0] if whole else 0
     per_step = add_up(in_step, own, pairs.size)

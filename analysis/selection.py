@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base import intervals
 from tracetui.analysis.scope import Scope
 from tracetui.parsers.iterations import steps_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Run, Trace
 
 NO_STEPS, WORK_ONLY = "whole file (no steps)", "first to last GPU work (no steps)"
@@ -122,11 +127,14 @@ class Selection:
         """Host rows in scope, with their `row` in the whole frame: begun in a chosen step."""
         frame = self.trace.host.with_row_index("row")
         if self.by_steps:
-            inside = pl.lit(False)
-            for start, duration in self.steps.select("start", "duration").iter_rows():
-                inside = inside | ((pl.col("start") >= start) & (pl.col("start") < start + duration))
-            frame = frame.filter(inside)
+            frame = frame.filter(pl.Series(self.begun_in_steps(frame["start"].to_numpy())))
         return _within(frame, self.scope.window)
+
+    def begun_in_steps(self, start: Ints) -> NDArray[np.bool_]:
+        """Which of these times lie in the host time of a step in scope; steps of several threads may overlap."""
+        begin = self.steps["start"].to_numpy()
+        spans = intervals.union(begin, begin + self.steps["duration"].to_numpy())
+        return intervals.contains(spans, start)
 
     @cached_property
     def memory(self) -> pl.DataFrame:

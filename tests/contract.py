@@ -9,14 +9,9 @@ from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
 from tracetui.analysis.tables import (
-<<<<<<< HEAD
     captures,
     comparison,
     configurations,
-=======
-    comparison,
-    configurations,
->>>>>>> h13-ncu
     counters,
     critical_path,
     findings,
@@ -24,10 +19,7 @@ from tracetui.analysis.tables import (
     memory,
     program,
     runs,
-<<<<<<< HEAD
     sweeps,
-=======
->>>>>>> h13-ncu
 )
 from tracetui.analysis.tables.registry import COMPARED, TABLES
 
@@ -122,11 +114,9 @@ OF_SWEEPS = (
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-<<<<<<< HEAD
-    if table.data and table not in COMPARED.values() and table not in (runs.RANKS, configurations.CONFIGURATIONS, *OF_SWEEPS)
-=======
-    if table.data and table not in (*COMPARED.values(), runs.SWEEP_POINTS, runs.RANKS, configurations.CONFIGURATIONS)
->>>>>>> h13-ncu
+    if table.data
+    and table not in COMPARED.values()
+    and table not in (runs.RANKS, configurations.CONFIGURATIONS, *OF_SWEEPS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 

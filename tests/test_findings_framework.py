@@ -447,3 +447,28 @@ def test_orin_has_its_own_ratio(tmp_path: Path) -> None:
     found = finding("F1", _busy((SGEMM, 800), (HGEMM, 200), device=ORIN).facts(tmp_path))
     assert _value(found, "fp16 peak by fp32 peak") == pytest.approx(8.0)
     assert _value(found, "TF32 peak by fp32 peak") == pytest.approx(4.0)
+
+
+def test_f12_does_not_blame_autocast_for_what_miopen_converts(tmp_path: Path) -> None:
+    by_miopen = "SubTensorOpWithCastTensor1d.kd"
+    found = finding("F12", _busy((HGEMM, 900), (by_miopen, 100)).facts(tmp_path))
+    assert "MIOPEN_FIND_ENFORCE" in found.advice
+    assert "autocast" not in found.advice
+    mixed = finding("F12", _busy((HGEMM, 800), (TO_HALF, 100), (by_miopen, 20)).facts(tmp_path))
+    assert "MIOpen" not in mixed.advice
+
+
+def test_what_runs_side_by_side_does_not_promise_more_than_there_is(tmp_path: Path) -> None:
+    """Two streams convert types at the same time: 900 µs of the step, not 1800."""
+    made = Made()
+    for number in range(3):
+        at = number * 1000
+        made.step(number, at, at + 1000)
+        for stream in (7, 9):
+            made.launch(TO_HALF, (at + stream, at + stream + 1), (at + 50, at + 950), stream=stream)
+        made.launch(HGEMM, (at + 20, at + 21), (at + 950, at + 990))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", at + 25, at + 992)
+    facts = made.facts(tmp_path)
+    found = finding("F12", facts)
+    assert "900.0 µs of GPU time per step" in found.formula
+    assert (found.impact_ns or 0) <= 1_000_000

@@ -189,6 +189,22 @@ def test_s2_bounds_the_gain_by_the_time_that_the_gpu_is_busy(tmp_path: Path) -> 
     assert "of 908.0 µs" in found.formula
 
 
+def test_s2_advises_larger_graphs_where_graphs_launch_the_kernels(tmp_path: Path) -> None:
+    made = Made()
+    for number in range(3):
+        begin = number * 1000
+        made.step(number, begin, begin + 1000)
+        for at in range(begin, begin + 1000, 100):
+            made.replay(HGEMM, (at + 50, at + 60), [(at + 60, at + 64), (at + 65, at + 69)])
+    facts = made.facts(tmp_path)
+    found = finding("S2", facts)
+    assert found.advice.startswith("The kernels come from CUDA graphs already")
+    assert "torch.cuda.graph" not in found.advice
+    one_by_one = Made()
+    one_by_one.events = [event | {"name": event["name"].replace("Graph", "")} for event in made.events]
+    assert finding("S2", one_by_one.facts(tmp_path)).advice.startswith("Launch the step as CUDA graphs")
+
+
 def test_s2_is_silent_where_long_kernels_come_late(tmp_path: Path) -> None:
     """Two launches in a step: what keeps the host from the second is not launching."""
     made = Made()

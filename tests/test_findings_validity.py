@@ -229,11 +229,20 @@ def test_kernels_under_ncu_and_in_the_run(recording: Recording):
 
 def test_short_kernels_say_nothing_of_conditions(tmp_path):
     file = NsysFile()
-    file.launch("k", (10, 20), (30, 5030))
+    file.launch("k", (10, 20), (30, 5030), grid=(96, 2, 1), block=(128, 1, 1))
     (tmp_path / "ncu.csv").write_text(long_table([(0, "k", SOL, "Duration", "us", "50")]))
     assert "measured kernels of 10.0 µs" in abstains(
         "V5", facts(file.write(tmp_path / "a.sqlite"), tmp_path / "ncu.csv")
     )
+
+
+def test_counters_of_another_run_say_nothing_of_conditions(tmp_path):
+    file = NsysFile()
+    file.launch("k", (10, 20), (30, 50_030), grid=(1, 1, 1), block=(128, 1, 1))
+    (tmp_path / "ncu.csv").write_text(long_table([(0, "k", SOL, "Duration", "us", "50")]))
+    said = facts(file.write(tmp_path / "a.sqlite"), tmp_path / "ncu.csv")
+    assert "of another run (V25)" in abstains("V5", said)
+    assert "of another run (V25)" in abstains("V4", said)
 
 
 # --- V6, V7

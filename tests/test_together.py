@@ -7,20 +7,31 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 from judged import abstains, facts, find, fires, silent
+from made_run import HGEMM, Made
 from sample_runs import VIM, recorded
 
+from tracetui.analysis.captures.observed_batch import batch_in_shapes
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.core.rule import Rule
+from tracetui.analysis.matching.one_program import one_program, reason
+from tracetui.analysis.matching.run_join import join_row, joined, run_joins
+from tracetui.app.reports.content.joins import sentences
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tracetui.parsers import Trace
 
 
 def ops() -> Run:
     return open_path(recorded("ops"), cache=False)
+
+
+def opened(name: str) -> Trace:
+    return open_path(recorded(name), cache=False).main
 
 
 def beside(run: Run, kind: str, changed: Trace) -> Facts:
@@ -67,3 +78,50 @@ def test_a_recording_at_another_batch() -> None:
     finding = fires("V25", beside(run, "nsys", at_batch(nsys, 16)))
     assert "grid of " in finding.title
     assert finding.severity == "critical"
+
+
+def test_a_recording_of_another_program_is_not_matched() -> None:
+    """Hardly a kernel in common, so that no size of a launch can tell."""
+    run = ops()
+    subject = beside(run, "nsys", opened("nsys/gpt_small_ctx256.sqlite.gz"))
+    finding = fires("V25", subject)
+    assert "longest kernel" in finding.title
+    assert [each.other.info.kind for each in joined(run, run.main)] == ["nsys", "ncu"]
+    assert [each.other.info.kind for each in joined(subject.run, run.main)] == ["ncu"]
+    rows = {row["kind"]: row for row in map(join_row, run_joins(subject.run))}
+    assert rows["ncu"]["set_aside"] is None
+    assert "longest kernel" in rows["nsys"]["set_aside"]
+    (told,) = sentences(rows["nsys"])
+    assert told.startswith("gpt_small_ctx256.sqlite.gz is set aside: it is of another run than ops.trace.json.gz")
+
+
+def test_batches_that_operators_show_must_be_equal() -> None:
+    trace = opened("vim_tiny_fp32_bs4.pt.trace.json.gz")
+    assert one_program(trace, trace)
+    shapes = trace.host["input_shapes"].cast(pl.String).str.replace("[[4,", "[[8,", literal=True).cast(pl.Categorical)
+    larger = replace(trace, host=trace.host.with_columns(input_shapes=shapes))
+    assert reason(trace, larger) == "batch 4 here, 8 there"
+
+
+def test_two_files_beside_the_main_one_are_compared_too() -> None:
+    """Each has its own kernels in common with the main recording, and none with the other."""
+    run = ops()
+    (nsys,), (ncu,) = run.of_kind("nsys"), run.of_kind("ncu")
+    subject = Facts(replace(run, traces=(run.main, at_batch(nsys, 1), on_gpu(ncu, "NVIDIA A100-SXM4-80GB", 108))))
+    nameless = replace(run.main, info=replace(run.main.info, devices=()))
+    subject = Facts(replace(subject.run, traces=(nameless, *subject.run.traces[1:])), nameless)
+    finding = fires("V25", subject)
+    assert finding.title.startswith("ops.ncu.csv.gz is of another run than ops.sqlite.gz: GPU, SMs differ")
+
+
+def test_calls_outside_the_steps_do_not_count_for_the_batch(tmp_path: Path) -> None:
+    """A warm-up at batch 2 before the steps, with as many calls as they have."""
+    made = Made()
+    for at, batch in ((0, 2), (5, 2), (1000, 8), (2000, 8)):
+        made.host("cpu_op", "aten::conv2d", at + 1, at + 4, **{"Input Dims": [[batch, 3, 224, 224], [8, 3, 3, 3]]})
+        made.launch(HGEMM, (at + 2, at + 3), (at + 3, at + 4))
+    made.step(1, 1000, 2000)
+    made.step(2, 2000, 3000)
+    seen = batch_in_shapes(made.facts(tmp_path).sel)
+    assert seen is not None
+    assert (seen.batch, seen.calls_per_step) == (8, 1)

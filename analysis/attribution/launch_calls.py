@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.remembered import latest
 
@@ -39,17 +41,21 @@ def lost_launches(trace: Trace) -> pl.DataFrame:
     calls = launch_calls(trace)
     if not calls.height:
         return calls
-    known = trace.device["launch"].drop_nulls().unique()
-    parents = trace.host["parent"].gather(known).drop_nulls()
-    lost = calls.filter(
-        ~pl.col("row").is_in(known.implode())
-        & ~pl.col("row").is_in(parents.implode())
-        & ~pl.col("parent").is_in(calls.filter(pl.col("row").is_in(known.implode()))["row"].implode()).fill_null(False)
-        & ~pl.col("parent").is_in(calls["row"].implode()).fill_null(False)
-    )
+    host_parent = parents_of(trace.host)
+    row, parent = row_ids(calls["row"]), row_ids(calls["parent"])
+    # one more entry, for no row at all
+    known, around, launching = (np.zeros(host_parent.size + 1, np.bool_) for _ in range(3))
+    known[row_ids(trace.device["launch"])] = True
+    known[NONE] = False
+    around[host_parent[known[:-1]]] = True
+    launching[row] = True
+    around[NONE] = launching[NONE] = False
+    lost = calls.filter(pl.Series(~(known[row] | around[row] | launching[parent])))
+    if not lost.height:
+        return lost
     # nsys says which process an activity is of; elsewhere processes with equal numbers can't be told apart
     same = ["process", "correlation"] if trace.info.kind == "nsys" else ["correlation"]
-    done = calls.filter(pl.col("row").is_in(known.implode())).select(same).drop_nulls().unique()
+    done = calls.filter(pl.Series(known[row])).select(same).drop_nulls().unique()
     lost = lost.join(done, on=same, how="anti", maintain_order="left")
     for start, end in _captures(trace) if lost.height else ():
         lost = lost.filter(~pl.col("start").is_between(start, end))

@@ -96,21 +96,11 @@ def is_nested(trace: Trace) -> bool:
 def scope_mask(sel: Selection) -> Bools:
     """Which rows of the whole host frame are in scope: `Selection.host` without copying the frame."""
     start = sel.trace.host["start"].to_numpy()
-    mask = begun_in_steps(sel, start) if sel.by_steps else np.ones(start.size, np.bool_)
+    mask = sel.begun_in_steps(start) if sel.by_steps else np.ones(start.size, np.bool_)
     if sel.scope.window is not None:
         low, high = sel.scope.window
         mask &= (start < high) & (start + sel.trace.host["duration"].to_numpy() > low)
     return mask
-
-
-def begun_in_steps(sel: Selection, start: Ints) -> Bools:
-    """Which of these times lie in the host time of a step in scope."""
-    begin = sel.steps["start"].to_numpy()
-    if not begin.size:
-        return np.zeros(start.size, np.bool_)
-    step = np.searchsorted(begin, start, side="right") - 1
-    inside: Bools = (step >= 0) & (start < (begin + sel.steps["duration"].to_numpy())[step])
-    return inside
 
 
 @latest

@@ -94,6 +94,15 @@ def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     return inside
 
 
+def contains(a: Intervals, time: Ints) -> NDArray[np.bool_]:
+    """Which of these times lie in `a`."""
+    if not a[0].size:
+        return np.zeros(time.shape, np.bool_)
+    place = np.searchsorted(a[0], time, side="right") - 1
+    inside: NDArray[np.bool_] = (place >= 0) & (time < a[1][place])
+    return inside
+
+
 def _before(a: Intervals, time: Ints) -> Ints:
     """How much of `a` lies before each time."""
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(a[1] - a[0])))

@@ -45,6 +45,11 @@ def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.b
     return found
 
 
+def distinct(names: pl.Series) -> list[str]:
+    """The names that occur, each once, without null."""
+    return _texts(_distinct(*_codes(names)))
+
+
 def _codes(names: pl.Series) -> tuple[Codes, int]:
     """Each row's category, and a number above all of them, which stands for null."""
     physical = names.cast(pl.Categorical).to_physical()

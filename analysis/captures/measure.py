@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, row_ids, stable_order
+from tracetui.analysis.attribution.calltree import (
+    NONE,
+    add_up,
+    codes_of,
+    count,
+    dense,
+    lane_order,
+    numbered_by,
+    row_ids,
+)
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
 from tracetui.analysis.base import intervals, names
@@ -17,6 +26,11 @@ from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.selection import Selection
 
@@ -29,8 +43,13 @@ class Launched:
     """When each was launched."""
     start: Ints
     end: Ints
-    by_category: dict[str, tuple[Ints, Ints]]
-    """(when each was launched, running sum of time with a 0 before) of the work of each category."""
+    category: NDArray[np.uint32]
+    """The code of each one's category."""
+    names: dict[int, str]
+    """The text of each code."""
+    spent: Ints
+    in_steps: Bools | None
+    """What was launched in a step; None without steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +97,9 @@ class Measure:
         if scope is not None:
             ranges = ranges.filter(pl.Series(_begun_in(scope, ranges["start"].to_numpy())))
         self.ranges = ranges
-        self._work = _by_process(work)
+        self._work = _by_process(work, self._steps)
         inside = None if self._steps is None else pl.Series(_begun_in(self._steps, work["time"].to_numpy()))
-        in_steps = None if inside is None else work.filter(inside)
-        self._step_work = None if in_steps is None else _by_process(in_steps)
-        self._step_launched = None if in_steps is None else int(in_steps["duration"].sum())
+        self._step_launched = None if inside is None else int(work["duration"].filter(inside).sum())
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
         """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
@@ -102,11 +119,10 @@ class Measure:
         of_thread = on_threads["number"].to_numpy()
         pieces = _union(_in_order(on_threads, ["process", "number"]))
         instances, host = count(number, size), add_up(of_thread, end - start, size)
-        spent, calls, span = self._launched(pieces, self._work, size)
-        if self._steps is None or self._step_work is None:
+        spent, calls, span, inside = self._launched(pieces, size)
+        if self._steps is None:
             return Sums(instances, host, spent, calls, span)
         begun = _begun_in(self._steps, outermost["start"].to_numpy())
-        inside, _, _ = self._launched(pieces, self._step_work, size)
         return Sums(
             instances,
             host,
@@ -115,18 +131,20 @@ class Measure:
             span,
             step_instances=count(np.where(begun, number, NONE), size),
             step_host=add_up(of_thread, intervals.covered(self._steps, start, end), size),
-            step_launched=sum(inside.values(), np.zeros(size, np.int64)),
+            step_launched=inside,
         )
 
-    def _launched(
-        self, pieces: pl.DataFrame, work: dict[int, Launched], size: int
-    ) -> tuple[dict[str, Ints], dict[str, Ints], Ints]:
-        """What was launched in each set's stretches of time: (time, number) by category, and its span on the GPU."""
+    def _launched(self, pieces: pl.DataFrame, size: int) -> tuple[dict[str, Ints], dict[str, Ints], Ints, Ints]:
+        """What was launched in each set's stretches of time.
+
+        Returns:
+            Time by category, number by category, span on the GPU, and time of what was launched in steps.
+        """
         spent: dict[str, Ints] = {}
         calls: dict[str, Ints] = {}
-        span = np.zeros(size, np.int64)
-        for (process,), rows in pieces.group_by("process", maintain_order=True):
-            if (launched := work.get(int(str(process)))) is None:
+        span, inside = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        for (process,), rows in _parts(pieces):
+            if (launched := self._work.get(int(str(process)))) is None:
                 continue
             number, start, end = (rows[name].to_numpy() for name in ("number", "start", "end"))
             low = np.searchsorted(launched.time, start, side="left")
@@ -134,38 +152,40 @@ class Measure:
             first = over_slices(np.minimum, launched.start, low, high, EVER)
             last = over_slices(np.maximum, launched.end, low, high, NEVER)
             span += add_up(number, np.where(high > low, last - first, 0), size)
-            for category, (time, running) in launched.by_category.items():
-                low = np.searchsorted(time, start, side="left")
-                high = np.searchsorted(time, end, side="left")
-                none = np.zeros(size, np.int64)
-                calls[category] = calls.get(category, none) + add_up(number, high - low, size)
-                spent[category] = spent.get(category, none) + add_up(number, running[high] - running[low], size)
-        return spent, calls, span
+            none = np.zeros(size, np.int64)
+            for code, category in launched.names.items():
+                mine = launched.category == code
+                calls[category] = calls.get(category, none) + add_up(number, _between(mine, low, high), size)
+                mine = np.where(mine, launched.spent, 0)
+                spent[category] = spent.get(category, none) + add_up(number, _between(mine, low, high), size)
+            if launched.in_steps is not None:
+                mine = np.where(launched.in_steps, launched.spent, 0)
+                inside += add_up(number, _between(mine, low, high), size)
+        return spent, calls, span, inside
+
+
+def _parts(pieces: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
+    """The rows of each process; most recordings have one, which needs no copy."""
+    if pieces.height and pieces["process"].min() == pieces["process"].max() and not pieces["process"].null_count():
+        return (((pieces["process"][0],), pieces),)
+    return pieces.group_by("process", maintain_order=True)
+
+
+def _between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
+    """The sum of ``values[low:high]`` of each pair."""
+    running = np.zeros(values.size + 1, np.int64)
+    np.cumsum(values, out=running[1:])
+    found: Ints = running[high] - running[low]
+    return found
 
 
 def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Sorts by ``group`` (a number for each combination of values in `keys`), then by start, then the longer first."""
-    group = np.zeros(rows.height, np.int64)
-    for key in keys:
-        number = _numbered(rows[key].to_numpy())
-        group = dense(group * (int(number.max(initial=0)) + 1) + number)[0]
-    order = stable_order(group)
-    start, end = rows["start"].to_numpy()[order], rows["end"].to_numpy()[order]
+    group = numbered_by(rows, keys)
+    order = lane_order(group, rows["start"].to_numpy(), rows["end"].to_numpy())
     group = group[order]
-    behind = (group[1:] > group[:-1]) | (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))
-    if not behind.all():  # usually each thread's rows are in this order already
-        again = np.lexsort((-end, start, group))
-        order, group = order[again], group[again]
-    return rows[order].with_columns(group=pl.Series(group, dtype=pl.Int64))
-
-
-def _numbered(values: Ints) -> Ints:
-    """Whole numbers from 0, the same for the same value; looks at each stretch of equal values only once."""
-    if not values.size or (int(values.min()) >= 0 and int(values.max()) < values.size):
-        return values
-    heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    number = np.unique(values[heads], return_inverse=True)[1].astype(np.int64)
-    return np.repeat(number, np.diff(np.append(heads, values.size)))
+    ordered = bool((order[1:] > order[:-1]).all())
+    return (rows if ordered else rows[order]).with_columns(group=pl.Series(group, dtype=pl.Int64))
 
 
 def _keys(rows: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
@@ -216,22 +236,19 @@ def _launches(sel: Selection) -> pl.DataFrame:
     )
 
 
-def _by_process(work: pl.DataFrame) -> dict[int, Launched]:
+def _by_process(work: pl.DataFrame, steps: Intervals | None) -> dict[int, Launched]:
     processes = work["process"].unique(maintain_order=True).to_list()
     if len(processes) == 1:
-        return {processes[0]: _launched_of(work)}
-    return {process: _launched_of(work.filter(pl.col("process") == process)) for process in processes}
+        return {processes[0]: _launched_of(work, steps)}
+    return {process: _launched_of(work.filter(pl.col("process") == process), steps) for process in processes}
 
 
-def _launched_of(rows: pl.DataFrame) -> Launched:
+def _launched_of(rows: pl.DataFrame, steps: Intervals | None) -> Launched:
     """The work of one process, in the order of its launches."""
     time, start, spent = (rows[name].to_numpy() for name in ("time", "start", "duration"))
     code = codes_of(rows["category"])
     if bool((time[1:] < time[:-1]).any()):
         order = np.argsort(time, kind="stable")
         time, start, spent, code = time[order], start[order], spent[order], code[order]
-    by_category: dict[str, tuple[Ints, Ints]] = {}
-    for number, text in texts(dense(code)[1].astype(np.uint32)).items():
-        mine = np.flatnonzero(code == number)
-        by_category[text] = time[mine], np.concatenate(([0], np.cumsum(spent[mine])))
-    return Launched(time, start, start + spent, by_category)
+    inside = None if steps is None else _begun_in(steps, time)
+    return Launched(time, start, start + spent, code, texts(dense(code)[1].astype(np.uint32)), spent, inside)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.selection import in_steps
+
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
@@ -47,8 +49,10 @@ class BatchSeen:
 def batch_in_shapes(sel: Selection) -> BatchSeen | None:
     """The first dimension of the first convolution's input, else of the first embedding's, else of the first linear's.
 
-    Matrices alone prove nothing: their rows may be tokens of several samples. Returns None if no shape shows the batch.
+    Matrices alone prove nothing: their rows may be tokens of several samples. Where there are steps, calls outside of
+    them (warm-up, evaluation, setup) don't count. Returns None if no shape shows the batch.
     """
+    sel = in_steps(sel)
     host = sel.host.filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
     host = host.with_columns(name=pl.col("name").cast(pl.String), shapes=pl.col("input_shapes").cast(pl.String))
     for pattern, place, least in ((_CONVOLUTION, 0, 3), (_EMBEDDING, 1, 2), (_LINEAR, 0, 3)):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepRanges:
     """Iterations in order."""
 
@@ -32,11 +32,15 @@ def step_ranges(sel: Selection) -> StepRanges:
     """
     columns = {"start": pl.Int64, "end": pl.Int64, "process": pl.Int64, "thread": pl.Int64}
     if sel.trace.steps.height:
-        marks = sel.trace.host.filter(pl.col("kind") == "annotation").select("start", "duration", "process", "thread")
-        marks = marks.unique(["start", "duration"], keep="first", maintain_order=True)
-        steps = sel.steps.join(marks, on=["start", "duration"], how="left", maintain_order="left")
+        marks = sel.trace.host.lazy().filter(pl.col("kind") == "annotation")
+        marks = marks.select("start", "duration", "process", "thread").join(
+            sel.steps.lazy(), on=["start", "duration"], how="semi", maintain_order="left"
+        )
+        first = marks.unique(["start", "duration"], keep="first", maintain_order=True).collect()
+        steps = sel.steps.join(first, on=["start", "duration"], how="left", maintain_order="left")
         return StepRanges("step", steps.with_columns(end=pl.col("start") + pl.col("duration")).select(*columns), True)
-    host = sel.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))
+    host = sel.host.select("kind", "name", "process", "thread", "start", "duration")
+    host = host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))
     spelt = host["name"].cast(pl.String).fill_null("")
     label = {name: NUMBERED.sub("", name) for name in spelt.unique().to_list() if role_of(name) == "step"}
     host = host.with_columns(name=spelt.replace_strict(label, default=None, return_dtype=pl.String))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.calltree import numbered_by, parents_of, row_ids
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
@@ -98,8 +98,8 @@ def graph(sel: Selection) -> Graph | None:
         sel, outer, names, calls_start, calls_end, thread, work, first
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
+    work = replace(work, after=after)
     latency, gap, inner = _latencies(calls_start, calls_end, work)
-    work = Work(work.row, work.start, work.end, work.call, work.queued, after, work.step, work.stream)
     return Graph(
         Calls(outer, calls_start, calls_end, thread, before, stretch, own, kind, wait_from, waited),
         work,
@@ -182,9 +182,7 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
 @latest
 def threads_of(host: pl.DataFrame) -> Ints:
     """The thread of every host row, counted from 0 over all processes."""
-    pair = pl.struct(pl.col("process").fill_null(NONE), pl.col("thread").fill_null(NONE))
-    numbers: Ints = host.select(pair.rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    return numbers
+    return numbered_by(host, ("process", "thread"))
 
 
 def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:
@@ -201,16 +199,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
     end = start + device["duration"].fill_null(0).to_numpy()
-    streams = (
-        device.select(
-            pl.struct(pl.col("process").fill_null(-1), pl.col("device").fill_null(-1), pl.col("stream").fill_null(-1))
-            .rank("dense")
-            .alias("number")
-        )["number"]
-        .to_numpy()
-        .astype(np.int64)
-        - 1
-    )
+    streams = numbered_by(device, ("process", "device", "stream"))
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
         rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()
@@ -229,15 +218,19 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
 
 
 def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
-    """The launch latency of work that found its stream idle, and the median gaps between and within launches."""
+    """The launch latency of work that found its stream idle, and the median gaps between and within launches.
+
+    Work that waited for another stream tells no gap: that wait is an edge of its own.
+    """
     launched = work.call >= 0
     called = calls_start[work.call]
     returned = calls_end[work.call]
     previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min // 2)
     first_of_launch = np.append(True, work.call[1:] != work.call[:-1])
-    idle = launched & (previous < called) & first_of_launch
+    idle = launched & (previous < called) & first_of_launch & (work.after < 0)
     inner = launched & (work.queued >= 0) & (work.call[work.queued] == work.call)
-    queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner
+    inner &= work.after < 0
+    queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner & (work.after < 0)
     seen = (work.start - called)[idle]
     latency = np.quantile(seen, LATENCY_QUANTILE) if seen.size >= LEAST_LAUNCHES else LAUNCH_LATENCY_NS
     gap = np.median((work.start - previous)[queued]) if queued.any() else QUEUE_GAP_NS

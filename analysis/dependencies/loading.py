@@ -25,8 +25,8 @@ def loading_rows(trace: Trace) -> pl.DataFrame:
     rows = trace.host.filter(pl.col("kind") == "dataloader")
     if rows.height:
         return rows
-    ranges = trace.host.filter(pl.col("kind") == "annotation")
-    return ranges.filter(pl.Series(names.matching(ranges["name"], lambda name: LOADING.search(name) is not None)))
+    named = names.matching(trace.host["name"], lambda name: LOADING.search(name) is not None)
+    return trace.host.filter(pl.Series(named) & (pl.col("kind") == "annotation"))
 
 
 def loading_time(trace: Trace) -> Intervals:

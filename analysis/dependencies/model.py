@@ -45,6 +45,8 @@ class End:
     costs: Costs
     step_ns: Ints
     """Each step, replayed."""
+    times: Times
+    """When everything happens in that replay."""
 
     @property
     def median_ns(self) -> float:
@@ -94,6 +96,8 @@ class Model:
     @cached_property
     def _unchanged(self) -> Ints:
         """Each step in a replay of what was recorded."""
+        if self.clean_ns is None:
+            return self.ends[0].step_ns
         return step_times(self.graph, walk(self.graph, as_recorded(self.graph)))
 
     @property
@@ -146,7 +150,7 @@ class Model:
 
     def times(self) -> Times:
         """The replay at the first end: the program where it is known, else as recorded."""
-        return walk(self.graph, self.ends[0].costs)
+        return self.ends[0].times
 
 
 def program_model(sel: Selection) -> Model | None:
@@ -197,7 +201,8 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
 
 
 def _end(found: Graph, costs: Costs) -> End:
-    return End(costs, step_times(found, walk(found, costs)))
+    times = walk(found, costs)
+    return End(costs, step_times(found, times), times)
 
 
 def _cleaned(found: Graph, costs: Costs, cost: RecordingCost, clean_ns: float) -> End:

@@ -22,17 +22,7 @@ MOST_PYTHON_NS = 25_000
 function that torch.compile generates."""
 
 
-@dataclass(frozen=True)
-class Price:
-    """What recording one event costs the host, ns."""
-
-    likely: int
-    """Fitted to programs whose steps were timed without a profiler too (docs/metrics.md has them and their spread)."""
-    most: int
-    """What at least nine of ten of these programs stayed below."""
-
-
-CALL, OPERATOR, PYTHON = Price(6_500, 17_500), Price(3_300, 5_200), Price(2_000, 2_600)
+CALL, OPERATOR, PYTHON = 17_500, 5_200, 2_600
 PRICES = {
     "operator": OPERATOR,
     "annotation": OPERATOR,
@@ -42,15 +32,17 @@ PRICES = {
     "python": PYTHON,
     "module": PYTHON,
 }
-"""By kind of host event."""
+"""The most that recording one event costs the host, ns, by kind of host event.
+
+At least nine of ten programs whose steps were timed without a profiler too stayed below (docs/metrics.md has the fit).
+"""
 _PYTHON = ("python", "module")
 
 
 @dataclass(frozen=True)
 class RecordingCost:
-    """The profiler's part of each stretch of host time before a call, with the call itself, ns; never more than it."""
+    """The most that is the profiler's of each stretch of host time before a call, with the call itself, ns."""
 
-    likely: Ints
     most: Ints
     events: dict[str, int]
     """How many host events of each kind were recorded on the threads that launch, within the graph."""
@@ -69,20 +61,21 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
     begin, end = calls.start - calls.stretch, calls.end
     layers = host_layers(sel, graph)
     start = host["start"].to_numpy()
+    inside = (threads >= 0) & (start >= begin.min()) & (start < end.max())
+    start, kind_of = start[inside], layers.kind[inside]
     size = calls.row.size
-    likely, most = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    most = np.zeros(size, np.int64)
     counted, python, spent = {}, np.zeros(size, np.int64), np.zeros(size, np.int64)
     for kind, price in PRICES.items():
-        mine = np.sort(start[(threads >= 0) & (layers.kind == schema.HOST_KINDS.index(kind))])
+        mine = np.sort(start[kind_of == schema.HOST_KINDS.index(kind)])
         number = np.searchsorted(mine, end, side="left") - np.searchsorted(mine, begin, side="left")
         counted[kind] = int(number.sum())
-        likely += number * price.likely
         if kind not in _PYTHON:
-            most += number * price.most
+            most += number * price
             continue
         python += number
         for thread in range(int(threads.max()) + 1):
             spent += layers.spent(thread, begin, end, schema.HOST_KINDS.index(kind))
-    most += np.maximum(python * PYTHON.most, np.minimum(spent, python * MOST_PYTHON_NS))
+    most += np.maximum(python * PYTHON, np.minimum(spent, python * MOST_PYTHON_NS))
     whole = calls.stretch + (calls.end - calls.start)
-    return RecordingCost(np.minimum(likely, whole), np.minimum(most, whole), counted)
+    return RecordingCost(np.minimum(most, whole), counted)

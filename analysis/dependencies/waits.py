@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base import api_names
 from tracetui.analysis.base import names as name_tools
 from tracetui.analysis.dependencies.nodes import NONE
 
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 FREE, WAIT, FULL, LOST = 0, 1, 2, 3
 """A call that returns at once; one that returns when the GPU has done what it waits for; a launch that waited for room
 in the launch queue; one that waited for long, and nothing recorded says for what."""
-WAITS = re.compile(
-    r"^(cuda|hip|cu)\w*Synchronize|^(cuda|hip)Memcpy(2D|3D|\w*Symbol)?$|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$"
-    r"|WithStream$|^(cuda|hip)Free$|^cuMemFree(_v2)?$"
-)
-"""Calls that return only once the GPU has done what they wait for."""
-_DEVICE_WIDE = re.compile(r"DeviceSynchronize|CtxSynchronize|^(cuda|hip)Free$|^cuMemFree")
-_COPIES = re.compile(r"[Mm]emcpy")
-_STREAM_WAIT = re.compile(r"StreamWaitEvent")
 RETURN_NS = 4_000
 """From the end of awaited work to the call's return, for recordings without an example."""
 CLOCK_SLACK_NS = 1_000
@@ -49,7 +41,7 @@ CLOSE_NS = 5_000
 
 def waits_by_name(calls: pl.Series) -> Bools:
     """Marks calls that wait by their name."""
-    return name_tools.matching(calls, lambda name: WAITS.search(name) is not None)
+    return name_tools.matching(calls, api_names.waits)
 
 
 def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints, Ints]:
@@ -84,15 +76,16 @@ def waiting_calls(
     """Which calls waited for the GPU, for which work, and the median time from that work's end to the return.
 
     A wait for a stream is for the last work launched on it, for an event or the device for the last work of each
-    stream: as far as that work had ended when the call returned. A copy waits for itself.
+    stream: as far as that work had ended when the call returned. A copy, and a fill that is not called Async, waits for
+    itself if it had ended by then.
 
     Returns:
         Kind of each call, slices of the waited work, positions of that work, and the time to return, ns.
     """
     kind = np.zeros(start.size, np.int8)
     by_name = waits_by_name(names)
-    copies = name_tools.matching(names, lambda name: _COPIES.search(name) is not None)
-    wide = name_tools.matching(names, lambda name: _DEVICE_WIDE.search(name) is not None)
+    copies = name_tools.matching(names, lambda name: api_names.copies(name) or api_names.fills(name))
+    wide = name_tools.matching(names, api_names.waits_for_all)
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
     done = np.searchsorted(ends, end, side="right")
@@ -195,7 +188,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
         return after, 0
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
-    told = name_tools.matching(names, lambda name: _STREAM_WAIT.search(name) is not None)
+    told = name_tools.matching(names, api_names.makes_stream_wait)
     marked, unknown = np.zeros(work.start.size, np.bool_), 0
     for position in np.flatnonzero(told).tolist():
         item = _next_of_thread(position, thread, work)

@@ -18,6 +18,7 @@ MODULES = (
     "validity.file",
     "validity.ranges",
     "validity.times",
+    "validity.setup",
     "validity.clock_offset",
     "validity.doubled",
     "validity.durations",

@@ -96,13 +96,15 @@ def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tup
     Returns:
         Starts, ends, and how many activities each step has.
     """
-    counts = np.bincount(step[step >= 0], minlength=start.size)
+    known = step >= 0
+    of_step = step[known]
+    counts = np.bincount(of_step, minlength=start.size)
     if not counts.any():
         return start, end, counts
     first, last = np.full(start.size, _EVER), np.full(start.size, _NEVER)
-    np.minimum.at(first, step[step >= 0], begins[step >= 0])
-    np.maximum.at(last, step[step >= 0], ends[step >= 0])
-    before = ends[(step < 0) & (ends < first[0])] if counts[0] else ends[:0]
+    np.minimum.at(first, of_step, begins[known])
+    np.maximum.at(last, of_step, ends[known])
+    before = ends[~known & (ends < first[0])] if counts[0] else ends[:0]
     previous = max(int(start[0]), int(before.max(initial=_NEVER)))
     slots = np.empty((2, start.size), np.int64)
     for row in range(start.size):

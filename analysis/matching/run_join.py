@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.join import KernelJoin, join_kernels
+from tracetui.analysis.matching.one_program import one_program, reason
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Measured:
 def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
     """Joins a recording with the run's other tools' recordings of kernels, of the same rank where both tell theirs.
 
+    Recordings of another program, size or GPU are left out: their numbers say nothing about these kernels.
+
     Args:
         run: the run.
         trace: one of its recordings.
@@ -63,6 +66,7 @@ def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
         and kind in (None, other.info.kind)
         and _same_rank(trace, other)
         and _has_kernels(other)
+        and one_program(trace, other)
     ]
 
 
@@ -161,6 +165,7 @@ def join_row(found: Joined) -> Json:
         "unmatched": join.named("unmatched").to_dicts(),
         "gpu_time_percent": join.gpu_time_percent,
         "own_time_percent": join.other_time_percent,
+        "set_aside": reason(found.main, found.other) or None,
     }
 
 

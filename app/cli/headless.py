@@ -148,6 +148,7 @@ def rules_config(*paths: Path) -> Config:
 
 
 def open_run(paths: Sequence[Path], request: Request) -> Run:
+    """Opens what was given as the request says, showing on a terminal how far it is."""
     choose = None
     if request.run is not None:
         if len(paths) > 1:

@@ -121,9 +121,9 @@ class Facts:
     @cached_property
     def kernels(self) -> pl.DataFrame:
         """`analysis.kernels.kernels` of the steps: one row per kernel name."""
-        from tracetui.analysis.kernels import kernels
+        from tracetui.analysis.kernels import summarize
 
-        return kernels(self.of_steps)
+        return summarize(self.of_steps, self.launches)
 
     @cached_property
     def launches(self) -> pl.DataFrame:

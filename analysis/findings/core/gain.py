@@ -69,8 +69,13 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     model = facts.model
     if model is None:
         return _alone(facts, rows, factor)
-    mask = np.isin(facts.model_rows, rows)
-    spent = float((model.graph.work.end - model.graph.work.start)[mask].sum()) / max(model.graph.steps.height, 1)
+    chosen = np.zeros(facts.trace.device.height + 1, np.bool_)  # one more, for work that the trace lacks
+    chosen[rows] = True
+    mask = chosen[facts.model_rows]
+    work = model.graph.work
+    # what runs beside other chosen work takes no time of its own
+    running = intervals.length(intervals.union(work.start[mask], work.end[mask]))
+    spent = running / max(model.graph.steps.height, 1)
     saved = model.saved(lambda costs: faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
     if factor:

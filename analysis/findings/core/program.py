@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import polars as pl
-
 from tracetui.analysis.base import names
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tracetui.parsers import Trace
 
 Framework = Literal["pytorch", "jax", "native", "unknown"]
@@ -66,7 +66,8 @@ def program_of(trace: Trace, kernels: pl.Series) -> Program:
     """
     if trace.info.kind == "jax":
         return Program("jax", "a recording of the JAX profiler")
-    calls = trace.host.filter(pl.col("kind").is_in(["operator", "annotation", "python", "module"]))["name"]
+    told = trace.host["kind"].is_in(["operator", "annotation", "python", "module"])
+    calls = trace.host["name"].filter(told)
     for framework, where, pattern in (
         ("pytorch", calls, _TORCH_CALL),
         ("jax", calls, _XLA_CALL),
@@ -85,12 +86,9 @@ def program_of(trace: Trace, kernels: pl.Series) -> Program:
 
 def _first(column: pl.Series, pattern: re.Pattern[str]) -> str:
     """One of the names that match; empty if none does."""
-    found = column.filter(pl.Series(names.matching(column, lambda name: pattern.search(name) is not None)))
-    return str(found.cast(pl.String).sort()[0]) if found.len() else ""
+    return min((name for name in names.distinct(column) if pattern.search(name)), default="")
 
 
 def _of_its_own(kernels: pl.Series) -> str:
     """A kernel that no library has, by its name; empty if there is none."""
-    mine = kernels.filter(pl.Series(names.matching(kernels, lambda name: _LIBRARY.search(name) is None)))
-    known = mine.cast(pl.String).drop_nulls()
-    return str(known.sort()[0]) if known.len() else ""
+    return min((name for name in names.distinct(kernels) if not _LIBRARY.search(name)), default="")

@@ -41,11 +41,13 @@ def trains(facts: Facts) -> bool:
 def after_convolution(facts: Facts) -> Bools:
     """Marks the batch norms that directly follow a convolution on their stream."""
     launched = facts.launches
-    category = kernel_sorts.categories(launched).to_numpy()
     operator = facts.trace.host["name"].gather(launched["operator"])
     norm = kernel_sorts.by_name(launched, lambda name: _BATCH_NORM.search(name) is not None)
     norm |= names.matching(operator, lambda name: _OPERATOR.search(name) is not None)
     found = np.zeros(norm.size, np.bool_)
+    if not norm.any():
+        return found
+    category = kernel_sorts.categories(launched).to_numpy()
     for rows in launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]:
         on = rows.to_numpy()
         for place in np.flatnonzero(norm[on]).tolist():

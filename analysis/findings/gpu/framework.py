@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import numbered_by, stable_order
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -162,7 +164,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     "F7",
     "Softmax, elementwise work, norms and copies take a large part",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
         "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
@@ -228,16 +230,19 @@ def _parts_at_stake(*, much: bool, many: bool) -> str:
 
 def _but_the_longest(launched: pl.DataFrame, mask: Bools) -> Bools:
     """The chosen launches without the longest of each uninterrupted chain of them on a stream."""
-    lane = ["device", "stream"]
-    chains = (
-        launched.select(*lane, "duration", chosen=pl.Series(mask))
-        .with_row_index("at")
-        .with_columns(chain=pl.col("chosen").rle_id().over(lane))
-        .filter("chosen")
-        .sort("duration", "at", descending=[True, False])
-    )
     rest: Bools = mask.copy()
-    rest[chains.unique([*lane, "chain"], keep="first", maintain_order=True)["at"].to_numpy()] = False
+    if not mask.any():
+        return rest
+    lane = numbered_by(launched, ("device", "stream"))
+    order = stable_order(lane)
+    chosen, lane = mask[order], lane[order]
+    begins = chosen & np.append(True, ~chosen[:-1] | (lane[1:] != lane[:-1]))
+    lasting = launched["duration"].fill_null(np.iinfo(np.int64).max).to_numpy()[order][chosen]
+    order, begins = order[chosen], begins[chosen]
+    chain = np.cumsum(begins) - 1
+    longest = np.flatnonzero(lasting == np.maximum.reduceat(lasting, np.flatnonzero(begins))[chain])
+    first = np.append(True, chain[longest[1:]] != chain[longest[:-1]])
+    rest[order[longest[first]]] = False
     return rest
 
 
@@ -266,7 +271,7 @@ LAYOUTS = (
     "F11",
     "Changes of layout",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
     },

@@ -12,12 +12,13 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.run_join import conventions_of
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.matrix_work import plain_matrix_work
-from tracetui.parsers.nesting import nearest
+from tracetui.parsers.nesting import LaneClock, nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -101,11 +102,14 @@ def undecided(facts: Facts) -> Bools:
     return by_name(facts.launches, conventions_of(facts.counters).tensor_cores_unclear)
 
 
+@kept
 def casts(facts: Facts) -> Bools:
     """Marks the launches that convert types: `aten::copy_` between two types if types were recorded, else by name."""
     launched = facts.launches
     host = facts.trace.host
     cast = by_name(launched, lambda name: _CAST.search(name) is not None)
+    if launched["operator"].null_count() == launched.height:
+        return cast
     copying = (host["name"].gather(launched["operator"]).cast(pl.String) == "aten::copy_").fill_null(value=False)
     types = host["input_types"].gather(launched["operator"]).cast(pl.String)
     found = types.str.extract_groups(_TYPES.pattern)
@@ -235,7 +239,7 @@ class Optimizer:
 
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range."""
-    host = facts.sel.host
+    host = facts.sel.host.select("row", "kind", "name", "process", "thread", "start", "duration")
     inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
     found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
     if not found.height:
@@ -255,20 +259,18 @@ def optimizer(facts: Facts) -> Optimizer | None:
 
 def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     """Marks the host rows (-1 for none) that start in a range of their thread; these ranges don't overlap."""
-    lane = ["process", "thread"]
-    known = np.flatnonzero(calls >= 0)
-    begun = host.select(*lane, "start")[calls[known]].with_columns(at=pl.Series(known)).sort("start")
-    inside = begun.join_asof(
-        ranges.select(*lane, "start", end=pl.col("start") + pl.col("duration")).sort("start"),
-        on="start",
-        by=lane,
-        check_sortedness=False,
-    ).filter(pl.col("start") < pl.col("end"))
-    within = np.zeros(calls.size, np.bool_)
-    within[inside["at"].to_numpy()] = True
+    lane = threads_of(host)
+    at = row_ids(ranges["row"])
+    start, end = ranges["start"].to_numpy(), (ranges["start"] + ranges["duration"]).to_numpy()
+    clock = LaneClock(int(lane.max(initial=0)) + 1, start, end)
+    order = np.argsort(clock.key(lane[at], start))
+    begins, ends = clock.key(lane[at], start)[order], clock.key(lane[at], end)[order]
+    begun = clock.key(lane[calls], host["start"].to_numpy()[calls])
+    place = np.searchsorted(begins, begun, side="right") - 1
+    within: Bools = (calls >= 0) & (place >= 0) & (begun < ends[place])
     return within
 
 
 def _parameters(inside: pl.DataFrame, calls: int) -> float | None:
-    grads = inside.filter(pl.col("name").cast(pl.String) == "torch::autograd::AccumulateGrad").height
+    grads = int(names.matching(inside["name"], "torch::autograd::AccumulateGrad".__eq__).sum())
     return grads / calls if grads else None

@@ -236,7 +236,7 @@ _MIXED_IN_C = (
     "F12",
     "Conversions between types",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
     advice="Convert once: weights in the type they are used in, autocast around the whole step.",
 )
@@ -266,7 +266,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time",
-        facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C),
+        _advice(facts, mask),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -274,6 +274,20 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
+def _advice(facts: Facts, mask: Bools) -> str:
+    """By who converts with most of the time: the program, or MIOpen within its convolutions."""
+    by_library = kernel_sorts.by_name(facts.launches, lambda name: _OF_MIOPEN.search(name) is not None) & mask
+    if 2 * kernel_sorts.spent(facts, by_library)[0] > kernel_sorts.spent(facts, mask)[0]:
+        return _IN_MIOPEN
+    return facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C)
+
+
+_OF_MIOPEN = re.compile(r"^SubTensorOpWithCast")
+_IN_MIOPEN = (
+    "MIOpen converts for convolutions whose solver computes in another type than their tensors have. Let it look for"
+    " other solvers (MIOPEN_FIND_ENFORCE=SEARCH once, torch.backends.cudnn.benchmark = True in PyTorch), or give these"
+    " convolutions tensors of the type that it converts to."
+)
 _ONCE = (
     "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of autocast;"
     " in training one autocast around the whole forward pass, so that its cache holds converted weights (torch.no_grad"

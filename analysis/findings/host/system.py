@@ -176,7 +176,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
     "S12",
     "Many small kernels in a row",
     needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
+    rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "kernel_us": Threshold(10, "µs", "a kernel shorter than this is small"),
         "launches_percent": Threshold(50, "%", "small kernels, of all launches", own=True),

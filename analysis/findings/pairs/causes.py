@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import api_names, intervals, names
 from tracetui.analysis.dependencies.loading import LOADING
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -22,11 +21,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.core.rule import Limits
 
-_WAITING = re.compile(
-    r"^(cuda|hip|cu)\w*Synchronize|^(cuda|hip)(Memcpy|Memset)(?!\w*Async)\w*$|^hipMemcpyWithStream$"
-    r"|^cu(Memcpy|Memset)(?!\w*Async)\w*$|^aten::(item|_local_scalar_dense)$"
-)
-"""Calls that return once the GPU has done what they wait for."""
+_ASKS = ("aten::item", "aten::_local_scalar_dense")
+"""Operators that return once the GPU has done what they wait for."""
 CAUSES = {
     "gpu": "GPU work",
     "loader": "the data loader",
@@ -48,6 +44,10 @@ class Causes:
         return sum(self.parts.values())
 
 
+def _waits(name: str) -> bool:
+    return name in _ASKS or api_names.waits(name) or api_names.fills(name)
+
+
 def causes(facts: Facts) -> Causes | None:
     """Divides a run's average step; None without GPU work.
 
@@ -62,7 +62,7 @@ def causes(facts: Facts) -> Causes | None:
     idle = intervals.subtract(everything, intervals.union(work.start, work.end))
     host = facts.trace.host
     loading = _spans(host.filter(_is_loading(host)))
-    waiting = _spans(host.filter(pl.Series(names.matching(host["name"], lambda name: bool(_WAITING.search(name))))))
+    waiting = _spans(host.filter(pl.Series(names.matching(host["name"], _waits))))
     by_loader = intervals.intersect(idle, loading)
     rest = intervals.subtract(idle, loading)
     reached = intervals.covered(waiting, *rest) > 0

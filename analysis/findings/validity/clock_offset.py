@@ -7,6 +7,7 @@ work returns as soon as the last of it has ended.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 WORK = ("kernel", "memcpy", "memset", "graph")
 WAITS = r"^(cuda|cu|hip)(Device|Stream|Ctx)Synchronize"
 """Calls that return once earlier work of a stream, or all of it, has ended."""
+_WAITS = re.compile(WAITS)
 FOR_ALL = r"^(cuda|cu|hip)(Device|Ctx)Synchronize"
 """Those that wait for all of it."""
 LONG_WAIT_NS = 500_000
@@ -195,11 +198,17 @@ def _waits(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
 
     ``slack`` is how long after the end of all work that was launched before them they return, at most their duration.
     """
-    host = trace.host.select("kind", "name", "process", "thread", "start", "duration").with_row_index("row")
-    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"])).with_columns(pl.col("name").cast(pl.String))
-    waits = calls.filter(pl.col("name").str.contains(WAITS)).sort("start")
-    ends = work.group_by(pl.col("launch").alias("row")).agg(pl.col("end").max())
-    launches = calls.join(ends, on="row").select("process", "thread", "start", "end").sort("start")
+    columns = ("process", "thread", "start", "duration")
+    api = trace.host["kind"].is_in(["runtime", "driver"])
+    named = names.matching(trace.host["name"], lambda name: _WAITS.search(name) is not None)
+    waits = trace.host.select("name", *columns).filter(pl.Series(named) & api)
+    waits = waits.with_columns(pl.col("name").cast(pl.String)).sort("start")
+    if waits.height:
+        ends = work.filter(api.gather(work["launch"])).group_by("launch").agg(pl.col("end").max())
+        launches = trace.host.select(columns)[ends["launch"]].with_columns(ends["end"])
+    else:  # the launches of a long recording need not be ordered for nothing
+        launches = trace.host.select(columns).clear().with_columns(end=pl.lit(None, pl.Int64))
+    launches = launches.select("process", "thread", "start", "end").sort("start")
     launches = launches.with_columns(reach=pl.col("end").cum_max())
     both = waits.join_asof(launches.drop("reach"), on="start", by=["process", "thread"], check_sortedness=False)
     both = (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import lane_order, numbered_by
+from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
 
@@ -40,11 +46,12 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     one that was written twice: a file was merged with itself, or an exporter joined its tables wrongly. Activities
     without a duration are left out, since a coarse clock may give several the same start.
     """
-    work = facts.trace.device.filter(pl.col("kind").is_in(WORK) & (pl.col("duration") > 0)).drop_nulls("start")
+    work = facts.trace.device.select(SAME)
+    work = work.filter(pl.col("kind").is_in(WORK) & (pl.col("duration") > 0) & pl.col("start").is_not_null())
     if not work.height:
         return Abstention("V20", "GPU work with a place in time")
-    extra = work.filter(~pl.struct(*SAME).is_first_distinct())
-    copies = work.filter(pl.col("kind") != "kernel").height
+    extra = _at_one_moment(work).filter(~pl.struct(*SAME).is_first_distinct())
+    copies = int((work["kind"] != "kernel").sum())
     doubled_copies = extra.filter(pl.col("kind") != "kernel").height
     share = 100 * extra.height / work.height
     of_copies = 100 * doubled_copies / copies if copies else 0.0
@@ -74,6 +81,16 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
+def _at_one_moment(work: pl.DataFrame) -> pl.DataFrame:
+    """The activities that begin when another one does: only these can be the same."""
+    start = work["start"].to_numpy()
+    order = np.argsort(start, kind="stable")
+    again = start[order[1:]] == start[order[:-1]]
+    several = np.zeros(start.size, np.bool_)
+    several[order[1:][again]] = several[order[:-1][again]] = True
+    return work.filter(pl.Series(several))
+
+
 @rule(
     "V21",
     "Work inside other work of its stream",
@@ -97,35 +114,36 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     same stream. Work of one graph launch may run side by side and counts as one.
     """
     items = _in_order(facts)
-    if not items.height:
+    inside, size = items.inside, items.start.size
+    if not size:
         return Abstention("V21", "GPU work with a place in time")
-    inside = items.filter((pl.col("end") < pl.col("reach")) & (pl.col("start") >= pl.col("reach_start")))
-    if not inside.height:
+    if not inside.size:
         return None
-    holders = items.filter(pl.col("item").is_in(inside["holder"].unique().implode()))
-    held = int((inside["end"] - inside["start"]).sum())
-    time = int((items["end"] - items["start"]).sum())
-    longest = holders.sort(pl.col("end") - pl.col("start"), descending=True).row(0, named=True)
-    few = holders.height == 1 or 100 * holders.height / items.height <= limits.few_percent
-    blamed = int((holders["end"] - holders["start"]).sum()) if few else held
+    lasting = items.end - items.start
+    holders = items.holder[np.append(True, items.holder[1:] != items.holder[:-1])]  # they ascend
+    held, time = int(lasting[inside].sum()), int(lasting.sum())
+    at = int(holders[lasting[holders].argmax()])
+    longest = items.work.row(int(items.row[at]), named=True)
+    few = holders.size == 1 or 100 * holders.size / size <= limits.few_percent
+    blamed = int(lasting[holders].sum()) if few else held
     share = 100 * blamed / time
     void = share > limits.refuted_percent
-    lasts = longest["end"] - longest["start"]
+    lasts = int(lasting[at])
     single = f"A duration that can't be: {words.ns(lasts)} of one {longest['kind']}, while "
     many = "Streams do several things at once: "
     return Finding(
         "V21",
         "invalid" if void else "warning",
         (single if few else many)
-        + f"{words.things(inside.height, 'activity', 'activities')} of the same stream "
+        + f"{words.things(inside.size, 'activity', 'activities')} of the same stream "
         + ("begin and end inside of it" if few else "begin and end inside others; two recordings seem to be mixed"),
         (
-            Evidence("begin and end inside others", inside.height),
-            Evidence("others that hold them", holders.height),
+            Evidence("begin and end inside others", inside.size),
+            Evidence("others that hold them", holders.size),
             Evidence("longest of these", lasts, "ns", Query("kernels", row=str(longest["name"]))),
             Evidence("GPU time of all work", time, "ns"),
         ),
-        f"{words.count(inside.height)} of {words.count(items.height)} activities lie inside {holders.height} others; "
+        f"{words.count(inside.size)} of {words.count(size)} activities lie inside {holders.size} others; "
         f"{words.ns(blamed)} of {words.ns(time)} = {words.percent(share)}",
         "none",
         "Leave out the step that holds this activity (--steps), or record again."
@@ -135,29 +153,48 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
-def _in_order(facts: Facts) -> pl.DataFrame:
-    """What streams do one after the other, with what ran longest of all that began before: ``holder``, ``reach``."""
-    work = facts.trace.device.filter(pl.col("kind").is_in(WORK)).drop_nulls(["start", "duration"])
-    called = facts.trace.host["name"].gather(work["launch"]).cast(pl.String)
-    of_graph = work["graph_node"].is_not_null() | called.str.contains("GraphLaunch").fill_null(value=False)
+@dataclass(frozen=True)
+class _Ordered:
+    """What streams do one after the other."""
+
+    start: Ints
+    end: Ints
+    row: Ints
+    """Row of `work`."""
+    work: pl.DataFrame
+    inside: Ints
+    """Positions of what lies inside something that began before on its stream."""
+    holder: Ints
+    """The position of what holds each of them."""
+
+
+def _in_order(facts: Facts) -> _Ordered:
+    columns = ("kind", "name", "device", "stream", "context", "process", "start", "duration", "launch", "graph_node")
+    work = facts.trace.device.select(*columns, "correlation").filter(pl.col("kind").is_in(WORK))
+    work = work.drop_nulls(["start", "duration"])
+    called = names.matching(facts.trace.host["name"].gather(work["launch"]), lambda name: "GraphLaunch" in name)
+    of_graph = work["graph_node"].is_not_null() | pl.Series(called)
     number = pl.int_range(pl.len(), dtype=pl.Int64)
     work = work.select(
         "kind", "name", "device", "stream", "context", "process", "start", end=pl.col("start") + pl.col("duration"),
         item=pl.when(of_graph & pl.col("correlation").is_not_null()).then(-1 - pl.col("correlation")).otherwise(number),
     )  # fmt: skip
-    lane = ["device", "stream", "context", "process"]
+    lane = ("device", "stream", "context", "process")
     graphs = work.filter(pl.col("item") < 0)
     if graphs.height:
         spans = graphs.group_by(*lane, "item").agg(
             pl.col("kind", "name").first(), pl.col("start").min(), pl.col("end").max()
         )
         work = pl.concat([work.filter(pl.col("item") >= 0), spans.select(work.columns)])
-    work = work.sort("start", pl.col("end"), descending=[False, True])
-    reach = work.select(pl.col("end").cum_max().shift(1).over(lane)).to_series().alias("reach")
-    work = work.with_columns(reach)
-    # the one that reaches farthest: the last that reached beyond all before it
-    farther = (pl.col("end") > pl.col("reach")).fill_null(value=True)
-    forward = {"holder": "item", "reach_start": "start"}
-    return work.with_columns(
-        pl.when(farther).then(pl.col(of)).shift(1).forward_fill().over(lane).alias(name) for name, of in forward.items()
-    )
+    lanes = numbered_by(work, lane)
+    start, end = work["start"].to_numpy(), work["end"].to_numpy()
+    order = lane_order(lanes, start, end)
+    lanes, start, end = lanes[order], start[order], end[order]
+    # the one that reaches farthest: the last that reached beyond all before it on its stream
+    clock = LaneClock(int(lanes.max(initial=0)) + 1, start, end)
+    key = clock.key(lanes, end)
+    before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(key))[: key.size]
+    holder = np.maximum.accumulate(np.where(key > before, np.arange(key.size), 0))
+    holder = np.append(0, holder)[: key.size]
+    inside = np.flatnonzero((lanes[holder] == lanes) & (end < end[holder]) & (start >= start[holder]))
+    return _Ordered(start, end, order, work, inside, holder[inside])

@@ -38,9 +38,10 @@ WHOLE = 0.99
 def unit_of(durations: NDArray[np.int64]) -> tuple[int, str] | None:
     """The coarsest unit that the durations are multiples of, ns, with its name; None for a fine clock."""
     known = durations[durations > 0]
+    whole = known[known % UNITS[-1][0] == 0]  # every unit is a multiple of the finest
     for ns, name in UNITS:
         least = LEAST if ns <= 1000 else max(math.ceil(DIGITS / math.log10(ns / 1000)), 2)
-        if known.size >= least and np.mean(known % ns == 0) >= WHOLE:
+        if known.size >= least and np.count_nonzero(whole % ns == 0) >= WHOLE * known.size:
             return ns, name
     return None
 

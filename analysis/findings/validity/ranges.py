@@ -85,7 +85,8 @@ def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
     """The range with the longest lower median among those inside steps on their thread: name, ns, count."""
     steps = facts.step_ranges.frame.drop_nulls("thread")
     nests = pl.col("style").is_null() | (pl.col("style") == "push_pop")
-    ranges = facts.sel.host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
+    host = facts.sel.host.select("kind", "style", "name", "process", "thread", "start", "duration")
+    ranges = host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
     ranges = ranges.join(steps.select("process", "thread").unique(), on=["process", "thread"], how="semi")
     if not ranges.height:
         return None

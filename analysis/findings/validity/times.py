@@ -140,7 +140,7 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.recorded_launches.filter(
+    rows = facts.recorded_launches.select("kind", "graph_node", "device", "stream", "start", "duration").filter(
         pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
     )
     if not rows.height or facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
@@ -247,7 +247,7 @@ def _durations(facts: Facts) -> list[float]:
 
 def _loads(facts: Facts) -> tuple[int, int]:
     """How many calls load GPU code, and their time, ns; only calls within steps if there are steps."""
-    host = facts.sel.host
+    host = facts.sel.host.select("row", "kind", "name", "parent", "start", "duration")
     loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
     calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.parsers.names.kernel_names import short_name
 
@@ -16,7 +17,12 @@ NAMES_SHOWN = 5
 
 
 def sentences(found: Json) -> list[str]:
-    """What a recording covers, and what of it matches nothing."""
+    """What a recording covers, and what of it matches nothing; or why it is set aside."""
+    if found["set_aside"]:
+        return [
+            f"{Path(found['trace']).name} is set aside: it is of another run than {Path(found['with']).name}"
+            f" ({printable(found['set_aside'])})."
+        ]
     return [_coverage(found), *_missing(found)]
 
 
