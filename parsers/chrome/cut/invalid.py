@@ -46,7 +46,9 @@ def _no_values(tokens: Tokens) -> NDArray[np.int64]:
     at = tokens.values
     at = at + (tokens.buffer[at] <= _SPACE)
     at = at[~_BEGINS_VALUE[tokens.buffer[at]] | ((tokens.buffer[at] == _MINUS) & ~_DIGIT[tokens.buffer[at + 1]])]
-    return at[~np.isin(tokens.words[at] & _FOUR, _WORDS)]
+    words: NDArray[np.uint64] = tokens.words[at] & _FOUR
+    found: NDArray[np.int64] = at[~np.isin(words, _WORDS)]
+    return found
 
 
 def _bad_escapes(tokens: Tokens) -> NDArray[np.int64]:
