@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +79,9 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
+        if sys.dont_write_bytecode:  # then each program that a test starts would compile every module again
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "pycache"))
         yield
 
 

@@ -11,7 +11,7 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
-from tracetui.parsers.chrome import chunks, keys, reader
+from tracetui.parsers.chrome import chunks, keys, reader, records
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.progress import Watch
@@ -208,6 +208,25 @@ def test_a_list_of_2020(tmp_path):
     assert trace.host["name"].cast(pl.String)[row["operator"]] == "aten::mm"
     assert trace.host["name"].cast(pl.String)[row["launch"]] == "cudaLaunchKernel"
     assert trace.source.events_parsed == trace.source.events_total == 5
+
+
+def test_threads_in_quotes_and_times_since_1970_are_read_at_once(tmp_path, monkeypatch):
+    """As PyTorch wrote them until 2022; what is less plain goes through the JSON decoder."""
+    plain = ['"1"', '"25738"', '"stream 7"', '"stream -1"', "-3"]
+    odd = ['"stream  7"', '"stream seven"', '"7 "', '"7x"', '"stream 7x"', '""', '"thread 12 (main)"']
+    events = [{**kernel(ts=1661203462837425 + n, name=tid), "tid": "#" + tid} for n, tid in enumerate((*plain, *odd))]
+    text = json.dumps({"traceEvents": [*events, {"ph": "M"}]})
+    for tid in (*plain, *odd):
+        text = text.replace(json.dumps("#" + tid), tid)
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    decoded = []
+    add = records.Collector.add
+    monkeypatch.setattr(records.Collector, "add", lambda *args: (decoded.append(args[2].get("name")), add(*args))[1])
+    trace = read_chrome(path)
+    assert_same(trace, json_reader.read_trace(path))
+    assert trace.device["start"].to_list() == [(1661203462837425 + n) * 1000 for n in range(len(events))]
+    assert decoded == [*odd, None]
 
 
 def test_ids_beyond_63_bits_stay_equal(tmp_path):

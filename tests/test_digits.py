@@ -41,7 +41,8 @@ def test_integers_that_are_not_plain(text):
 @pytest.mark.parametrize("digits", range(8))
 def test_nanoseconds_with_any_number_of_decimals(digits):
     rng = np.random.default_rng(digits)
-    whole = rng.integers(0, 10**15, 200).tolist()
+    # what a clock shows in 2262 is the most that fits
+    whole = [*rng.integers(0, 10**15, 100).tolist(), *rng.integers(10**15, 2**63 // 1000, 100).tolist()]
     texts = [f"{n}.{rng.integers(0, 10**digits):0{digits}d}" if digits else str(n) for n in whole]
     values, plain = at_once(nanoseconds, texts)
     assert all(plain)
@@ -67,7 +68,19 @@ def test_nanoseconds_keep_what_float64_loses():
 
 @pytest.mark.parametrize(
     "text",
-    ["1e-06", "2.5e3", "12.123456789e2", "1.123456789012345678901234", "nan", "Infinity", '"5"', "1234567890123456.5"],
+    [
+        "1e-06",
+        "2.5e3",
+        "12.123456789e2",
+        "1.123456789012345678901234",
+        "nan",
+        "Infinity",
+        '"5"',
+        "12345678901234567.5",
+        "9999999999999999",
+        "9223372036854775.808",
+        "-9223372036854775.808",
+    ],
 )
 def test_nanoseconds_that_are_not_plain(text):
     assert at_once(nanoseconds, ["1", text, "2"])[1] == [True, False, True]

@@ -365,9 +365,6 @@ async def test_brackets_in_names_are_no_markup_in_the_palette(tmp_path):
         await press(pilot, "ctrl+p")
         await write(pilot, "net[b]")
         assert "module  Net[b]_0" in screen_text(app)
-        # the palette lays out its list once more when its search ends
-        await app.workers.wait_for_complete([each for each in app.workers if each.node is app.screen])
-        await settle(pilot)
         await press(pilot, "down", "enter")
         await settle(pilot)
         assert "Net[b]_0" in lines(app)[4]

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sample_runs import FP32, recorded
@@ -214,3 +215,25 @@ async def test_esc_gives_up_the_second_run(slow):
         await press(pilot, "9")
         assert "There is no second run" in screen_text(app)
         assert app.runs.exit_code == 0
+
+
+def test_a_job_can_be_waited_for_while_it_starts(monkeypatch):
+    begin, errors, said = threading.Thread.start, [], []
+
+    def wait():
+        try:
+            jobs.wait("slow start", PATIENCE_SECONDS)
+        except RuntimeError as error:
+            errors.append(error)
+
+    def slow(thread):
+        begin(waiter)
+        waiter.join(0.05)
+        begin(thread)
+
+    waiter = threading.Thread(target=wait)
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    jobs.start(SimpleNamespace(post_message=said.append), "slow start", lambda: "done")
+    waiter.join(PATIENCE_SECONDS)
+    assert errors == []
+    assert [message.result for message in said] == ["done"]

@@ -414,11 +414,9 @@ async def test_of_a_folder_the_run_that_was_in_view_comes_back(tmp_path):
         assert "(a) a_half" in lines(app)[0]
 
 
-async def test_what_a_tab_was_is_noted_before_quitting(trace, monkeypatch):
-    monkeypatch.setattr("tracetui.app.screen.restoring.SAVED_AFTER_SECONDS", 0.01)
+async def test_what_a_tab_was_is_noted_before_quitting(trace):
     async with opened(trace) as (_, pilot):
         await press(pilot, "3")
-        await pilot.pause(0.1)
         assert left.load(trace).tab == "operators"
 
 

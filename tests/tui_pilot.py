@@ -6,6 +6,7 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import shared_analyses
 import textual.app
@@ -13,10 +14,10 @@ import textual.pilot
 import textual.screen
 from textual import events
 from textual.css.stylesheet import Stylesheet
+from textual.timer import Timer
 
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
-from tracetui.app.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 QUIET_LOOKS = 3
 """How often in a row no job must be seen until the screen counts as idle."""
+LONGEST_PAUSE_SECONDS = 1.0
+"""What the screen does after a longer pause than this it does of its own, and nobody waits for it."""
 
 
 def screen_text(app: App[Any]) -> str:
@@ -50,6 +53,47 @@ async def drained(_min_sleep: float = 0, _max_sleep: float = 0) -> None:
         idle = 0 if loop._ready else idle + 1  # type: ignore[attr-defined]
 
 
+_timers: WeakSet[Timer] = WeakSet()
+"""Those that were started to go off once."""
+_start = Timer._start
+
+
+def _start_known(timer: Timer) -> None:
+    """Starts a timer, and keeps in mind that something follows it."""
+    _start(timer)
+    if timer._repeat == 0 and timer._interval <= LONGEST_PAUSE_SECONDS:
+        _timers.add(timer)
+
+
+def _next_timer() -> Timer | None:
+    """The shortest of the timers that have yet to go off in this test."""
+    for timer in tuple(_timers):
+        if timer._task is None or timer._task.done() or timer._task.get_loop() is not asyncio.get_running_loop():
+            _timers.discard(timer)
+    return min(_timers, key=lambda timer: timer._interval, default=None)
+
+
+async def _work_ended(app: App[Any]) -> bool:
+    """Waits for something that is under way, and returns whether there was anything.
+
+    These are jobs, Textual's workers (the palette's search), and pauses after which something happens: after typing,
+    and after the palette has closed, when Textual paints nothing for a moment. A pause ends at once when nothing else
+    is under way, so that what a test sees does not depend on how fast the machine is.
+    """
+    if jobs.busy():
+        await asyncio.to_thread(jobs.wait, "", PATIENCE_SECONDS)
+        return True
+    if tasks := [worker._task for worker in app.workers if worker._task is not None and not worker._task.done()]:
+        await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+        return True
+    if (timer := _next_timer()) is not None:
+        timer.stop()
+        with app._context():
+            await timer._tick(next_timer=0, count=1)
+        return True
+    return False
+
+
 # Nothing is drawn on a clock's tick: `settle` draws when the screen has come to rest.
 textual.screen.UPDATE_PERIOD = PATIENCE_SECONDS  # type: ignore[misc]
 textual.app.wait_for_idle = textual.pilot.wait_for_idle = drained  # type: ignore[attr-defined]
@@ -67,11 +111,12 @@ def _parsed_once(sheet: Stylesheet, css: str, *place: Any, **origin: Any) -> lis
 
 
 Stylesheet._parse_rules = _parsed_once  # type: ignore[method-assign]
+Timer._start = _start_known  # type: ignore[method-assign]
 shared_analyses.begin()
 
 
 async def settle(pilot: Pilot[Any]) -> None:
-    """Waits until no job is under way and the screen has been drawn; the end of one job may begin the next."""
+    """Waits until nothing is under way and the screen has been drawn; the end of one job may begin the next."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
     quiet = 0
@@ -79,11 +124,8 @@ async def settle(pilot: Pilot[Any]) -> None:
         if loop.time() > deadline:
             raise TimeoutError("a job of the screen has not ended")
         await drained()
-        if pilot.app._resize_timer is not None:
-            pilot.app._check_resize()
         pilot.app.screen._on_timer_update()
-        if busy := jobs.busy():
-            await asyncio.to_thread(jobs.wait, "", PATIENCE_SECONDS)
+        busy = await _work_ended(pilot.app)
         quiet = 0 if busy or loop._ready else quiet + 1  # type: ignore[attr-defined]
 
 
@@ -97,11 +139,6 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 async def write(pilot: Pilot[Any], text: str) -> None:
     """Pastes a text into the line that has the keys, and waits for the pause after which the screen follows."""
     pilot.app.focused.post_message(events.Paste(text))
-    await pilot.pause()  # the line has it
-    await pilot.pause()  # and what the line is part of knows
-    for prompt in pilot.app.screen.query(Prompt):
-        while (pending := prompt._pending) is not None and pending._task is not None and not pending._task.done():
-            await asyncio.sleep(0.005)  # the pause after which the screen follows
     await settle(pilot)
 
 

@@ -122,7 +122,9 @@ class Shell:
         from tracetui.app.views.common.base import View
 
         if (main := self.main) is not None:
-            yield from main.query(View).results(View)
+            # a query would walk through every widget of all tabs, several times per key
+            bodies = (part for part in main.children if part.id == "body")
+            yield from (view for body in bodies for view in body.children if isinstance(view, View))
 
     def made(self, tab: str) -> View | None:
         """Returns the view of a tab, if it was visited."""
@@ -188,7 +190,7 @@ class Shell:
     def refresh_lines(self) -> None:
         """Updates header, filter line and footer."""
         main = self.main
-        if main is None or not main.query("#header"):
+        if main is None or all(part.id != "header" for part in main.children):
             return
         self._show_header(main)
         self._show_filter(main)

@@ -28,6 +28,8 @@ class JobDone(Message, Generic[T], bubble=False):
 
 
 _running: set[threading.Thread] = set()
+_starting = threading.Lock()
+"""Held until a new thread can be waited for, which another thread may want to at once."""
 
 
 def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
@@ -49,8 +51,9 @@ def start(target: MessagePump, key: str, work: Callable[[], object]) -> None:
         _running.discard(threading.current_thread())
 
     thread = threading.Thread(target=run, name=f"tracetui-{key}", daemon=True)
-    _running.add(thread)
-    thread.start()
+    with _starting:
+        _running.add(thread)
+        thread.start()
 
 
 def busy(key: str = "") -> bool:
@@ -65,4 +68,6 @@ def wait(key: str, seconds: float) -> None:
 
 
 def _of(key: str) -> list[threading.Thread]:
-    return [thread for thread in tuple(_running) if not key or thread.name == f"tracetui-{key}"]
+    with _starting:
+        running = tuple(_running)
+    return [thread for thread in running if not key or thread.name == f"tracetui-{key}"]

@@ -162,8 +162,15 @@ class DiffView(CountedView):
             lambda: comparable(session.trace("a"), session.trace("b"), manifests=(a.manifest, b.manifest)),
         )
 
+    def on_resize(self) -> None:
+        """Writes the verdict anew for the width, which is not known before the first layout."""
+        self._show_verdict()
+
     def _show_page(self) -> None:
         super()._show_page()
+        self._show_verdict()
+
+    def _show_verdict(self) -> None:
         text = _said(self._verdict) if self._verdict is not None else ""
         if self.state is not None and "status" in self.state.page.frame.columns:
             counts = _counts(self.state.page.frame)

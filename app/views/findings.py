@@ -53,6 +53,10 @@ class FindingsView(TableView):
         self._text_wanted = True
         """Whether the whole text stands below the table."""
 
+    def on_mount(self) -> None:
+        """Keeps the footer right about whether there is more text."""
+        self.follow_scrolling(self.detail)
+
     # --- what is computed in a thread
 
     def root(self) -> Page:
@@ -154,7 +158,7 @@ class FindingsView(TableView):
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:
             self.detail.show_text(Text())
-        self.call_after_refresh(self.host.refresh_lines)  # whether there is more text is known once it is laid out
+        self.host.refresh_lines()
 
     def footer_labels(self) -> dict[str, str]:
         """What Enter and y do here."""

@@ -131,6 +131,10 @@ class OverviewView(View):
         if result.findings is None:
             self._compute("findings", lambda: self.judge(result))
 
+    def on_mount(self) -> None:
+        """Keeps the footer right about whether the page scrolls."""
+        self.follow_scrolling(self.query_one("#page"))
+
     def on_resize(self) -> None:
         """Arranges the page anew."""
         self._draw()
@@ -141,7 +145,6 @@ class OverviewView(View):
             styles = {key: self.get_component_rich_style(f"overview--{key}", partial=True) for key in self.STYLES}
             text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
             self.query_one("#text", Static).update(text)
-            self.call_after_refresh(self.host.refresh_lines)
 
     def focus_content(self) -> None:
         """The page scrolls by key."""

@@ -27,6 +27,9 @@ _POWERS = np.array([10**i for i in range(20)], dtype=np.uint64)
 _U3, _U8, _U10, _U16, _U32, _U64 = _U(3), _U(8), _U(10), _U(16), _U(32), _U(64)
 MAX_DIGITS = 18
 """The most digits of a whole number: 10**18 - 1 fits in int64."""
+_MICROSECOND_DIGITS = 16
+"""The most digits of microseconds, as a clock shows them today: a thousand times as many ns fit in uint64."""
+_LARGEST = _U(2**63 - 1)
 
 _MINUS, _DOT, _LOWER_E = 45, 46, 101
 _NS_PER_US = _U(1000)
@@ -105,7 +108,7 @@ def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
     """
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
-    plain = (count > 0) & (count <= MAX_DIGITS - 3)
+    plain = (count > 0) & (count <= _MICROSECOND_DIGITS)
     end = at + count.view(np.int64)
     value *= _NS_PER_US
     dot = buffer[end] == _DOT
@@ -126,6 +129,7 @@ def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
         else:
             value += np.where(dot, fraction, _U(0))
             end = end + np.where(dot, 1 + digits.view(np.int64), 0)
+    plain &= value <= _LARGEST
     plain &= (buffer[end] | 32) != _LOWER_E
     return _signed(value, negative), plain
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
 
 _QUOTE = ord('"')
+_STREAM = np.uint64(int.from_bytes(b'"stream ', "little"))
+"""What precedes the number of a stream, where it stands for a thread."""
 SHORT = 10**7
 """A number below this and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
@@ -301,10 +303,9 @@ class ChunkScan:
             values = np.full(tokens.events, null, dtype)
         else:
             self._present.add(key)
-            if reader is integers and (tokens.buffer[found.at] == _QUOTE).all():  # as XLA writes numbers
-                read, plain = integers(tokens.buffer, tokens.words, found.at + 1, _QUOTE)
-            else:
-                read, plain = reader(tokens.buffer, tokens.words, found.at)
+            read, plain = reader(tokens.buffer, tokens.words, found.at)
+            if reader is integers and not plain.all():
+                self._read_quoted(key, found, read, plain)
             if not plain.all():
                 tokens.odd[tokens.event_of(found)[~plain]] = True
             if found.event is None:
@@ -314,6 +315,15 @@ class ChunkScan:
                 values[found.event] = read
         self._values[key] = values
         return values
+
+    def _read_quoted(self, key: str, found: Field, read: Ints, plain: NDArray[np.bool_]) -> None:
+        """Fills in whole numbers in quotes: XLA writes all so, PyTorch in 2021 threads and streams."""
+        tokens = self.tokens
+        quoted = np.flatnonzero(tokens.buffer[found.at] == _QUOTE)
+        at = found.at[quoted]
+        if key == "tid":
+            at = at + np.where(tokens.words[at] == _STREAM, len("stream "), 0)
+        read[quoted], plain[quoted] = integers(tokens.buffer, tokens.words, at + 1, _QUOTE)
 
     def _field(self, key: str) -> Field | None:
         """The occurrences of a key, or of its other spelling if it has none."""

@@ -156,6 +156,15 @@ class Tokens:
             close = np.where(strange, begin, close)
         return begin, close - begin
 
+    @property
+    def values(self) -> Ints:
+        """The position behind the colon of each key, read or not."""
+        return self.close[self._key] + 2
+
+    def event_at(self, position: Ints) -> Ints:
+        """The event number at each position."""
+        return np.searchsorted(self.ends, position)
+
     def event_of(self, field: Field) -> Ints:
         """The event number of each occurrence."""
         return self._every if field.event is None else field.event

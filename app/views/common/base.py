@@ -13,6 +13,8 @@ from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.screen import Screen
+    from textual.widget import Widget
 
     from tracetui.app.session.session import Session
     from tracetui.app.views.common.host import Host, Hosting
@@ -138,6 +140,18 @@ class View(Vertical, can_focus=True):
     def footer_labels(self) -> dict[str, str]:
         """Returns other labels for commands in the footer, by id."""
         return {}
+
+    def follow_scrolling(self, part: Widget) -> None:
+        """Keeps the footer right about whether a part scrolls, which is known once the screen is laid out."""
+        scrolls = False
+
+        def laid_out(_: Screen[object]) -> None:
+            nonlocal scrolls
+            if scrolls != (part.display and part.max_scroll_y > 0):
+                scrolls = not scrolls
+                self.host.refresh_lines()
+
+        self.screen.screen_layout_refresh_signal.subscribe(self, laid_out)
 
     def footer_hints(self) -> list[tuple[str, str]] | None:
         """Returns keys that temporarily replace the whole footer."""

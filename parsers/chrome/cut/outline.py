@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.parsers import arrow_views, categories
 from tracetui.parsers.chrome import classify
 from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.cut.invalid import invalid
 from tracetui.parsers.chrome.records import arguments, category_of, decoded, identity, nanoseconds, pieces, whole_number
 from tracetui.parsers.chrome.scan import ChunkScan
 from tracetui.parsers.chrome.tokens import Irregular
@@ -171,7 +172,7 @@ def _scanned(chunk: Chunk) -> _Part:
         called = (tokens.words[begin] == head) & ((tokens.words[begin + 8] & mask) == rest)
         is_step[tokens.event_of(found)] = called & (length > len(_STEP))
     timed = ~np.isin(phase, np.frombuffer(METADATA, np.uint8))
-    left = tokens.odd | (timed & ~scan.has_start) | np.isin(phase, np.frombuffer(ASYNCS, np.uint8))
+    left = tokens.odd | invalid(tokens) | (timed & ~scan.has_start) | np.isin(phase, np.frombuffer(ASYNCS, np.uint8))
     sort = scan.sorts((OTHER, CALL, RANGE, DEVICE, PROFILER))
     is_step &= (sort == CALL) | (sort == RANGE)
     columns = {
