@@ -11,10 +11,10 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
+from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.validity.step_work import outside_steps, per_step
 
 if TYPE_CHECKING:
     from tracetui.analysis.captures.roles import Phase

@@ -94,7 +94,8 @@ def _apart(trace: Trace, other: Trace, limits: Limits) -> Finding | None:
                 Query("kernels", row=compared.kernel),
             ),
         ),
-        f"{told}; {words.percent(compared.alike_percent)} of its time in kernels of both is in launches of equal size",
+        f"{told}; {words.percent(compared.common_percent)} of its kernel time is in kernels of both,"
+        f" {words.percent(compared.alike_percent)} of that in launches of equal size",
         f"the same GPU and batch, {words.percent(COMMON_PERCENT)} of its time in kernels of both, and"
         f" {words.percent(limits.alike_percent)} of that in launches of equal size",
         f"Do not read its numbers beside these: open {file} by itself, or record this program again with it.",
