@@ -69,7 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument(
         "paths",
         nargs="*",
-        type=_path,
+        type=existing_path,
         metavar="PATH",
         help="a trace or a folder; several paths become runs a, b, c, ...",
     )
@@ -98,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables, "
         "HTML for a browser.",
     )
-    report.add_argument("paths", nargs="*", type=_path, metavar="PATH", help="a trace, its ranks, or a folder")
+    report.add_argument("paths", nargs="*", type=existing_path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)
     _add_run(report, "the run to use if a folder holds several, by letter or name (default: the newest)")
     report.add_argument(
@@ -154,8 +154,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="compare two runs, per step",
         description="Compare two runs per step. A is the base; a positive difference means that B takes longer.",
     )
-    diff.add_argument("a", type=_path, metavar="A", help="the base: a trace or a folder")
-    diff.add_argument("b", type=_path, metavar="B", help="the run to compare with it")
+    diff.add_argument("a", type=existing_path, metavar="A", help="the base: a trace or a folder")
+    diff.add_argument("b", type=existing_path, metavar="B", help="the run to compare with it")
     diff.add_argument(
         "--fail-on",
         action="append",
@@ -179,7 +179,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Show step time, throughput, kernels and GPU time against batch, context, keep rate, type. Reads a "
         "folder that `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).",
     )
-    sweep.add_argument("path", type=_path, metavar="PATH", help="a folder of runs, or a CSV file")
+    sweep.add_argument("path", type=existing_path, metavar="PATH", help="a folder of runs, or a CSV file")
     sweep.add_argument(
         "--section",
         nargs="+",
@@ -218,7 +218,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a "
         "folder of them. Names of kernels, operators and ranges, times and sizes stay; removed items are counted.",
     )
-    share.add_argument("paths", nargs="+", type=_path, metavar="FILE", help="a recording, or a folder of them")
+    share.add_argument("paths", nargs="+", type=existing_path, metavar="FILE", help="a recording, or a folder of them")
     share.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
@@ -232,7 +232,7 @@ def build_parser() -> argparse.ArgumentParser:
         "with the launches of its GPU work, and all that the file says of the recording. Environment, paths and names "
         "in it stay: tracetui scrub takes them out.",
     )
-    part.add_argument("path", type=_path, metavar="FILE", help="a Chrome trace, plain or gzipped")
+    part.add_argument("path", type=existing_path, metavar="FILE", help="a Chrome trace, plain or gzipped")
     part.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
     part.add_argument("--from", dest="begin", metavar="TIME", help="start, as Timeline shows it: 3.1ms")
     part.add_argument("--to", dest="end", metavar="TIME", help="end: 9ms")
@@ -268,7 +268,9 @@ def build_parser() -> argparse.ArgumentParser:
         description="Serve the screen to a browser on this machine. Whoever reaches the address can open files and "
         "write pictures and tables as you: from elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
     )
-    serve.add_argument("paths", nargs="*", type=_path, metavar="PATH", help="a trace or a folder; a second one is B")
+    serve.add_argument(
+        "paths", nargs="*", type=existing_path, metavar="PATH", help="a trace or a folder; a second one is B"
+    )
     _add_sample(serve)
     serve.add_argument("--tab", metavar="NAME", help="the tab to start on")
     serve.add_argument("--filter", metavar="TEXT", help="start with this filter")
@@ -423,7 +425,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _path(text: str) -> Path:
+def existing_path(text: str) -> Path:
+    """Returns the path of an input.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is empty.
+    """
     if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
         raise argparse.ArgumentTypeError("an empty path; . is this folder")
     return Path(text)
