@@ -183,6 +183,7 @@ def test_shapes_of_a_list_indented_by_two(tmp_path):
 
 def test_names_keep_what_json_escapes(tmp_path):
     names = ['a"b', "back\\slash", "tab\there", "\x1b[31mred", "µ–日本", "emoji 🚀", "a" * 5_000, ""]
+    names += ["x\\n", "x\n", "x\\\\n"]  # each is written as the next one reads
     path = write(tmp_path / "t.json", *(kernel(ts=n, name=name) for n, name in enumerate(names)))
     trace = read_chrome(path)
     assert trace.device["name"].cast(pl.String).to_list() == names

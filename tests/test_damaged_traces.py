@@ -80,11 +80,37 @@ def intact():
     return json.loads(recorded("broken/ok.json").read_bytes())
 
 
-WRITINGS = {
-    "kineto": None,
-    "minified": {"separators": (",", ":")},
-    "indented": {"indent": 1},
-}
+WRITINGS = {"as it is": None, "minified": {"separators": (",", ":")}}
+"""As it is, the file is indented by 1."""
+
+
+def sort_of(character):
+    """Digits are of one sort, as are letters and blanks; signs are each their own."""
+    sorts = {"digit": character.isdigit(), "letter": character.isalpha(), "blank": character.isspace()}
+    return next((sort for sort, holds in sorts.items() if holds), character)
+
+
+def places(text, begin, *, by_key):
+    """The first position of each kind behind `begin`, told by the grammar and by what stands there.
+
+    By the grammar: in a string or not, behind a backslash, in a key, how deep; with `by_key` also behind which key.
+    """
+    found, depth, in_string, escaped, of_keys, key, word = {}, 0, False, False, False, "", ""
+    for at, character in enumerate(text):
+        if at > begin:
+            inside = "text" if in_string else sort_of(character)
+            found.setdefault((depth, inside, escaped, of_keys and in_string, key if by_key else ""), at)
+        if in_string:
+            in_string = escaped or character != '"'
+            if not in_string and of_keys:
+                key = word
+            word += character
+            escaped = character == "\\" and not escaped
+        else:
+            in_string, word = character == '"', ""
+            depth += (character in "{[") - (character in "}]")
+            of_keys = character in "{," or (of_keys and character != ":")
+    return set(found.values())
 
 
 _built = {}
@@ -117,7 +143,7 @@ def frames_once(monkeypatch):
 @pytest.mark.usefixtures("frames_once")
 @pytest.mark.parametrize("writing", WRITINGS)
 @pytest.mark.parametrize("chunk", [None, 1_500])
-def test_truncated_at_any_byte(tmp_path, monkeypatch, intact, writing, chunk):
+def test_truncated_at_any_place(tmp_path, monkeypatch, intact, writing, chunk):
     if chunk:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
     how = WRITINGS[writing]
@@ -128,7 +154,9 @@ def test_truncated_at_any_byte(tmp_path, monkeypatch, intact, writing, chunk):
         _, at = decoder.raw_decode(text, at)
         ends.append(at)
     path = tmp_path / "cut.json"
-    for cut in sorted({*range(begin + 1, len(text), 61), *ends, *(end - 1 for end in ends)}):
+    cuts = places(text, begin, by_key=not chunk)
+    assert len(cuts) > 25
+    for cut in sorted({*cuts, *ends, *(end - 1 for end in ends)}):
         path.write_text(text[:cut])
         trace = read_chrome(path)
         whole = sum(end <= cut for end in ends)

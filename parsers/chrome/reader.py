@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
@@ -181,11 +184,15 @@ def _respace(host: Columns) -> None:
 
 
 def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
-    """Replaces each distinct string in place; a string that is not JSON stays unchanged."""
+    """Replaces the strings in place, all at once: one may become what another was."""
+    better: dict[int, str] = {}
     for code, text in categories.texts(codes).items():
-        try:
-            better = plain(text)
-        except ValueError:
-            continue
-        if better != text:
-            codes[codes == code] = categories.encode([better])[0]
+        with suppress(ValueError):  # a string that is not JSON stays unchanged
+            if (new := plain(text)) != text:
+                better[code] = new
+    if not better:
+        return
+    known = np.array(sorted(better), codes.dtype)
+    at = np.minimum(np.searchsorted(known, codes), known.size - 1)
+    changed = known[at] == codes
+    codes[changed] = categories.encode([better[code] for code in known.tolist()])[at[changed]]
