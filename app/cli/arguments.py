@@ -175,6 +175,10 @@ def build_parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
     share.add_argument("--force", action="store_true", help="replace existing copies")
+    share.add_argument(
+        "--names", action="store_true", help="also in names of kernels, operators, ranges and functions; none merge"
+    )
+    share.add_argument("--strict", action="store_true", help="write no copy that holds what can't be judged")
     _add_plain(share)
 
     part = commands.add_parser(

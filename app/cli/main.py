@@ -228,7 +228,14 @@ def _rules(arguments: argparse.Namespace) -> int:
 def _scrub(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.scrub import scrub_command
 
-    return scrub_command(arguments.paths, arguments.output, force=arguments.force, ascii=arguments.ascii)
+    return scrub_command(
+        arguments.paths,
+        arguments.output,
+        force=arguments.force,
+        names=arguments.names,
+        strict=arguments.strict,
+        ascii=arguments.ascii,
+    )
 
 
 def _cut(arguments: argparse.Namespace) -> int:
