@@ -38,6 +38,11 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def masked_line(line: str) -> str:
+    """A command line in one text, without the values of such options and without what looks like a secret."""
+    return " ".join(masked(line.split(" ")))
+
+
 def without_secrets(text: str) -> str:
     """A text, such as one word with a whole command in it, without what looks like a secret."""
     text = without_forms(text, lambda _: MASK)
