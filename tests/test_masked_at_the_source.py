@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ("sh -c PASSWORD=hunter2", "sh -c PASSWORD=***"),
         ("run npm_abcdefghijklmnopqrstuvwxyz0123456789", "run ***"),
         ("fetch https://ada:pw@host/x", "fetch https://***@host/x"),
-        ("python -m torch.distributed.run --nproc-per-node 2 x.py", "python -m torch.distributed.run --nproc-per-node 2 x.py"),
+        ("python -m torch.distributed.run --nnodes 2 x.py", "python -m torch.distributed.run --nnodes 2 x.py"),
         ("mysql -ps3cretword9 -print0", "mysql -p*** -print0"),
     ],
 )  # fmt: skip

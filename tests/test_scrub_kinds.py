@@ -167,3 +167,21 @@ def test_strict_raises_nothing_where_all_is_judged(tmp_path: Path) -> None:
     assert scrub_file(path, tmp_path / "c.json", Redactor(), strict=True).unjudged == ()
     with pytest.raises(TraceError, match="is there already"):
         scrub_file(path, tmp_path / "c.json", Redactor(), strict=True)
+
+
+def test_the_command_line_of_an_own_program_is_no_name(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "child").mkdir(parents=True)
+    line = "python /home/ada/x/train.py --token s3cret --model /models/private/llama --lr 0.1"
+    document = {"schema": "tracetui.run/1", "workload": {"model": line, "steps": 3}, "identity": {}}
+    (run / "run.json").write_text(json.dumps(document))
+    (run / "child" / "spec.torch.json").write_text(json.dumps({"tool": "torch", "script": line.split()}))
+    found = scrub([run], None, redactor=Redactor())
+    (copy,) = (one.target for one in found if isinstance(one, Scrubbed))
+    model = json.loads(copy.read_text())["workload"]["model"]
+    assert model == "python /redacted/train.py --token *** --model place-1 --lr 0.1"
+    assert [one.source.name for one in found if isinstance(one, LeftOut)] == ["spec.torch.json"]
+    document["workload"] = {"model": "vim_tiny"}
+    (run / "run.json").write_text(json.dumps(document))
+    again = scrub_file(run / "run.json", tmp_path / "again.json", Redactor(names=True)).target
+    assert json.loads(again.read_text())["workload"]["model"] == "vim_tiny"

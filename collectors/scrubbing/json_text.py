@@ -10,7 +10,17 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.keys import EMPTIED, HASH, KEPT, KEPT_NUMBERS, NAME, VALUE, kind_of, replaced
+from tracetui.collectors.scrubbing.keys import (
+    EMPTIED,
+    HASH,
+    KEPT,
+    KEPT_NUMBERS,
+    NAME,
+    PROGRAM,
+    VALUE,
+    kind_of,
+    replaced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +36,7 @@ _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
 """A string ends on the line that it starts on, so a missing quote misleads only up to the end of its line."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
-_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH})
+_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
 _METADATA = ("process_name", "thread_name", "process_labels")
 _METADATA_BYTES = tuple(name.encode() for name in _METADATA)
 """Events that name a process or thread: their argument `name` may be a whole command line."""

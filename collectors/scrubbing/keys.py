@@ -13,7 +13,7 @@ from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLAC
 if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
 
-NAME, VALUE, KEPT, OWN, HASH = "name", "value", "kept", "own manifest", "hash"
+NAME, VALUE, KEPT, OWN, HASH, PROGRAM = "name", "value", "kept", "own manifest", "hash", "program"
 PASSES = ("light", "rich")
 """Values of the key ``pass`` that a trace has beside the id of its run: which of the run's recordings it is."""
 KEPT_NUMBERS = "version"
@@ -31,8 +31,9 @@ _KINDS = {
     UUID: "uuid gpu_uuid serial serial_number board_serial machine_id boot_id mac mac_address container_id pod_uid",
     FOLDER: "cwd pwd working_directory working_dir workdir home home_dir",
     NAME: "name cat hlo_op hlo_module tf_op hlo_category long_name input_type operation scope event collective_name "
-    "process_group_name kernel_name model backend",
+    "process_group_name kernel_name backend",
     KEPT: "ph s bp ts dur displaytimeunit schemaversion schema status trace_id traceid",
+    PROGRAM: "model",
     OWN: "tracetui",
     STALE: "sha256",
 }
@@ -65,6 +66,8 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         return text
     if kind == NAME:
         return redactor.name(text)
+    if kind == PROGRAM:  # the name of a model, or the whole command line of a user's own program
+        return redactor.command(tuple(text.split(" "))) if " " in text or "/" in text else redactor.name(text)
     if kind == HASH and _HASH.fullmatch(text):
         return text
     if kind == KEPT_NUMBERS:

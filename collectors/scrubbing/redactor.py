@@ -147,7 +147,7 @@ class Redactor:
 
     def command(self, words: tuple[str, ...]) -> str:
         """A command line as one text, without secrets and paths."""
-        return " ".join(self.value(word) for word in masked(words))
+        return self.value(" ".join(masked(words)))
 
     def path(self, path: str) -> str:
         """Redacts a whole path; relative paths and those of the system stay."""
