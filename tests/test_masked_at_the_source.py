@@ -14,7 +14,7 @@ from tracetui.collectors import process
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.parsers import open_path
-from tracetui.parsers.people import without_users
+from tracetui.parsers.names.people import without_users
 
 if TYPE_CHECKING:
     from pathlib import Path

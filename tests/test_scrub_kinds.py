@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from nsys_file import NsysFile
 from planted import DOC, FORMATS, KINDS, left, plants, table
+from sample_runs import recorded
 
+from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
-from tracetui.parsers import TraceError
+from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -185,3 +188,36 @@ def test_the_command_line_of_an_own_program_is_no_name(tmp_path: Path) -> None:
     (run / "run.json").write_text(json.dumps(document))
     again = scrub_file(run / "run.json", tmp_path / "again.json", Redactor(names=True)).target
     assert json.loads(again.read_text())["workload"]["model"] == "vim_tiny"
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize(
+    "name", ["ops/ops.trace.json.gz", "nsys/graph_node.sqlite.gz", "ops/ops.ncu.csv.gz", "jax/h200.trace.json.gz"]
+)
+def test_no_number_of_a_report_changes(tmp_path: Path, name: str, names: bool) -> None:
+    source = recorded(name)
+    copy = scrub_file(source, tmp_path / source.name, Redactor(names=names))
+    before, after = (
+        json.loads(json.dumps(report(open_path(path, cache=False))).replace(str(path), "FILE"))
+        for path in (source, copy.target)
+    )
+    assert list(differing(before, after)) == []
+
+
+def differing(a: Any, b: Any, at: str = "") -> Iterator[str]:
+    """Where two reports differ; paths, the size of the file, which is packed anew, and rounding aside."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            yield f"{at}: {a.keys() ^ b.keys()}"
+        for key in a.keys() & b.keys():
+            yield from differing(a[key], b[key], f"{at}/{key}")
+    elif isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            yield f"{at}: {len(a)} and {len(b)}"
+        for n, (one, two) in enumerate(zip(a, b, strict=False)):
+            yield from differing(one, two, f"{at}[{n}]")
+    elif isinstance(a, str) and isinstance(b, str):
+        if a != b and "/redacted/" not in b:
+            yield f"{at}: {a!r} is {b!r}"
+    elif type(a) is not type(b) or (a != b and not at.endswith("/source/bytes") and a != pytest.approx(b, rel=1e-12)):
+        yield f"{at}: {a!r} is {b!r}"

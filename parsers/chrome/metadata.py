@@ -10,7 +10,7 @@ import numpy as np
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
-from tracetui.parsers.people import without_users
+from tracetui.parsers.names.people import without_users
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
 
 if TYPE_CHECKING:

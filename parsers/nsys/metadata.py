@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import careful
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.query import Query
-from tracetui.parsers.people import without_users
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
