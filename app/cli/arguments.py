@@ -221,8 +221,8 @@ def build_parser() -> argparse.ArgumentParser:
         "serve",
         parents=[common, scope],
         help="show the screen in a browser (needs tracetui[web])",
-        description="Serve the screen to a browser on this machine. Whoever reaches the address can open files and "
-        "write pictures and tables as you: from elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
+        description="Serve the screen to a browser on this machine, at an address with a token. Nothing is written or "
+        "opened besides what is given. From elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
     )
     serve.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="a trace or a folder; a second one is B")
     _add_sample(serve)
@@ -236,6 +236,10 @@ def build_parser() -> argparse.ArgumentParser:
         default=8000,
         metavar="N",
         help="the port to listen on; 0 for any free one (default: %(default)s)",
+    )
+    serve.add_argument("--no-token", action="store_true", help="an address without a token, open to all who reach it")
+    serve.add_argument(
+        "--allow-write", action="store_true", help="the browser may write files, open others, and is remembered"
     )
 
     config = commands.add_parser(

@@ -265,7 +265,13 @@ def _serve(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.serve import serve
 
     _check_there(_paths(arguments))
-    return serve(arguments.words, host=arguments.host, port=arguments.port)
+    return serve(
+        arguments.words,
+        host=arguments.host,
+        port=arguments.port,
+        with_token=not arguments.no_token,
+        allow_write=arguments.allow_write,
+    )
 
 
 def _config(arguments: argparse.Namespace) -> int:

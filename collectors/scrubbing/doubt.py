@@ -7,7 +7,7 @@ import re
 _WORD = re.compile(r"(?<![\w/+.:<%-])[A-Za-z0-9+/_-]{24,}={0,2}(?![\w.:(<%])")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _MANGLED = ("_Z", "triton_", "__omp", "nvjet_", "sm")
-_PARTS = re.compile(r"[a-z]{4,}|[A-Z][a-z]{3,}|[A-Z]{4,}")
+_PARTS = re.compile(r"[a-z]{4,}|[A-Z][a-z]{2,}|[A-Z]{4,}")
 _MOST_WORDS = 0.6
 
 
