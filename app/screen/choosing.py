@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app.text.fitting import printable
-from tracetui.parsers.written import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +94,7 @@ class RunLists:
     def _ask_for_run(self, side: Side, title: str) -> None:
         from tracetui.app.screen.dialogs.common import RunPicker
         from tracetui.app.screen.dialogs.start_list import traces_beside
+        from tracetui.parsers.written import read_only
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
             if paths and read_only() and not any(entry.is_of(paths) for entry in self.session.open.values()):
