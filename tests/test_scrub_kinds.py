@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -221,3 +222,13 @@ def differing(a: Any, b: Any, at: str = "") -> Iterator[str]:
             yield f"{at}: {a!r} is {b!r}"
     elif type(a) is not type(b) or (a != b and not at.endswith("/source/bytes") and a != pytest.approx(b, rel=1e-12)):
         yield f"{at}: {a!r} is {b!r}"
+
+
+def test_no_text_takes_long_or_nests_too_deep() -> None:
+    units = ("a", "a-", "a.", "/a", "a:", "a=", "--a ", "%41", "1.", "a b/", "/home/a ", "ab:", "\\a", "key ", "token ",
+             "x-1",
+             '"a":', "://a", "a/b@", "docker -p", "?sig=&", "::1", "-----BEGIN A", "machine id ")  # fmt: skip
+    started = time.process_time()
+    for unit in units:
+        Redactor(names=True).value(unit * (20_000 // len(unit)))
+    assert time.process_time() - started < 10

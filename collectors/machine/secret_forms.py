@@ -25,6 +25,8 @@ _WEAK = re.compile(
 )
 """Names that programs give to other things too: what follows must look like no word."""
 _TEXT_ONLY = re.compile(r"(?:^|[-_.])(?:session(?:_?id)?|sid|sig(?:nature)?)$", re.IGNORECASE)
+DEEPEST = 6
+"""How deep values are looked for within values: `"a": "b=c=d"`."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -109,13 +111,14 @@ def holds_secret(name: str, sign: str, value: str) -> bool:
     return names_secret(bare)
 
 
-def assigned(text: str, change: Callable[[str, str, str], str | None]) -> str:
+def assigned(text: str, change: Callable[[str, str, str], str | None], depth: int = DEEPEST) -> str:
     """Replaces the values of `name=value`, `"name": "value"` and `--name value` by what `change` says.
 
     Args:
         text: any text.
         change: what stands in a value's place, by its name, the sign (``":`` after a name in quotes), and itself;
             None if it stays.
+        depth: how deep values within values are looked at.
     """
 
     def one(match: re.Match[str]) -> str:
@@ -124,7 +127,7 @@ def assigned(text: str, change: Callable[[str, str, str], str | None]) -> str:
         sign = ('"' if groups.get("shut") else "") + (groups.get("sign") or " ")
         new = change(match["name"], sign, match[group])
         if new is None:  # `"note": "password=x"`
-            new = assigned(match[group], change)
+            new = assigned(match[group], change, depth - 1) if depth else match[group]
         start, end = match.start(group) - match.start(), match.end(group) - match.start()
         return match[0][:start] + new + match[0][end:]
 
