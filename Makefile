@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs
+.PHONY: check test lint typecheck layers typed-links screens docs trust
 
 check: lint typecheck layers test
 
@@ -27,6 +27,10 @@ layers:
 # Regenerates everything in the documentation that is taken from the program.
 docs: screens
 	$(PYTHON) tests/generated_docs.py
+
+# Writes the table of docs/trust.md that says what `tracetui scrub` leaves of what was planted.
+trust:
+	$(PYTHON) tests/planted.py
 
 # Writes the recorded screens that the screen tests compare with, and the documentation's page of keys.
 screens:

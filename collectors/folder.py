@@ -15,6 +15,8 @@ from tracetui.parsers.runs.manifest import FILE as MANIFEST
 from tracetui.parsers.runs.manifest import LOG
 
 PARTIAL = ".partial"
+OWN_ONLY = 0o600
+"""The mode of files that may hold what nobody else should read: a command line, what a program prints."""
 KINDS = {
     profiler_commands.TRACE: "chrome",
     profiler_commands.LIGHT_TRACE: "chrome",
@@ -64,9 +66,9 @@ class RunFolder:
 
     def write_spec(self, tool: str, spec: dict[str, Any]) -> None:
         """Puts down what the child shall do for one tool."""
-        (self.path / profiler_commands.PROGRAM / profiler_commands.SPEC.format(tool)).write_text(
-            json.dumps(spec, indent=1) + "\n"
-        )
+        path = self.path / profiler_commands.PROGRAM / profiler_commands.SPEC.format(tool)
+        path.touch(mode=OWN_ONLY)  # it has the user's command line as it was typed
+        path.write_text(json.dumps(spec, indent=1) + "\n")
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Writes run.json, whole or not at all.
@@ -77,6 +79,7 @@ class RunFolder:
         target = self.path / MANIFEST
         scratch = target.with_name(MANIFEST + PARTIAL)
         try:
+            scratch.touch(mode=OWN_ONLY)
             scratch.write_text(manifest_text(manifest))
             scratch.replace(target)
         except OSError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
-from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.collectors.machine.nvidia_tools import find_tool
 from tracetui.collectors.machine.probe import Probe
 from tracetui.collectors.request import ProfileError, ProfileRequest
@@ -164,7 +164,7 @@ class _Run:
             "device": machine.devices(),
             "power": {"before": machine.power_state(), "during": [], "after": None},
             "workload": {
-                "model": request.name,
+                "model": masked_line(request.name) if request.command else request.name,
                 "device": request.device,
                 "requested_batch": request.options.get("batch"),
                 "options": {name: value for name, value in request.options.items() if value is not None},
@@ -259,6 +259,8 @@ class _Run:
                 manifest["device"].append(seen)
             else:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
+        if self._request.command and isinstance(model := manifest["workload"].get("model"), str):
+            manifest["workload"]["model"] = masked_line(model)  # the child says it as it was typed
         measured = result.get("measurement") or {}
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule"):
             if measured.get(key):

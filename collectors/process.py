@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.collectors import keeper
+from tracetui.collectors.machine.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 POLL_S = 0.1
 PATIENCE_S = 10.0
 """How long a program that was asked to end may take: nsys writes its report only then."""
+OWN_ONLY = 0o600
+"""The mode of a log: a program may print anything."""
 _END = b"e"
 
 
@@ -39,8 +42,9 @@ def run(
         OSError: it can't be started.
         BaseException: what `tick` raised; the program, and what it has started, have ended by then.
     """
+    log.touch(mode=OWN_ONLY)
     with log.open("ab") as out:
-        out.write(f"$ {' '.join(words)}\n".encode())
+        out.write(f"$ {' '.join(masked(words))}\n".encode())
     heard, orders = os.pipe()
     told, said = os.pipe()
     command = [sys.executable, "-I", "-S", keeper.__file__, str(heard), str(said), str(PATIENCE_S), str(log.absolute())]

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import socket
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.collectors.folder import manifest_text
-from tracetui.collectors.scrubbing.redactor import HOST, USER, Redactor
+from tracetui.collectors.machine.secret_forms import without_blocks
+from tracetui.collectors.scrubbing.marks import HOST, IN_NAME, RANDOM, SECRET, USER
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
+from tracetui.parsers.runs.manifest import LOG
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
@@ -28,8 +32,16 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 PIECE = 4 << 20
+SHOWN = 24
+REASONS = {
+    IN_NAME: ("name that only --names changes", "names that only --names changes"),
+    RANDOM: ("text with a word that may be a key", "texts with a word that may be a key"),
+}
+_ADVICE = "look at it by hand; --names replaces names, and without --strict it is copied"
 MARK = ".scrubbed"
 _OWN_SCHEMA = re.compile(rb'"schema"\s*:\s*"tracetui\.')
+OUTSIDE = "a link that leads out of the folder"
+LOG_LEFT = "what the program printed; `tracetui scrub log.txt` makes a copy to look through"
 NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
 """The largest file that is read whole, as snapshots and tables are; a trace is streamed."""
@@ -49,6 +61,8 @@ class Scrubbed:
     target: Path
     counts: dict[str, int]
     """What was taken out, by kind."""
+    unjudged: tuple[tuple[str, str], ...] = ()
+    """What may be private and was left, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +77,14 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,=+:-]+")
 _PLACES = ("--output", "--python", "--data")
 
 
-def redactor_of_this_machine() -> Redactor:
+def redactor_of_this_machine(*, names: bool = False) -> Redactor:
     """A redactor that knows this machine's user: the one who scrubs is often the one who recorded."""
     users, hosts = [], []
     with contextlib.suppress(OSError, KeyError, ImportError):  # no entry in the list of users, as in containers
         users.append(getpass.getuser())
     with contextlib.suppress(OSError):
         hosts.append(socket.gethostname())
-    return Redactor(tuple(users), tuple(hosts))
+    return Redactor(tuple(users), tuple(hosts), names=names)
 
 
 def scrub(
@@ -78,6 +92,7 @@ def scrub(
     output: Path | None,
     *,
     force: bool = False,
+    strict: bool = False,
     redactor: Redactor | None = None,
     done: Callable[[Scrubbed | LeftOut], None] = lambda _: None,
 ) -> list[Scrubbed | LeftOut]:
@@ -87,6 +102,7 @@ def scrub(
         sources: the files and folders to copy; folders keep their inner layout.
         output: the copy of a single file, or a folder; None puts each copy beside its original, `X.scrubbed.json`.
         force: replace existing files; an original is never replaced.
+        strict: write no copy that holds what can't be judged.
         redactor: knows the names to remove; by default a new one for this machine.
         done: called after each file.
 
@@ -99,19 +115,23 @@ def scrub(
         if isinstance(target, str):
             found.append(LeftOut(source, target))
         else:
-            found.append(scrub_file(source, target(redactor), redactor, force=force))
+            found.append(scrub_file(source, target(redactor), redactor, force=force, strict=strict))
         done(found[-1])
     return found
 
 
-def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = False) -> Scrubbed:
+def scrub_file(
+    source: Path, target: Path, redactor: Redactor, *, force: bool = False, strict: bool = False
+) -> Scrubbed:
     """Copies one file; the copy appears only when it is complete.
 
     Raises:
-        TraceError: the file can't be read, can't be scrubbed, or the target exists already.
+        TraceError: the file can't be read, can't be scrubbed, the target exists already, or `strict` and something in
+            it can't be judged.
     """
     kind = kind_of_file(source)
     before = redactor.counts.copy()
+    redactor.unjudged.clear()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -124,10 +144,25 @@ def scrub_file(source: Path, target: Path, redactor: Redactor, *, force: bool = 
             _compress(plain, copy)
         else:
             _COPIERS[kind](source, copy, redactor)
+        unjudged = tuple(redactor.unjudged.items())
+        if strict and unjudged:
+            raise TraceError(source, f"not copied: {said_of(unjudged)}", _ADVICE)
     redactor.counts.subtract(before)
     counts = {kind: count for kind, count in redactor.counts.most_common() if count > 0}
     redactor.counts = before + redactor.counts
-    return Scrubbed(source, target, counts)
+    return Scrubbed(source, target, counts, unjudged)
+
+
+def said_of(unjudged: Sequence[tuple[str, str]]) -> str:
+    """What was left though it may be private: how many of each reason, and one of them cut short."""
+    by_reason = Counter(reason for _, reason in unjudged)
+    example = {reason: text for text, reason in reversed(unjudged)}
+    said = []
+    for reason, count in by_reason.items():
+        one, several = REASONS[reason]
+        shown = example[reason] if len(example[reason]) <= SHOWN else f"{example[reason][:SHOWN]}..."
+        said.append(f"{count:,} {one if count == 1 else several} ({shown})")
+    return "; ".join(said)
 
 
 def kind_of_file(path: Path) -> str:
@@ -138,7 +173,7 @@ def kind_of_file(path: Path) -> str:
     """
     if _is_own(path):
         return "manifest"
-    kind = detect.inspect(path).kind
+    kind = "log" if path.name == LOG else detect.inspect(path).kind
     if kind in _EXPORTS:
         advice = f"scrub what `{_EXPORTS[kind]}` makes of it"
         raise TraceError(path, "a report that only NVIDIA's tools can write", advice)
@@ -164,7 +199,7 @@ def _pairs(sources: Sequence[Path], output: Path | None) -> Iterator[tuple[Path,
             name = source.resolve().name
             base = source.with_name(f"{name}{MARK}") if output is None else output / name if several else output
             for file in detect.files_below(source):
-                yield file, _why_not(file) or partial(_within, base, str(file.relative_to(source)))
+                yield file, _why_not(file, source) or partial(_within, base, str(file.relative_to(source)))
         elif output is None:
             yield source, partial(default_target, source)
         elif several or output.is_dir():
@@ -181,10 +216,15 @@ def _exactly(path: Path, redactor: Redactor) -> Path:
     return path
 
 
-def _why_not(file: Path) -> str:
+def _why_not(file: Path, folder: Path) -> str:
     """Why a file of a folder is not copied; empty if it is copied."""
     try:
-        if kind_of_file(file) == "manifest" or detect.looks_like_trace(file):
+        if not file.resolve().is_relative_to(folder.resolve()):  # by a link, or through a folder that is one
+            return OUTSIDE
+        kind = kind_of_file(file)
+        if kind == "log":
+            return LOG_LEFT
+        if kind == "manifest" or detect.looks_like_trace(file):
             return ""
     except TraceError as error:
         return error.problem
@@ -317,11 +357,20 @@ def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
     target.write_bytes(scrub_snapshot(source, _whole(source), redactor))
 
 
+def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
+    """Copies what a program printed, line by line; it is asked for by name only, for there is least certainty in it."""
+    text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), lambda key: redactor.mark(SECRET, key))
+    redactor.learn_from_environment(text)
+    lines = (redactor.value(line) for line in text.split("\n"))
+    target.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+
+
 _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "chrome": _copy_chrome,
     "nsys": _copy_nsys,
     "ncu": _copy_ncu,
     "memory_snapshot": _copy_snapshot,
     "manifest": _copy_manifest,
+    "log": _copy_log,
 }
 _EXPORTS = {"nsys_report": "nsys export --type sqlite", "ncu_report": "ncu --csv --page raw --import"}

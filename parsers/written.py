@@ -15,6 +15,8 @@ from tracetui.parsers.errors import TraceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+READ_ONLY_VARIABLE = "TRACETUI_READ_ONLY"
+"""If this is set to anything but 0, nothing of the user's is written: `tracetui serve` sets it for its screens."""
 _OPEN_FILES = ("/dev/", "/proc/")
 """What lies here is somebody's open file, also where a shell has redirected it to a file that has a name."""
 
@@ -72,6 +74,11 @@ def write_text(
         part.write_text(text, encoding="utf-8", newline="")
 
 
+def read_only() -> bool:
+    """Whether this process only shows what it was started with."""
+    return os.environ.get(READ_ONLY_VARIABLE, "") not in ("", "0")
+
+
 def _is_stream(target: Path) -> bool:
     """Returns whether bytes written there go to something other than a file."""
     try:
@@ -92,6 +99,8 @@ def refuse(
     target: Path, *, force: bool = False, sources: Iterable[Path] = (), advice: str = "give another name"
 ) -> None:
     """Raises the error that `written` would raise for what stands at the target; to be told before the work begins."""
+    if read_only():
+        raise TraceError(target, "is not written: this screen only shows", "tracetui serve --allow-write writes, too")
     place = _place(target)
     if _is_stream(target) or not os.path.lexists(place):
         return

@@ -18,6 +18,8 @@ from sample_runs import FP32
 
 from tracetui.app.cli import serve
 from tracetui.app.cli.main import main
+from tracetui.parsers import TraceError
+from tracetui.parsers.written import write_text
 
 needs_server = pytest.mark.skipif(find_spec("textual_serve") is None, reason="tracetui[web] is not installed")
 
@@ -56,15 +58,46 @@ def served():
     environment = {**os.environ, "SSH_CONNECTION": "1 2 3 4"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        assert f"http://localhost:{port} shows it" in process.stdout.readline()
+        said = re.search(rf"http://localhost:{port}/\?(token=\S+) shows it", process.stdout.readline())
+        assert said is not None
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", said[1]
         process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(("message", "is_one"), [
+    ('["stdin", "a"]', True), ('["resize", {"width": 80, "height": 24}]', True),
+    ('["focus"]', True), ('["ping", 3]', True),
+    ('["stdin", 5]', False), ('["stdin"]', False), ('["resize", {"width": 0, "height": 1}]', False),
+    ("{", False), ('["resize", {"width": true, "height": 1}]', False),
+    ("[]", False), ("7", False), ("[" * 99_999, False), ("", False),
+    ('["resize", 5]', False), ('["other", 5]', False),
+])  # fmt: skip
+def test_only_messages_of_a_browser_are_taken(message: str, is_one: bool) -> None:
+    assert serve.understood(message) == is_one
+
+
+def test_a_token_is_in_the_address_or_in_the_cookie() -> None:
+    assert serve.is_allowed("abc", "abc", None)
+    assert serve.is_allowed("abc", None, f"x=1; {serve.COOKIE}=abc")
+    wrong = ((None, None), ("", None), ("ab", None), ("abcd", ""), (None, f"{serve.COOKIE}=x"), (None, "=;="))
+    for given, cookie in wrong:
+        assert not serve.is_allowed("abc", given, cookie)
+    assert not serve.is_allowed("abc", "\u00e4", None)
+
+
+def test_a_screen_that_only_shows_writes_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRACETUI_READ_ONLY", "1")
+    with pytest.raises(TraceError, match="this screen only shows"):
+        write_text(tmp_path / "x.csv", "a")
+    assert list(tmp_path.iterdir()) == []
+    words = ["serve", "a.json", "--no-token", "--allow-write", "--tab", "kernels"]
+    assert serve.command_of(words)[3:] == ["open", "a.json", "--tab", "kernels"]
 
 
 @needs_server
@@ -84,15 +117,24 @@ def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
 def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
     import aiohttp
 
+    served, token = served
+
     async def look() -> None:
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"{served}/") as answer:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            for path in ("/", "/ws", "/static/js/textual.js", "/?token=wrong"):
+                async with session.get(f"{served}{path}") as answer:
+                    assert answer.status == 403, path
+            async with session.get(f"{served}/?{token}") as answer:
                 page = await answer.text()
+            assert "keys.focus()" in page
             assert "ws://127.0.0.1" in page
             assert "googleapis" not in page, "nothing is fetched from elsewhere"
             async with session.ws_connect(f"{served}/ws?width=80&height=24", headers={"Origin": served}) as socket:
                 await socket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
                 await until(socket, "selective_scan_fwd_kernel")
+                for bad in ("{", "[]", "7", '["stdin", 5]', '["resize", {}]', '["ping"]', "[" * 9999):
+                    await socket.send_str(bad)
+                await socket.send_bytes(b"\xff")
                 await socket.send_str(json.dumps(["stdin", "8"]))
                 await until(socket, "[8 Findings]")
 
@@ -116,7 +158,7 @@ def test_pages_of_other_sites_are_refused(served, headers, path) -> None:
     import aiohttp
 
     async def look() -> None:
-        async with aiohttp.ClientSession() as session, session.get(served + path, headers=headers) as answer:
+        async with aiohttp.ClientSession() as session, session.get(served[0] + path, headers=headers) as answer:
             assert answer.status == 403
 
     asyncio.run(look())

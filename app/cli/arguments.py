@@ -223,6 +223,10 @@ def build_parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
     share.add_argument("--force", action="store_true", help="replace existing copies")
+    share.add_argument(
+        "--names", action="store_true", help="also in names of kernels, operators, ranges and functions; none merge"
+    )
+    share.add_argument("--strict", action="store_true", help="write no copy that holds what can't be judged")
     _add_plain(share)
 
     part = commands.add_parser(
@@ -265,8 +269,8 @@ def build_parser() -> argparse.ArgumentParser:
         "serve",
         parents=[common, scope],
         help="show the screen in a browser (needs tracetui[web])",
-        description="Serve the screen to a browser on this machine. Whoever reaches the address can open files and "
-        "write pictures and tables as you: from elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
+        description="Serve the screen to a browser on this machine, at an address with a token. Nothing is written or "
+        "opened besides what is given. From elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
     )
     serve.add_argument(
         "paths", nargs="*", type=existing_path, metavar="PATH", help="a trace or a folder; a second one is B"
@@ -282,6 +286,10 @@ def build_parser() -> argparse.ArgumentParser:
         default=8000,
         metavar="N",
         help="the port to listen on; 0 for any free one (default: %(default)s)",
+    )
+    serve.add_argument("--no-token", action="store_true", help="an address without a token, open to all who reach it")
+    serve.add_argument(
+        "--allow-write", action="store_true", help="the browser may write files, open others, and is remembered"
     )
 
     config = commands.add_parser(

@@ -240,7 +240,14 @@ def _rules(arguments: argparse.Namespace) -> int:
 def _scrub(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.scrub import scrub_command
 
-    return scrub_command(arguments.paths, arguments.output, force=arguments.force, ascii=arguments.ascii)
+    return scrub_command(
+        arguments.paths,
+        arguments.output,
+        force=arguments.force,
+        names=arguments.names,
+        strict=arguments.strict,
+        ascii=arguments.ascii,
+    )
 
 
 def _cut(arguments: argparse.Namespace) -> int:
@@ -270,7 +277,13 @@ def _serve(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.serve import serve
 
     _check_there(_paths(arguments))
-    return serve(arguments.words, host=arguments.host, port=arguments.port)
+    return serve(
+        arguments.words,
+        host=arguments.host,
+        port=arguments.port,
+        with_token=not arguments.no_token,
+        allow_write=arguments.allow_write,
+    )
 
 
 def _config(arguments: argparse.Namespace) -> int:

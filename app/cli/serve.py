@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import hmac
+import json
 import os
 import re
+import secrets
 import shlex
 import sys
+from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, cast
 
+from tracetui.app.settings.state import OFF_VARIABLE
 from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.parsers.written import READ_ONLY_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+MOST_SESSIONS = 8
+"""How many browsers may look at once; each is a process with the recording in memory."""
+COOKIE = "tracetui-token"
+FOCUS = """<script>
+(function wait() {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys) { keys.focus(); } else { setTimeout(wait, 50); }
+})();
+</script>
+</body>"""
+"""Keys reach the screen without a click."""
+_MOST = 10_000
 INSTALL = "the browser view needs textual-serve: pip install 'tracetui[web]'"
 
 
@@ -27,32 +45,41 @@ def command_of(words: Sequence[str]) -> list[str]:
     own = argparse.ArgumentParser(add_help=False)
     own.add_argument("--host")
     own.add_argument("--port")
+    own.add_argument("--no-token", action="store_true")
+    own.add_argument("--allow-write", action="store_true")
     at = list(words).index("serve")
     rest = own.parse_known_args(words[at + 1 :])[1]
     return [sys.executable, "-m", "tracetui.app", *words[:at], "open", *rest]
 
 
-def serve(words: Sequence[str], *, host: str, port: int) -> int:
+def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow_write: bool) -> int:
     """Serves until interrupted.
 
     Args:
         words: of the command line, after ``tracetui``.
         host: the address to listen on.
         port: and its port.
+        with_token: whether the address that is printed has a token, without which nobody sees anything.
+        allow_write: whether the screens may write files, open others and remember what they looked like.
 
     Raises:
         UsageError: textual-serve is not installed, or the port is taken.
     """
     try:
+        from aiohttp import web
         from textual_serve.server import Server
     except ImportError:
         raise UsageError(INSTALL) from None
+    token = secrets.token_urlsafe(24) if with_token else None
     if host not in LOCAL:
+        who = f"reaches {host}:{port}" if token is None else f"listens on the way to {host}:{port}"
+        what = "read and write files as you" if allow_write else "see this recording"
         print(
-            f"tracetui: warning: whoever reaches {host}:{port} can read and write files as you; "
-            f"safer from elsewhere: ssh -L {port}:localhost:{port}",
+            f"tracetui: warning: whoever {who} can {what}; safer from elsewhere: ssh -L {port}:localhost:{port}",
             file=sys.stderr,
         )
+    if not allow_write:
+        os.environ[READ_ONLY_VARIABLE] = os.environ[OFF_VARIABLE] = "1"
     for name in ("SSH_CONNECTION", "TERM_PROGRAM"):  # a browser is not a slow connection
         os.environ.pop(name, None)
 
@@ -62,17 +89,34 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
         async def on_startup(self, app: Any) -> None:
             """Prints the address."""
             name = f"[{host}]" if ":" in host else host
-            print(f"http://{name}:{port} shows it in a browser; Ctrl+C ends it", flush=True)
+            secret = f"/?token={token}" if token else ""
+            print(f"http://{name}:{port}{secret} shows it in a browser; Ctrl+C ends it", flush=True)
 
         async def _make_app(self) -> Any:
             app = await super()._make_app()
-            app.middlewares.append(guard(local=host in LOCAL))
+            app.middlewares.append(guard(local=host in LOCAL, token=token))
             return app
 
         async def handle_index(self, request: Any) -> Any:
             """Returns the page, which loads its parts from its own address: through SSH that is another port."""
             self.public_url = f"{request.scheme}://{request.host}"
             return await super().handle_index(request)
+
+        sessions = 0
+
+        async def handle_websocket(self, request: Any) -> Any:
+            """Starts a screen, if not too many are open."""
+            if self.sessions >= MOST_SESSIONS:
+                raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
+            self.sessions += 1
+            try:
+                return await super().handle_websocket(request)
+            finally:
+                self.sessions -= 1
+
+        async def _process_messages(self, websocket: Any, app_service: Any) -> None:
+            """Takes messages as far as they are what a browser sends; others are dropped."""
+            await super()._process_messages(Understood(websocket), app_service)
 
         def initialize_logging(self) -> None:
             """Logs errors only."""
@@ -84,11 +128,55 @@ def serve(words: Sequence[str], *, host: str, port: int) -> int:
     return DONE
 
 
-def guard(*, local: bool) -> Callable[..., Any]:
+class Understood:
+    """The messages of a browser that are what they should be."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """Yields them."""
+        async for message in self._socket:
+            if isinstance(message.data, str) and understood(message.data):
+                yield message
+
+
+def understood(text: str) -> bool:
+    """Whether a message is one that the server can take."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(message, list) or not message:
+        return False
+    kind, data = message[0], message[1] if len(message) > 1 else None
+    if kind == "stdin":
+        return isinstance(data, str)
+    if kind == "resize":
+        sizes = (data.get("width"), data.get("height")) if isinstance(data, dict) else (None,)
+        return all(type(size) is int and 0 < size < _MOST for size in sizes)
+    return kind in ("blur", "focus") or (kind == "ping" and len(message) > 1)
+
+
+def is_allowed(token: str, given: str | None, cookies: str | None) -> bool:
+    """Whether a request has the token, in its address or in the cookie that the first page set."""
+    try:
+        cookie = SimpleCookie(cookies or "").get(COOKIE)
+    except CookieError:
+        cookie = None
+    held = [given, cookie.value if cookie else None]
+    return any(text is not None and hmac.compare_digest(text.encode(), token.encode()) for text in held)
+
+
+def guard(*, local: bool, token: str | None) -> Callable[..., Any]:
     """Refuses pages of other sites, since a browser lets any of them talk to a server on this machine.
 
     Args:
         local: whether only names of this machine are accepted; any other name was forged to point here.
+        token: what a request must have; None if none is asked for.
     """
     from aiohttp import web
 
@@ -99,9 +187,16 @@ def guard(*, local: bool) -> Callable[..., Any]:
             raise web.HTTPForbidden(text="another site's page can't use this")
         if local and (request.url.host or "") not in LOCAL:
             raise web.HTTPForbidden(text="this is only for this machine")
+        given = request.query.get("token")
+        if token is not None and not is_allowed(token, given, request.headers.get("Cookie")):
+            raise web.HTTPForbidden(text="open the address that tracetui printed: it has a token")
         answer = await handler(request)
+        if token is not None and given is not None and not answer.prepared:
+            answer.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
         if request.path == "/" and isinstance(answer, web.Response) and answer.text:
-            answer.text = re.sub(r"<link\s[^>]*googleapis[^>]*>", "", answer.text)  # nothing is fetched from elsewhere
+            page = re.sub(r"<link\s[^>]*googleapis[^>]*>", "", answer.text)  # nothing is fetched from elsewhere
+            answer.text = page.replace("</body>", FOCUS)
+            answer.headers["Referrer-Policy"] = "no-referrer"
         return answer
 
     return cast("Callable[..., Any]", check)

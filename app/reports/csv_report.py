@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, SECTIONS
 from tracetui.analysis.tables.runs import RANKS
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.escaping import any_cell, cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,15 +99,6 @@ def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:
     out = io.StringIO()
     if fields:
         writer = csv.DictWriter(out, fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+        writer.writerow({field: cell(field) for field in fields})
+        writer.writerows({key: any_cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):  # a launch's size as 4x384x1, what is missing as a list of words
-        sizes = all(isinstance(item, int) for item in value)
-        return printable(("x" if sizes else "; ").join(map(str, value)))
-    return printable(value) if isinstance(value, str) else value

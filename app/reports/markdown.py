@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.escaping import code, fenced, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tracetui.app.reports.layout import Layout, Shown
     from tracetui.app.reports.parts import Block, Chart, Part
-
-_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>#|~"})
 
 
 def markdown(parts: Iterable[Part], layout: Layout) -> str:
@@ -22,24 +20,6 @@ def markdown(parts: Iterable[Part], layout: Layout) -> str:
     for part in parts:
         lines += _lines(part, layout)
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def plain(text: str) -> str:
-    """Text that Markdown takes literally, on one line."""
-    return printable(text).translate(_SPECIAL)
-
-
-def code(text: str) -> str:
-    """A name as a code span inside a table cell: backticks and bars can't end it."""
-    text = printable(text).replace("|", "\\|")
-    longest, run = 0, 0
-    for char in text:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    if not longest:
-        return f"`{text}`"
-    fence = "`" * (longest + 1)
-    return f"{fence} {text} {fence}"
 
 
 def _lines(part: Part, layout: Layout) -> list[str]:
@@ -107,4 +87,4 @@ def _line(cells: Sequence[str]) -> str:
 def _picture(chart: Chart | None, layout: Layout) -> list[str]:
     if chart is None or not chart.rows or not layout.charts:
         return []
-    return ["```text", *([chart.title] if chart.title else []), *(row.rstrip() for row in chart.rows), "```", ""]
+    return [*fenced([*([chart.title] if chart.title else []), *(row.rstrip() for row in chart.rows)]), ""]

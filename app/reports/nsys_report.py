@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.nsys.stats import REPORTS, known_name, nsys_report
+from tracetui.app.text.escaping import cell
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import cell_width, fit, pad, printable
 
@@ -99,7 +100,7 @@ def _plain(value: object, places: int, *, ascii: bool) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.{places}f}"
-    return printable(value, ascii=ascii) if isinstance(value, str) else str(value)
+    return cell(value, ascii=ascii) if isinstance(value, str) else str(value)
 
 
 def _text(table: StatsTable, limit: int | None, *, ascii: bool) -> str:

@@ -94,9 +94,12 @@ class RunLists:
     def _ask_for_run(self, side: Side, title: str) -> None:
         from tracetui.app.screen.dialogs.common import RunPicker
         from tracetui.app.screen.dialogs.start_list import traces_beside
+        from tracetui.parsers.written import read_only
 
         def chosen(paths: tuple[Path, ...] | None) -> None:
-            if paths:
+            if paths and read_only() and not any(entry.is_of(paths) for entry in self.session.open.values()):
+                self._shell.say("This screen shows what it was started with: tracetui serve --allow-write opens others")
+            elif paths:
                 if side == "b":
                     self._watcher.leaving()
                 self._runs.open_run(side, paths)
@@ -110,7 +113,7 @@ class RunLists:
         run = self.session.runs["a"]
         beside = [
             choice
-            for choice in traces_beside(run.path)
+            for choice in ([] if read_only() else traces_beside(run.path))
             if not any(entry.is_of(choice[1]) for entry in self.session.open.values())
         ]
         ascii = self.session.ascii

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.app.tables.columns import cell_text
+from tracetui.app.text.escaping import cell, code, plain
 from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
     """
     table, suffix = flat(frame, columns), path.suffix.lower()
     if suffix == ".csv":
-        table.write_csv(path)
+        _as_cells(table).write_csv(path)
     elif suffix == ".tsv":
-        table.write_csv(path, separator="\t")
+        _as_cells(table).write_csv(path, separator="\t")
     elif suffix == ".json":
         table.write_json(path)
     elif suffix == ".parquet":
@@ -56,7 +57,11 @@ def write(frame: pl.DataFrame, columns: Sequence[Field], path: Path) -> None:
 def _rows(frame: pl.DataFrame, columns: Sequence[Field]) -> Iterator[list[str]]:
     shown = [column for column in columns if column.name in frame.columns]
     for row in frame.select(column.name for column in shown).iter_rows():
-        yield [cell_text(value, column.kind) for column, value in zip(shown, row, strict=True)]
+        texts = (cell_text(value, column.kind) for column, value in zip(shown, row, strict=True))
+        yield [
+            code(text) if isinstance(value, str) and text else plain(text)
+            for value, text in zip(row, texts, strict=True)
+        ]
 
 
 def markdown(frame: pl.DataFrame, columns: Sequence[Field]) -> str:
@@ -67,7 +72,7 @@ def markdown(frame: pl.DataFrame, columns: Sequence[Field]) -> str:
         "|" + "|".join("--:" if column.right else ":--" for column in shown) + "|",
     ]
     for row in _rows(frame, shown):
-        lines.append("| " + " | ".join(text.replace("\\", "\\\\").replace("|", "\\|") for text in row) + " |")
+        lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -79,7 +84,17 @@ def _title(column: Field) -> str:
 
 def tsv(frame: pl.DataFrame, columns: Sequence[Field]) -> str:
     """Tab-separated text for a spreadsheet; numbers plain, times in ns."""
-    return flat(frame, columns).write_csv(separator="\t")
+    return _as_cells(flat(frame, columns)).write_csv(separator="\t")
+
+
+def _as_cells(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with its texts as cells that no spreadsheet takes for a formula."""
+    texts = [name for name, dtype in table.schema.items() if dtype == pl.String]
+    return table.with_columns(
+        table[name].replace_strict(known, [cell(text) for text in known], default=None, return_dtype=pl.String)
+        for name in texts
+        if len(known := table[name].drop_nulls().unique())
+    )
 
 
 def free_path(path: Path) -> Path:

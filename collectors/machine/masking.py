@@ -5,27 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tracetui.collectors.machine.secret_forms import NUMBER, assigned, holds_secret, names_secret, without_forms
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MASK = "***"
-_NAMES = (
-    r"(?:token|secret|passw(?:or)?d|passphrase|pass|pwd|credentials?|auth(?:orization)?|bearer|cookie|api[-_]?key|"
-    r"(?:access|private|secret|signing|encryption|license|wandb|account|storage)[-_]?key)s?"
-)
-_OPTION = re.compile(rf"(?:^|[-_.]){_NAMES}(?:$|[-_.](?!file|path|ids?$|len|size|count|num))", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)(=|:)(.+)", re.DOTALL)
-KNOWN_SECRETS = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|"
-    r"xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
-)
-URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-
-
-def names_secret(name: str) -> bool:
-    """Whether a key or option of this name may hold a secret: ``hf_token``, ``api-key``, also ``max_tokens``."""
-    return bool(_OPTION.search(name.lstrip("-")))
+_SHORT = re.compile(r"-p(?=.*\d)(?=.*[a-z]).{6,}", re.DOTALL)
+"""``-pPASSWORD``, as clients of databases take it; ``-print0`` and ``-pthread`` have no number, or only a short one."""
 
 
 def masked(words: Sequence[str]) -> tuple[str, ...]:
@@ -41,10 +29,21 @@ def masked(words: Sequence[str]) -> tuple[str, ...]:
             follows = False
             continue
         follows = False
-        assigned = _ASSIGNED.fullmatch(word)
-        if assigned and names_secret(assigned[1]) and not NUMBER.fullmatch(assigned[3]):
-            found.append(f"{assigned[1]}{assigned[2]}{MASK}")
+        parts = _ASSIGNED.fullmatch(word)
+        if parts and names_secret(parts[1]) and not NUMBER.fullmatch(parts[3]):
+            found.append(f"{parts[1]}{parts[2]}{MASK}")
             continue
-        follows = word.startswith("-") and not assigned and names_secret(word)
-        found.append(KNOWN_SECRETS.sub(MASK, URL_LOGIN.sub(rf"\g<scheme>{MASK}@", word)))
+        follows = word.startswith("-") and not parts and names_secret(word)
+        found.append(f"-p{MASK}" if _SHORT.fullmatch(word) else without_secrets(word))
     return tuple(found)
+
+
+def masked_line(line: str) -> str:
+    """A command line in one text, without the values of such options and without what looks like a secret."""
+    return " ".join(masked(line.split(" ")))
+
+
+def without_secrets(text: str) -> str:
+    """A text, such as one word with a whole command in it, without what looks like a secret."""
+    text = without_forms(text, lambda _: MASK)
+    return assigned(text, lambda name, sign, value: MASK if holds_secret(name, sign, value) else None)

@@ -10,7 +10,17 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.keys import EMPTIED, KEPT, KEPT_NUMBERS, NAME, VALUE, kind_of, replaced
+from tracetui.collectors.scrubbing.keys import (
+    EMPTIED,
+    HASH,
+    KEPT,
+    KEPT_NUMBERS,
+    NAME,
+    PROGRAM,
+    VALUE,
+    kind_of,
+    replaced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +36,7 @@ _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
 """A string ends on the line that it starts on, so a missing quote misleads only up to the end of its line."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
-_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS})
+_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
 _METADATA = ("process_name", "thread_name", "process_labels")
 _METADATA_BYTES = tuple(name.encode() for name in _METADATA)
 """Events that name a process or thread: their argument `name` may be a whole command line."""
@@ -82,7 +92,7 @@ class JsonScrubber:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
             is_private = kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS
-            self._seen[inner] = None if is_private else not self._redactor.would_change(_decoded(inner))
+            self._seen[inner] = None if is_private else self._redactor.is_harmless(_decoded(inner))
         seen = self._seen
         changing = {inner for inner in strings if not seen.get(inner)}
         if any(seen.get(inner, False) is None for inner in changing):
@@ -96,7 +106,7 @@ class JsonScrubber:
     def _kind_at(self, parts: list[bytes], n: int) -> str:
         """The kind of a string between quotes, by the key before it."""
         if parts[n + 1].lstrip().startswith(b":"):
-            return NAME  # a key itself
+            return VALUE  # a key itself
         at = n
         while at > 0 and b":" not in parts[at - 1]:
             if _closes(parts[at - 1]):
@@ -128,7 +138,7 @@ class JsonScrubber:
             out.append(self._outside(text[position : found.start()]))
             position = found.end()
             if found[2] is not None:
-                out.append(self._rewritten("name", found[1], found[0][: -len(found[2])]) + found[2])
+                out.append(self._rewritten(VALUE, found[1], found[0][: -len(found[2])]) + found[2])
                 self._key, self._kind = found[1], kind_of(found[1].decode("utf-8", "replace"))
                 opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
                 if opening:

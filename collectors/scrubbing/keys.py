@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors.machine.masking import NUMBER, names_secret
-from tracetui.collectors.scrubbing.redactor import (
-    COMMAND,
-    ENVIRONMENT,
-    HOST,
-    PLACE,
-    REDACTED,
-    SECRET,
-    USER,
-    UUID,
-    Redactor,
-)
+from tracetui.collectors.machine.secret_forms import NUMBER, names_secret
+from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
 
-NAME, VALUE, KEPT, OWN = "name", "value", "kept", "own manifest"
+if TYPE_CHECKING:
+    from tracetui.collectors.scrubbing.redactor import Redactor
+
+NAME, VALUE, KEPT, OWN, HASH, PROGRAM = "name", "value", "kept", "own manifest", "hash", "program"
 PASSES = ("light", "rich")
 """Values of the key ``pass`` that a trace has beside the id of its run: which of the run's recordings it is."""
 KEPT_NUMBERS = "version"
@@ -35,15 +28,18 @@ _KINDS = {
     USER: "user username user_name login logname author email",
     COMMAND: "command commands cmd cmdline cmd_line command_line commandline argv git_branch",
     ENVIRONMENT: "env envs environ environment environment_variables env_vars envvars",
-    UUID: "uuid gpu_uuid serial serial_number board_serial machine_id boot_id mac mac_address",
+    UUID: "uuid gpu_uuid serial serial_number board_serial machine_id boot_id mac mac_address container_id pod_uid",
     FOLDER: "cwd pwd working_directory working_dir workdir home home_dir",
     NAME: "name cat hlo_op hlo_module tf_op hlo_category long_name input_type operation scope event collective_name "
-    "process_group_name kernel_name model backend",
+    "process_group_name kernel_name backend",
     KEPT: "ph s bp ts dur displaytimeunit schemaversion schema status trace_id traceid",
+    PROGRAM: "model",
     OWN: "tracetui",
     STALE: "sha256",
 }
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*(?:[-+.]?[\w.]+)?")
+_HASH = re.compile(r"[a-z0-9]{8,64}|[A-Z0-9]{8,64}")
+LONGEST_KEPT = 64
 _BY_KEY = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 
 
@@ -58,22 +54,27 @@ def kind_of(key: str) -> str:
         return ENVIRONMENT
     if names_secret(plain):
         return SECRET
+    if plain.endswith(("hash", "digest", "signature")) or plain.startswith(("hash_", "kernel_")):
+        return HASH
     # four numbers of a version look like a network address
     return KEPT_NUMBERS if "version" in plain or plain in ("cudnn", "cupti", "driver", "nsys", "ncu") else VALUE
 
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
     """The text that replaces a value under a key of this kind; None if the value is removed."""
-    if kind == KEPT or not text:
+    if not text or (kind == KEPT and len(text) <= LONGEST_KEPT and text.isprintable()):
         return text
     if kind == NAME:
         return redactor.name(text)
+    if kind == PROGRAM:  # the name of a model, or the whole command line of a user's own program
+        return redactor.command(tuple(text.split(" "))) if " " in text or "/" in text else redactor.name(text)
+    if kind == HASH and _HASH.fullmatch(text):
+        return text
     if kind == KEPT_NUMBERS:
         return text if _VERSION.fullmatch(text) else redactor.value(text)
     if kind in (HOST, USER):
         redactor.learn(text, kind)
-        redactor.count(kind, text != REDACTED)
-        return REDACTED
+        return redactor.mark(kind, text)
     if kind == STALE:
         return None
     if kind == SECRET and (NUMBER.fullmatch(text) or text in PASSES):
@@ -100,7 +101,7 @@ def document(value: Any, redactor: Redactor, kind: str = VALUE) -> Any:
             redactor.count(kind, len(value))
             return {}
         return {
-            redactor.name(key) if isinstance(key, str) else key: document(item, redactor, kind_of(str(key)))
+            redactor.value(key) if isinstance(key, str) else key: document(item, redactor, kind_of(str(key)))
             for key, item in value.items()
         }
     if isinstance(value, list):

@@ -8,16 +8,20 @@ from __future__ import annotations
 import csv
 import io
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.redactor import HOST, OUTPUT, REDACTED
+from tracetui.collectors.scrubbing.marks import HOST, OUTPUT
 from tracetui.parsers.ncu.sniff import decode, header_start
 from tracetui.parsers.ncu.tables import GLUED, LONGEST_RECORD
 
 if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
 
-HOST_COLUMN, PROCESS_COLUMN = "Host Name", "Process Name"
+HOST_COLUMN = "Host Name"
+NAMES = frozenset({"Kernel Name", "Function Name", "Demangled", "Metric Name", "Section Name", "Rule Name"})
+LEARNED_LINES = 5000
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?%?")
 SAID_BY_PROGRAM = "[program output]"
 _TOOL_LINE = re.compile(r"\s*==(?:PROF|WARNING|ERROR)==")
 _TELLING = ("ERR_NVGPUCTRPERM", '"Address","Source"', '"#","Source"')
@@ -29,13 +33,26 @@ def scrub_ncu(content: bytes, redactor: Redactor) -> str:
     text = decode(content).replace("\0", "")
     ending = "\r\n" if "\r\n" in text else "\n"
     lines = [line.rstrip("\r") for line in text.split("\n")]
+    _learn(lines, redactor)
     return ending.join(_Copy(redactor).lines(lines))
+
+
+def _learn(lines: list[str], redactor: Redactor) -> None:
+    """Learns the machine's name from the first rows, since what comes before them may have it too."""
+    at: int | None = None
+    for line in lines[:LEARNED_LINES]:
+        if (start := header_start(line)) >= 0:
+            columns = [name.strip() for name in _fields(line[start:])]
+            at = columns.index(HOST_COLUMN) if HOST_COLUMN in columns else None
+        elif at is not None and line.startswith('"') and at < len(row := _fields(line)):
+            redactor.learn(row[at], HOST)
 
 
 class _Copy:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._columns: list[str] = []
+        self._known: dict[tuple[str, str], str] = {}
 
     def lines(self, lines: list[str]) -> list[str]:
         out = []
@@ -76,9 +93,7 @@ class _Copy:
     def _row(self, line: str) -> str:
         """The row with the machine and the program blanked; unchanged if it names neither."""
         row = _fields(line)
-        new = [self._cell(name, cell) for name, cell in zip(self._columns, row, strict=False)] + row[
-            len(self._columns) :
-        ]
+        new = [self._cell(name, cell) for name, cell in zip_longest(self._columns[: len(row)], row, fillvalue="")]
         if new == row and line.count('"') % 2 == 0:
             return line
         text = io.StringIO()
@@ -86,13 +101,17 @@ class _Copy:
         return text.getvalue()
 
     def _cell(self, column: str, cell: str) -> str:
-        if column == HOST_COLUMN and cell:
+        if not cell or _NUMBER.fullmatch(cell):
+            return cell
+        if column == HOST_COLUMN:
             self._redactor.learn(cell, HOST)
-            self._redactor.count(HOST, cell != REDACTED)
-            return REDACTED
-        if column == PROCESS_COLUMN:
-            return self._redactor.value(cell)
-        return self._redactor.name(cell) if "/" in cell or "\\" in cell or "-" in cell else cell
+            return self._redactor.mark(HOST, cell)
+        known = self._known.get((column, cell))
+        if known is None:
+            is_name = column in NAMES or "NVTX" in column or "Range" in column
+            known = self._redactor.name(cell) if is_name else self._redactor.value(cell)
+            self._known[column, cell] = known
+        return known
 
 
 def _fields(line: str) -> list[str]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.redactor import COMMAND, ENVIRONMENT, HOST, OUTPUT, REDACTED, SETTING, USER, UUID
+from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, OUTPUT, PROCESS, SETTING, USER, UUID
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
 from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
@@ -37,6 +37,7 @@ CONTENTS = (("ANALYSIS_FILE", "contentId"), ("ProcessStreams", "contentId"))
 NETWORK = ("NIC", "NETWORK", "NET_", "IB_")
 """Tables whose name contains one of these list network addresses of the machine."""
 _HIDDEN_COLUMNS = {"uuid": UUID, "hostname": HOST, "username": USER, "commandline": COMMAND, "devstatename": HOST}
+_OF_PROCESS = ("globalPid", "globalTid")
 _TEXT_TYPES = ("TEXT", "CHAR", "CLOB", "BLOB")
 
 
@@ -98,6 +99,8 @@ class _Scrub:
             elif any(part in upper for part in NETWORK):
                 self._empty(table, "network address")
         self._contents()
+        self._local_time()
+        self._other_processes()
         for table, columns in self._columns.items():
             for column, declared in columns.items():
                 hidden = _HIDDEN_COLUMNS.get(column.lower())
@@ -105,6 +108,8 @@ class _Scrub:
                     self._change(table, column, partial(self._hidden, hidden))
                 elif table == "StringIds" and column == "value":
                     self._strings()
+                elif table == "NVTX_EVENTS" and column == "text":
+                    self._change(table, column, self._name)
                 elif not declared or any(kind in declared for kind in _TEXT_TYPES):
                     self._change(table, column, self._redactor.value)
         self._connection.execute("COMMIT")
@@ -146,13 +151,15 @@ class _Scrub:
         if not {"name", "value"} <= set(columns):
             self._empty(table, ENVIRONMENT)
             return
-        for name, value in self._connection.execute(f"SELECT DISTINCT name, value FROM {quoted(table)}").fetchall():
+        # raw bytes may stand in either, declared as text: as bytes they can be asked for again
+        query = f"SELECT DISTINCT name, value, CAST(name AS BLOB), CAST(value AS BLOB) FROM {quoted(table)}"
+        for name, value, *raw in self._connection.execute(query).fetchall():
             known = isinstance(name, str) and (name in SHOWN_SETTINGS or name.partition(":")[2] in SHOWN_SETTINGS)
             harmless = isinstance(value, str) and len(value) <= VALUE_LENGTH and value.isprintable()
             if known and harmless and not self._redactor.would_change(value):
                 continue
-            where = f"DELETE FROM {quoted(table)} WHERE name IS ? AND value IS ?"
-            gone = self._connection.execute(where, (name, value)).rowcount
+            where = f"DELETE FROM {quoted(table)} WHERE CAST(name AS BLOB) IS ? AND CAST(value AS BLOB) IS ?"
+            gone = self._connection.execute(where, raw).rowcount
             self._redactor.count(_kind_of_setting(str(name), str(value or "")), gone)
 
     def _exports(self, table: str) -> None:
@@ -189,18 +196,38 @@ class _Scrub:
         """Scrubs the strings: names of events as names, all others as plain text."""
         rows = self._connection.execute("SELECT id, value FROM StringIds WHERE typeof(value)='text'").fetchall()
         for number, text in rows:
-            is_name = number in self._named and not is_environment(text)
-            left = self._redactor.name(text) if is_name else self._redactor.value(text)
+            left = self._name(text) if number in self._named else self._redactor.value(text)
             if left != text:
                 changed = "UPDATE StringIds SET value=CAST(? AS TEXT) WHERE id=?"
                 self._connection.execute(changed, (left.encode("utf-8", "surrogateescape"), number))
 
+    def _name(self, text: str) -> str:
+        return self._redactor.value(text) if is_environment(text) else self._redactor.name(text)
+
+    def _local_time(self) -> None:
+        """The hour on the recording's clock tells where it was made."""
+        for table, columns in self._columns.items():
+            if {"localTime", "utcTime"} <= set(columns):
+                self._connection.execute(f"UPDATE {quoted(table)} SET localTime=utcTime")
+
+    def _other_processes(self) -> None:
+        """Numbers the names of processes in which nothing was recorded: those of other people, or of the system."""
+        if not {"globalPid", "name"} <= set(self._columns.get("PROCESSES", {})):
+            return
+        seen: set[int] = set()
+        for table, columns in self._columns.items():
+            if table.startswith(EVENTS):
+                seen |= {number >> 24 for number in self._integers(table, [c for c in columns if c in _OF_PROCESS])}
+        rows = self._connection.execute("SELECT DISTINCT globalPid, name FROM PROCESSES").fetchall()
+        for process, name in rows if seen else ():
+            if isinstance(name, str) and name and isinstance(process, int) and process >> 24 not in seen:
+                changed = "UPDATE PROCESSES SET name=? WHERE globalPid=? AND name IS NOT NULL"
+                self._connection.execute(changed, (self._redactor.mark(PROCESS, name), process))
+
     def _hidden(self, kind: str, text: str) -> str:
         if kind in (HOST, USER):
             self._redactor.learn(text, kind)
-        if text and text != REDACTED:
-            self._redactor.count(kind)
-        return REDACTED if text else text
+        return self._redactor.mark(kind, text) if text else text
 
     def _change(self, table: str, column: str, change: Callable[[str], str]) -> None:
         """Replaces each distinct text of a column by `change`; empties bytes that hold a path or an assignment."""

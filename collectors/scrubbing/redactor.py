@@ -1,82 +1,45 @@
 """Removes from a text what names a person, a machine or a place, and counts what it removes by kind.
 
-Names of kernels, operators and ranges stay, except for absolute paths in them. A path keeps its file name (in an
-installed package everything after `site-packages`), and two different paths never become the same.
+Names of kernels, operators and ranges stay, except for absolute paths and keys of known form in them; with `names` they
+are treated as any other text is. A path keeps its file name (in an installed package everything after
+`site-packages`), and two different texts never become the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from urllib.parse import quote, unquote
 
-from tracetui.collectors.machine.masking import KNOWN_SECRETS, MASK, URL_LOGIN, masked
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.secret_forms import assigned, without_forms
+from tracetui.collectors.scrubbing.doubt import looks_random
+from tracetui.collectors.scrubbing.hosts import IPV4, without_four, without_hosts
+from tracetui.collectors.scrubbing.marks import (
+    ENVIRONMENT,
+    HOST,
+    IN_NAME,
+    PATH,
+    PLACE,
+    RANDOM,
+    SECRET,
+    USER,
+    UUID,
+    Marks,
+    is_mark,
+)
+from tracetui.collectors.scrubbing.paths import FRAME, PERSON, SYSTEM, is_absolute, kept_part, without_paths
+from tracetui.collectors.scrubbing.people import kind_beside, without_people
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
 
-REDACTED = "redacted"
-PLACE = "/redacted"
-PATH, HOST, USER, ENVIRONMENT = "path", "host name", "user name", "environment"
-COMMAND, ADDRESS, UUID, SECRET, OUTPUT = "command line", "network address", "UUID", "secret", "program output"
-SETTING = "setting"
-
-_SYSTEM = re.compile(
-    r"/(?:usr/(?:lib|lib64|bin|sbin|include|share)|usr/local/cuda[\w.-]*|usr/local/(?:lib|bin)|lib|lib64|bin|sbin|"
-    r"proc|sys|dev|opt/nvidia)(?![\w-])|/(?:host|device|job|replica|task):"
-)
-"""Paths that every machine has; ``/host:CPU`` and ``/device:GPU:0`` are names in JAX's traces."""
-_ROOTS = (
-    "home|root|Users|users|mnt|media|data\\d*|datasets?|scratch|workspaces?|work|tmp|var|srv|opt|run|nfs|lustre|gpfs|"
-    "projects?|shared?|storage|net|exports?|private|Volumes|afs|cluster|fsx|efs|content|kaggle|app|apps|code|repos?|"
-    "src|usr|etc|redacted|dev/shm|global|gpuhome|homes?|u|ssd\\d*|raid\\d*|disk\\d*|vol\\d*|local|cache|build|__w|ebs"
-)
-"""First folders of paths; a name such as ``/layer1/attention`` is not a path."""
-_STOP = r"\s\"'<>|:;,()\[\]{}*?=\0`\\"
-_BEFORE = r"(?:^|(?<=[\s\"'=:,(\[{;<|@`\0]))(?!//\w)"
-_POSIX = re.compile(
-    rf"{_BEFORE}(?:"
-    rf"/+(?:{_ROOTS})(?=[/\s\"'<>|:;,()\[\]{{}}=\0`]|$)(?:/+[^{_STOP}/]+)*/?"
-    rf"|(?:/+[^{_STOP}/]+)+\.(?:pyx?|so(?:\.\d+)*|cu|cuh|cpp|cc|c|h|hpp|js|json|ya?ml|toml|sh|ipynb|txt|log|pth?|"
-    rf"safetensors|onnx|engine|sqlite|qdrep|nsys-rep|ncu-rep|csv|gz)(?![\w/])"
-    rf"|~[\w.-]*/[^{_STOP}]+)"
-)
-"""Matches what is a path even in the name of a range: it starts as paths do, or ends in a file."""
-_ANY_POSIX = re.compile(rf"{_BEFORE}/+[^{_STOP}/]+(?:/+[^{_STOP}/]+)+/?")
-"""Matches a path in any other text."""
-_WINDOWS = re.compile(rf"(?<![\w])(?:[A-Za-z]:|\\\\[\w.-]+)(?:[\\/]+[^{_STOP.replace(chr(92) * 2, '')}/\\]+)+")
-_FRAME = re.compile(r"(?P<path>(?:/|[A-Za-z]:\\).*\.pyx?)(?P<rest>\(\d+\): .*)", re.DOTALL)
-"""Matches a Python function as the profiler names it; its path may contain blanks."""
-_PACKAGES = re.compile(r"(?:^|[/\\])(?P<kept>(?:site|dist)-packages[/\\].+)$")
-_STANDARD = re.compile(r"(?:^|[/\\])(?P<kept>lib(?:64)?[/\\]python\d(?:\.\d+)?[/\\].+)$")
-_PERSON = re.compile(r"(?:^|[\\/])(?:home|Users|homes|gpuhome)[\\/]+(?P<user>[^\\/]+)")
 _GPU = re.compile(r"\b(?P<kind>GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
-_IPV4 = re.compile(
-    r"(?<![\w.-])(?!0\.0\.0\.0(?!\d))(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-]|\.\d)"
-)
-_IPV6 = re.compile(
-    r"(?<![\w:.])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{2}:){5}[0-9a-f]{2}|"
-    r"f[de][0-9a-f]{2}:(?:[0-9a-f]{0,4}:){1,6}[0-9a-f]{1,4})(?![\w:])",
-    re.IGNORECASE,
-)
-_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b")
-_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<host>[A-Za-z0-9][\w.-]*)", re.IGNORECASE)
-_PUBLIC = (
-    "nvidia.com",
-    "pytorch.org",
-    "github.com",
-    "python.org",
-    "tensorflow.org",
-    "jax.dev",
-    "w3.org",
-    "perfetto.dev",
-)
-_LOGIN = re.compile(r"\b[a-z_][\w-]*@[A-Za-z][\w-]*(?:\.[\w-]+)*(?=:)")
-_ASSIGNED = re.compile(
-    r"(?P<name>\b(?:HOST(?:NAME)?|USER(?:NAME)?|LOGNAME)=)(?P<value>[^\s;,\0]+)",
-)
+_ENCODED = re.compile(r"[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*")
+_ASSIGNED = re.compile(r"(?P<name>\b(?:HOST(?:NAME)?|USER(?:NAME)?|LOGNAME)=)(?P<value>[^\s;,\0]+)")
 _COMMON = frozenset(
     (
         "root", "user", "users", "home", "ubuntu", "debian", "admin", "test", "data", "work", "local", "localhost",
         "jovyan", "runner", "docker", "python", "nvidia", "torch", "app", "node", "server", "build", "public", "guest",
-        "default", "none", "unknown", "redacted", "linux", "jetson", "orin", "desktop",
+        "default", "none", "unknown", "redacted", "linux", "jetson", "orin", "desktop", "cpu", "gpu", "host", "device",
     )
 )  # fmt: skip
 """Words that name nobody and may stand in any text."""
@@ -86,10 +49,13 @@ _SHORTEST_WORD = 3
 class Redactor:
     """Redacts the recordings of one person: what it learns from one file it also removes from the next."""
 
-    def __init__(self, users: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> None:
+    def __init__(self, users: tuple[str, ...] = (), hosts: tuple[str, ...] = (), *, names: bool = False) -> None:
+        self.names = names
+        """Whether names of kernels, operators, ranges and functions are treated as any other text."""
         self.counts: Counter[str] = Counter()
-        self._trying = False
-        self._folders: dict[str, dict[str, int]] = {}
+        self.unjudged: dict[str, str] = {}
+        """What may be private and was left, with the reason."""
+        self._marks = Marks()
         self._gpus: dict[str, int] = {}
         self._words: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
@@ -101,8 +67,11 @@ class Redactor:
     def learn(self, word: str | None, kind: str) -> None:
         """Learns a user's or machine's name, to remove it wherever it is a separate word."""
         word = (word or "").strip()
-        names = {word, word.split(".")[0]} if kind == HOST and not _IPV4.fullmatch(word) else {word}
-        for name in names:
+        if is_mark(word):
+            self._marks.reserve(kind, word)
+            return
+        names = {word, word.split(".")[0]} if kind == HOST and not IPV4.fullmatch(word) else {word}
+        for name in sorted(names):
             common = name.lower() in _COMMON or len(name) < _SHORTEST_WORD or name.isdecimal()
             if not common and name not in self._words:
                 self._words[name] = kind
@@ -110,7 +79,7 @@ class Redactor:
 
     def learn_from_path(self, path: str) -> None:
         """Learns the user in whose home folder a path lies."""
-        for match in _PERSON.finditer(path):
+        for match in PERSON.finditer(path):
             self.learn(match["user"], USER)
 
     def learn_from_environment(self, text: str) -> None:
@@ -123,16 +92,28 @@ class Redactor:
         """Counts something that was removed."""
         self.counts[kind] += times
 
+    def mark(self, kind: str, text: str) -> str:
+        """What stands for a text that is private as a whole, counted; a mark of an earlier copy stays."""
+        if is_mark(text):
+            self._marks.reserve(kind, text)
+            return text
+        self.count(kind)
+        return self._marks.mark(kind, text)
+
     def name(self, text: str) -> str:
         """Removes only paths, secrets, addresses and UUIDs; for names of kernels, operators, ranges and functions."""
         if ";" in text and ".py" in text:  # a stack
             return ";".join(self.name(frame) for frame in text.split(";"))
-        if match := _FRAME.fullmatch(text):
+        if self.names:
+            return self._anything(text)
+        if match := FRAME.fullmatch(text):
             return self.path(match["path"]) + match["rest"]
-        text = self._paths(self._secrets(text))
-        if text.count(".") > 2:
-            text = _IPV4.sub(lambda match: self._replaced(ADDRESS, "0.0.0.0"), text)
-        return text
+        left = without_paths(self._secrets(text), self.path, everywhere=False)
+        if left.count(".") > 2:
+            left = without_four(left, self.mark)
+        if not self._marks.trying and self._is_told(left):
+            self.unjudged.setdefault(left, IN_NAME)
+        return left
 
     def value(self, text: str) -> str:
         """Redacts any other text."""
@@ -140,92 +121,98 @@ class Redactor:
             self.learn_from_environment(text)
             self.count(ENVIRONMENT)
             return HIDDEN
-        text = self.name(text)
-        if "/" in text:
-            text = _ANY_POSIX.sub(self._posix, text)
-        return self.words(self._addresses(text))
+        left = self._anything(text)
+        if looks_random(left) and not self._marks.trying:
+            self.unjudged.setdefault(left, RANDOM)
+        return left
 
     def would_change(self, text: str) -> bool:
         """Whether `value` would remove something from a text; counts nothing and numbers no path."""
-        counts, self.counts, self._trying = self.counts, Counter(), True
+        counts, self.counts, self._marks.trying = self.counts, Counter(), True
         try:
             return self.value(text) != text
         finally:
-            self.counts, self._trying = counts, False
+            self.counts, self._marks.trying = counts, False
+
+    def is_harmless(self, text: str) -> bool:
+        """Whether a text stays as it is, and nobody need look at it."""
+        return not self.would_change(text) and not looks_random(text)
 
     def words(self, text: str) -> str:
         """The text without the known names of users and machines."""
         if self._pattern is None:
             names = "|".join(re.escape(word) for word in sorted(self._words, key=len, reverse=True))
             self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])" if names else r"(?!)")
-        return self._pattern.sub(lambda match: self._replaced(self._words[match[0]], REDACTED), text)
+        return self._pattern.sub(lambda match: self.mark(self._words[match[0]], match[0]), text)
 
     def command(self, words: tuple[str, ...]) -> str:
         """A command line as one text, without secrets and paths."""
-        return " ".join(self.value(word) for word in masked(words))
+        return self.value(" ".join(masked(words)))
 
     def path(self, path: str) -> str:
         """Redacts a whole path; relative paths and those of the system stay."""
         self.learn_from_path(path)
-        if _SYSTEM.match(path) and not path.startswith("/dev/shm"):
+        if (SYSTEM.match(path) and not path.startswith("/dev/shm")) or not is_absolute(path):
             return path
-        if not (path.startswith(("/", "~", "\\\\")) or re.match(r"[A-Za-z]:[\\/]", path)):
+        if path == PLACE or path.startswith(f"{PLACE}/"):  # in the copy of a copy
             return path
-        kept = _PACKAGES.search(path) or _STANDARD.search(path)
-        tail = kept["kept"] if kept else re.split(r"[\\/]+", path.rstrip("\\/"))[-1]
+        tail = kept_part(path)
         folder = path[: len(path.rstrip("\\/")) - len(tail)] if tail else path
-        if PLACE in (folder.rstrip("/"), path.rstrip("/")) or re.fullmatch(rf"{PLACE}/\d+/", folder):
-            return path
-        if _PERSON.fullmatch(path.rstrip("\\/")) or path.rstrip("/") in ("/root", "~", ""):
-            tail = ""
-        known = {} if self._trying else self._folders.setdefault(tail, {})
-        number = known.setdefault(folder, len(known) + 1)
+        number = self._marks.number(f"folder of {tail}", folder)
         self.count(PATH)
-        tail = self.words(tail.replace("\\", "/"))
+        tail = self.words(self._secrets(tail.replace("\\", "/")))
         return "/".join(part for part in (PLACE, str(number) if number > 1 else "", tail) if part)
 
     def uuid(self, text: str) -> str:
         """Replaces a GPU's UUID by one that tells only which of the GPUs it is."""
         return _GPU.sub(self._gpu, text)
 
-    def _paths(self, text: str) -> str:
-        if "/" in text:
-            text = _POSIX.sub(self._posix, text)
-        return _WINDOWS.sub(lambda match: self.path(match[0]), text) if "\\" in text else text
+    def _anything(self, text: str, depth: int = 3) -> str:
+        """Redacts a text by everything that is known of private texts."""
+        if ";" in text and ".py" in text:  # a stack
+            return ";".join(self._anything(frame, depth) for frame in text.split(";"))
+        if match := FRAME.fullmatch(text):
+            return self.path(match["path"]) + self._anything(match["rest"], depth)
+        if "%" in text and depth:
+            text = _ENCODED.sub(lambda match: self._encoded(match[0], depth - 1), text)
+        if "/" in text or "\\" in text:
+            self.learn_from_path(text)
+        text = self._secrets(text)
+        text = assigned(text, self._beside)
+        text = without_people(text, self.mark)
+        text = without_paths(text, self.path, everywhere=True)
+        return self.words(without_hosts(text, self.mark))
 
-    def _posix(self, match: re.Match[str]) -> str:
-        # a sentence may end after a path
-        path = match[0].rstrip(".")
-        return self.path(path) + match[0][len(path) :]
+    def _encoded(self, text: str, depth: int) -> str:
+        plain = unquote(text, errors="surrogateescape")
+        left = self._anything(plain, depth)
+        return text if left == plain else quote(left, safe="/:*=&?@,;+#", errors="surrogateescape")
+
+    def _beside(self, name: str, sign: str, value: str) -> str | None:
+        kind = kind_beside(name, sign, value)
+        if kind is None:
+            return None
+        if kind in (USER, HOST):
+            self.learn(value, kind)
+        return self.mark(kind, value)
+
+    def _is_told(self, text: str) -> bool:
+        """Whether more would be removed from a name if it were any other text."""
+        counts, self.counts, self._marks.trying = self.counts, Counter(), True
+        try:
+            return self._anything(text) != text
+        finally:
+            self.counts, self._marks.trying = counts, False
 
     def _secrets(self, text: str) -> str:
-        if "://" in text:
-            text = URL_LOGIN.sub(lambda match: self._replaced(SECRET, f"{match['scheme']}{MASK}@"), text)
-        if len(text) > 12:
-            text = KNOWN_SECRETS.sub(lambda match: self._replaced(SECRET, MASK), text)
+        if len(text) > 9:
+            text = without_forms(text, lambda secret: self.mark(SECRET, secret))
         return self.uuid(text) if "-" in text else text
-
-    def _addresses(self, text: str) -> str:
-        if "://" in text:
-            text = _URL.sub(self._url, text)
-        if "@" in text:
-            text = _MAIL.sub(lambda match: self._replaced(USER, REDACTED), text)
-            text = _LOGIN.sub(lambda match: self._replaced(USER, REDACTED), text)
-        return _IPV6.sub(lambda match: self._replaced(ADDRESS, "::"), text) if text.count(":") > 2 else text
-
-    def _url(self, match: re.Match[str]) -> str:
-        host = match["host"].lower()
-        if host in (REDACTED, "localhost") or any(host == known or host.endswith(f".{known}") for known in _PUBLIC):
-            return match[0]
-        return self._replaced(HOST, match["scheme"] + REDACTED)
 
     def _gpu(self, match: re.Match[str]) -> str:
         known = match[0].lower()
         if re.fullmatch(r"(?:gpu|mig)-00000000-0000-0000-0000-\d{12}", known):
             return match[0]
-        number = len(self._gpus) if self._trying else self._gpus.setdefault(known, len(self._gpus))
-        return self._replaced(UUID, f"{match['kind'].upper()}-00000000-0000-0000-0000-{number:012}")
-
-    def _replaced(self, kind: str, text: str) -> str:
-        self.count(kind)
-        return text
+        number = len(self._gpus) if self._marks.trying else self._gpus.setdefault(known, len(self._gpus))
+        self.count(UUID)
+        return f"{match['kind'].upper()}-00000000-0000-0000-0000-{number:012}"

@@ -9,6 +9,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
+from tracetui.collectors.scrubbing.paths import is_absolute
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting
 from tracetui.parsers.memory.pieces import recovered
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tracetui.collectors.scrubbing.redactor import Redactor
 
 PROTOCOL = 4
+KEY = "\0key"
+"""Stands for the key of a text that is a key itself."""
 PATH_KEYS = frozenset({"filename", "file"})
 
 
@@ -70,16 +73,24 @@ class _Walk:
                 if kind_of(key) in EMPTIED or (key.isupper() and "_" in key):
                     self._redactor.count("environment", len(value))
                     return {}
-                copy: Any = dict.fromkeys(value)
-                waiting.extend((copy, k, item, k if isinstance(k, str) else key) for k, item in value.items())
+                keys = {k: self._key(k) for k in value}
+                copy: Any = dict.fromkeys(keys.values())
+                waiting.extend((copy, keys[k], item, k if isinstance(k, str) else key) for k, item in value.items())
             else:
                 copy = [None] * len(value)
                 waiting.extend((copy, n, item, key) for n, item in enumerate(value))
             self._done[id(value)] = copy
             return copy
-        if isinstance(value, (tuple, set)):
-            return type(value)(self._one(item, key, waiting) if isinstance(item, str) else item for item in value)
+        if isinstance(value, (tuple, set, frozenset)):
+            # what a tuple holds is known before it is; a dictionary in it is filled later
+            return type(value)(self._one(item, key, waiting) for item in value)
         return value
+
+    def _key(self, key: Any) -> Any:
+        """A key of a dictionary, which may be a text, or several in a tuple."""
+        if isinstance(key, tuple):
+            return tuple(map(self._key, key))
+        return self._text(key, KEY) if isinstance(key, str) else key
 
     def _text(self, text: str, key: str) -> str | None:
         if (key, text) not in self._texts:
@@ -87,8 +98,10 @@ class _Walk:
         return self._texts[key, text]
 
     def _judged(self, text: str, key: str) -> str | None:
+        if key == KEY:
+            return self._redactor.value(text)
         if key in PATH_KEYS:
-            return self._redactor.path(text)
+            return self._redactor.path(text) if is_absolute(text) else self._redactor.value(text)
         if key.isupper() and "_" in key and text:  # the settings include the variable that they came from
             self._redactor.count("environment")
             return ""

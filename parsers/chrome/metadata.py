@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
+from tracetui.parsers.names.people import without_users
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def trace_info(events: Events) -> TraceInfo:
         captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
         base_time=_whole(header.get("baseTimeNanoseconds")),
-        processes=tuple(sorted(processes.items())),
+        processes=tuple((pid, without_users(name)) for pid, name in sorted(processes.items())),
         threads=tuple(threads),
         run_id=_text(own.get("run")),
         recorded_pass=_text(own.get("pass")),

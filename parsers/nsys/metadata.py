@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import careful
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.query import Query
@@ -197,7 +198,7 @@ def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
 def _processes(tables: SmallTables) -> tuple[tuple[int, str], ...]:
     rows = tables.rows("PROCESSES", "globalPid", "pid", texts=("name",))
     named = {row["pid"]: row["name"] for row in rows if row["pid"] is not None and row["name"]}
-    return tuple((pid, name) for pid, name in sorted(named.items()) if not is_environment(name))
+    return tuple((pid, without_users(name)) for pid, name in sorted(named.items()) if not is_environment(name))
 
 
 def _diagnostics(tables: SmallTables, tally: Tally) -> None:
@@ -207,7 +208,7 @@ def _diagnostics(tables: SmallTables, tally: Tally) -> None:
         severity, text = row["severity"], row["text"]
         if severity not in SEVERITIES or not text or is_environment(text):
             continue
-        key = (severity, " ".join(text[:DIAGNOSTIC_LENGTH].split()))
+        key = (severity, " ".join(without_users(text[:DIAGNOSTIC_LENGTH]).split()))
         counts[key] = counts.get(key, 0) + 1
     for (severity, text), count in sorted(counts.items(), key=lambda item: -item[0][0])[:DIAGNOSTICS]:
         tally.missing(f"Nsight Systems {SEVERITIES[severity]}: {text}", count)

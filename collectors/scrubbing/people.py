@@ -1,0 +1,145 @@
+"""The forms in which people, machines and places are named in a text, by what is said around them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.machine.secret_forms import NUMBER, Form, holds_secret
+from tracetui.collectors.scrubbing.marks import (
+    ADDRESS,
+    HOST,
+    IDENTITY,
+    JOB,
+    LOCATION,
+    PROCESS,
+    SECRET,
+    USER,
+    UUID,
+    ZONE,
+    is_mark,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BEFORE = r"(?:^|(?<=[\s\"'=:,(\[{;<|@`\0\\]))"
+
+
+def _form(kind: str, signs: str, pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> tuple[str, Form]:
+    return kind, Form(tuple(signs.split()), re.compile(pattern, flags))
+
+
+_EXACT = re.RegexFlag(0)
+_K8S = "[bcdfghjklmnpqrstvwxz2456789]"
+_END = r"[^\s\"'<>|,;\\]"
+FORMS = (
+    _form(LOCATION, "://", rf"\b(?:s3[an]?|gs|gcs|az|adls?|abfss?|wasbs?|hdfs|oss|r2|dbfs|cos|b2|swift|smb|nfs|afp)://"
+          rf"(?P<x>{_END}+)"),
+    _form(SECRET, "://", r"\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|oracle|clickhouse|snowflake)"
+          rf"(?:\+\w+)?://(?P<x>{_END}+)"),
+    # a remote of git: the host, whose user, which project
+    _form(LOCATION, "@", r"(?<![\w.@/-])(?:ssh://|git\+ssh://)?(?P<x>[\w.-]+@[\w.-]+:(?!\d+\b)[\w.~/-]*\w\.?\w*)"),
+    _form(LOCATION, "ssh://", rf"\bssh://(?P<x>{_END}+)"),
+    _form(LOCATION, ".git", r"(?<=github\.com/)(?P<x>[\w.-]+/[\w.-]+\.git)\b"),
+    _form(LOCATION, "//", rf"{_BEFORE}(?<!:)//(?P<x>[A-Za-z0-9][\w.-]*/[^\s\"'<>|,;]+)"),
+    _form(LOCATION, "\\\\", r"(?<![\w\\:])\\{2,4}(?P<x>[A-Za-z0-9][\w.-]*\\{1,2}[^\s\"'<>|,;]+)"),
+    _form(USER, "@", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b"),
+    _form(HOST, "@", r"(?<![\w.-])\d{3,5}@[A-Za-z0-9][\w.-]*\w"),
+    _form(USER, "@", r"(?<![\w.@-])[A-Za-z_][\w.-]*@(?!(?:GLIBC|GLIBCXX|GCC|CXXABI|CUDA|LIBC|plt|cpu|gpu|cuda|latest|"
+          r"main|master|default|v?\d+)(?![\w.-])|GLIBC\w*_|[A-Z]+_?\d)[A-Za-z][\w-]*(?:\.[\w-]+)*", _EXACT),
+    _form(UUID, "-", r"(?<![\w-])(?!0{8}-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    _form(ADDRESS, "- :", r"(?<![\w:.-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:-])|"
+          r"(?<![\w:.-])(?:[0-9a-f]{2}-){5}[0-9a-f]{2}(?![\w:-])"),
+    _form(IDENTITY, "docker container crio libpod kubepods",
+          r"\b(?:docker|containerd|crio|libpod|kubepods)[\w.:/-]{0,80}?[/:-](?P<x>[0-9a-f]{12,64})\b"),
+    _form(IDENTITY, "serial",
+          r"\bserial(?:[ _-]?(?:number|num|no\.?))?[\"'\s:=#\\]{1,6}(?P<x>(?=[\w.-]*\d)[\w.-]{6,})"),
+    _form(IDENTITY, "machine boot container pod",
+          r"\b(?:machine[ _-]?id|boot[ _-]?id|container(?:[ _-]?id)?|pod[ _-]?uid)[\"'\s:=#\\]{1,6}"
+          r"(?P<x>(?=[\w.-]*\d)(?=[\w.-]*[a-z])[\w.-]{6,})"),
+    _form(JOB, "pod job", r"\b(?:pod(?:[ _-]?name)?|job[ _-]?name)[\"'\s:=#\\]{1,6}(?P<x>(?=[\w.-]*[\d-])[\w.-]{5,})"),
+    _form(JOB, "-",
+          rf"(?<![\w-])[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,6}}-(?=[a-z0-9-]*\d){_K8S}{{6,10}}-{_K8S}{{5}}(?![\w-])",
+          _EXACT),
+    _form(PROCESS, "process", r"\bprocess(?:es)?\s+[\"']?(?P<x>[A-Za-z][\w./-]*)[\"']?\s*\((?:pid\s*)?\d+\)"),
+    _form(PROCESS, "pid", r"\bpid\s*[:=]?\s*\d+\s*\((?P<x>[^()]{2,80})\)"),
+    _form(ZONE, "/", r"(?<![\w/.])(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)"
+          r"/[A-Z][A-Za-z_-]+(?:/[A-Z][A-Za-z_-]+)?\b", _EXACT),
+    _form(ZONE, "_", r"\b[a-z]{2,3}_[A-Z]{2}\.(?:utf-?8|iso-?8859-?\d+)(?:@\w+)?", re.IGNORECASE),
+)  # fmt: skip
+"""In this order: the first that matches takes its text away from those that follow."""
+
+_KINDS = (
+    (USER, re.compile(r"(?:^|_)(?:user(?:_?name)?|login|logname|author|email|owner|submit_?user)$", re.IGNORECASE)),
+    (
+        HOST,
+        re.compile(
+            r"(?:^|_)(?:host(?:_?name)?|node(?:_?name|_?list)|hostlist|machine_name|computer_?name|master_addr|fqdn|"
+            r"submit_?host|endpoint|server|registry)$",
+            re.IGNORECASE,
+        ),
+    ),
+    (JOB, re.compile(r"(?:^|_)(?:pod(?:_?name)?|job_?name|namespace)$", re.IGNORECASE)),
+    (
+        IDENTITY,
+        re.compile(
+            r"(?:^|_)(?:serial(?:_?(?:number|no))?|machine_?id|boot_?id|container_?id|pod_?uid)$", re.IGNORECASE
+        ),
+    ),
+    (ZONE, re.compile(r"^(?:tz|time_?zone|locale|lang|language|lc_[a-z]+)$", re.IGNORECASE)),
+)
+_SCHEDULER = re.compile(r"(?:SLURM|PBS|LSB|SGE|K8S|KUBERNETES|POD|FLUX|COBALT)_[A-Z0-9_]+")
+_STRONG = re.compile(
+    r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name)$", re.I
+)
+_PLACES = re.compile(
+    r"(?:^|[_-])(?:model|data|datasets?|checkpoint|ckpt|weights|tokenizer|corpus)(?:[_-](?:path|dir|name|root|file))?$"
+    r"|^(?:model|data|dataset|checkpoint)_(?:path|dir)$",
+    re.IGNORECASE,
+)
+_NO_NAME = frozenset(
+    (
+        "cpu", "gpu", "cuda", "device", "host", "localhost", "true", "false", "none", "null", "memory", "user",
+        "default", "unknown", "pageable", "pinned", "managed", "all", "any", "auto", "utc", "c", "posix",
+    )
+)  # fmt: skip
+
+
+def kind_beside(name: str, sign: str, value: str) -> str | None:
+    """What kind of private value stands beside a name in a text, as in `SLURM_JOB_USER=ada`; None if it is none."""
+    bare = name.lstrip("-").replace("-", "_")
+    if is_mark(value):
+        return None
+    if holds_secret(name, sign, value):
+        return SECRET
+    if NUMBER.fullmatch(value) or value.lower().strip("()[]{}.") in _NO_NAME or not any(c.isalpha() for c in value):
+        return IDENTITY if _KINDS[3][1].search(bare) and len(value) >= 8 else None
+    if _PLACES.search(bare) and (name.startswith("-") or "path" in bare or "dir" in bare):
+        return LOCATION if "/" in value.replace("/redacted", "") or "\\" in value else None
+    if sign == " " and not name.startswith("--"):
+        return None
+    if _SCHEDULER.fullmatch(bare):
+        kind = next((kind for kind, pattern in _KINDS if pattern.search(bare)), None)
+        return kind or JOB
+    if sign == ":" and not _STRONG.search(bare):
+        return None
+    return next((kind for kind, pattern in _KINDS if pattern.search(bare)), None)
+
+
+def without_people(text: str, mark: Callable[[str, str], str]) -> str:
+    """Replaces what has one of the forms; `mark` says by what, given the kind and the text."""
+    lowered = text.lower()
+    for kind, (signs, pattern) in FORMS:
+        if not any(sign in lowered for sign in signs):
+            continue
+        group: int | str = "x" if "x" in pattern.groupindex else 0
+
+        def one(match: re.Match[str], kind: str = kind, group: int | str = group) -> str:
+            if is_mark(match[group]):
+                return match[0]
+            start, end = match.start(group) - match.start(), match.end(group) - match.start()
+            return match[0][:start] + mark(kind, match[group]) + match[0][end:]
+
+        text = pattern.sub(one, text)
+    return text

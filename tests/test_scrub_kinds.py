@@ -1,0 +1,234 @@
+"""Sixty kinds of private texts in seven formats: none is left in values, and none in names with --names."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from nsys_file import NsysFile
+from planted import DOC, FORMATS, KINDS, left, plants, table
+from sample_runs import recorded
+
+from tracetui.analysis.report.report import report
+from tracetui.app.cli.main import main
+from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
+from tracetui.collectors.scrubbing.redactor import Redactor
+from tracetui.parsers import TraceError, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_kind_is_left(tmp_path: Path, form: str) -> None:
+    assert len(KINDS) == 60
+    what = plants(seed=11)
+    values = left(tmp_path, form, what, in_names=False, names=False)
+    assert [(plant.kind.title, plant.form) for plant in values] == []
+    names = left(tmp_path, form, what, in_names=True, names=True)
+    assert [(plant.kind.title, plant.form) for plant in names] == []
+
+
+def test_the_table_in_the_documentation_is_what_came_of_it() -> None:
+    assert table() in DOC.read_text(encoding="utf-8"), "run `make trust`"
+
+
+NAMES = (
+    "aten::mm", "void k<(ns::E)3, 1.2.3>(a*, b&)", "triton_poi_fused_add_0", "cutlass::Kernel2<x, 1, false>",
+    "ProfilerStep#3", "nccl:all_reduce", "layer1:1024", "torch.nn.modules.conv", "threading.local", "a@plt",
+    "## Call CompiledFxGraph fxp2qzv3mbn4xrwk7yd5sg6t ##", "cuBLAS 13.0.2.14", "step=3", "max_tokens=512",
+    "pass: forward",
+    "_ZN2at6native18elementwise_kernelILi128ELi4EEEviT1_", "jit(f)/jit(main)/dot_general", "/host:CPU", "fusion.10.2.3",
+    "memcpy@GLIBC_2.14", "Optimizer.step#AdamW.step", "autograd::engine::evaluate_function: MmBackward0",
+    "google.protobuf.internal.decoder", "model.layers.0.self_attn.q_proj", "nn.Module: Linear_0", "(1, 2, 3)",
+    "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", "0x7f3a2b10", "12:30:45", "3.9 ms", "key: value",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_a_name_that_is_nobodys_stays(text: str) -> None:
+    assert Redactor(names=True).name(text) == text
+    assert Redactor().value(text) == text
+
+
+def test_names_are_replaced_one_to_one() -> None:
+    redactor = Redactor(names=True)
+    names = [f"load {what} {n}" for what in ("ada@gpu-7", "bob@gpu-7", "s3://a/x", "s3://b/x") for n in (1, 2)]
+    names += [f"read hf_abcdefghijklmnop{n}" for n in range(3)] + [f"10.2.3.{n}" for n in range(1, 4)]
+    names += [f"node{n}.cluster.internal" for n in range(3)] + [f"fe80::{n}:1:2" for n in range(3)]
+    new = [redactor.name(name) for name in names]
+    assert len(set(new)) == len(names), new
+    assert [redactor.name(name) for name in names] == new, "the same each time"
+    assert [redactor.name(name) for name in new] == new, "the copy of a copy is the same"
+    assert new[0] == "load user-1 1"
+
+
+def test_hosts_have_one_number_in_all_files_of_a_folder(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for n, hosts in enumerate((("gpu-a1", "gpu-b2"), ("gpu-b2", "gpu-a1"))):
+        document = {"hostname": hosts[0], "note": f"{hosts[0]} asks {hosts[1]}:29500", "traceEvents": []}
+        (run / f"{n}.json").write_text(json.dumps(document))
+    found = [one for one in scrub([run], None, redactor=Redactor()) if isinstance(one, Scrubbed)]
+    copies = [json.loads(one.target.read_text()) for one in found]
+    assert copies[0]["note"] == "host-1 asks host-2:29500"
+    assert (copies[1]["hostname"], copies[1]["note"]) == ("host-2", "host-2 asks host-1:29500")
+
+
+def test_a_link_that_leads_out_is_not_followed(tmp_path: Path) -> None:
+    outside, run = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    run.mkdir()
+    (outside / "o.json").write_text('{"traceEvents": []}')
+    (run / "in.json").write_text('{"traceEvents": []}')
+    (run / "link.json").symlink_to(outside / "o.json")
+    (run / "folder").symlink_to(outside)
+    (run / "within.json").symlink_to(run / "in.json")
+    found = scrub([run], None, redactor=Redactor())
+    left_out = {one.source.relative_to(run).as_posix(): one.reason for one in found if isinstance(one, LeftOut)}
+    assert left_out.keys() == {"link.json", "folder/o.json"}
+    assert set(left_out.values()) == {"a link that leads out of the folder"}
+    assert {one.target.name for one in found if isinstance(one, Scrubbed)} == {"in.json", "within.json"}
+
+
+def test_what_cannot_be_judged_is_said_and_strict_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.json"
+    name = {"ph": "X", "cat": "cpu_op", "name": "load s3://zq/x", "ts": 1, "dur": 1, "pid": 1, "tid": 1}
+    event = name | {"name": "aten::mm", "args": {"note": "Zk3vQ9xT7bLm2RwY8nHc4PdS"}}
+    path.write_text(json.dumps({"traceEvents": [name, event]}))
+    assert main(["scrub", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "look at: 1 name that only --names changes (load s3://zq/x); 1 text with a word that may be a key" in said
+    copy = tmp_path / "t.scrubbed.json"
+    copy.unlink()
+    assert main(["scrub", str(path), "--strict"]) == 1
+    assert "not copied: 1 name" in capsys.readouterr().err
+    assert not copy.exists()
+    event["args"] = {}
+    path.write_text(json.dumps({"traceEvents": [name, event]}))
+    assert main(["scrub", str(path), "--names", "--strict"]) == 0
+    assert json.loads(copy.read_text())["traceEvents"][0]["name"] == "load s3://place-1"
+
+
+def test_a_setting_of_raw_bytes_in_an_export_of_2022(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.launch("gemm", call=(10, 20), kernel=(30, 60))
+    file.row("TARGET_INFO_SYSTEM_ENV", globalVid=1, name="NvDriverVersion", value="515.1")
+    path = file.write(tmp_path / "n.sqlite")
+    connection = sqlite3.connect(path)
+    raw = b"\x0a\x10\xff\xfe\x80GPU zqsecret"
+    connection.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV (name, value) VALUES ('GpuInfo', CAST(? AS TEXT))", (raw,))
+    connection.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV (name, value) VALUES ('GpuInfo2', ?)", (raw,))
+    connection.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV (name, value) VALUES (CAST(? AS TEXT), NULL)", (raw,))
+    connection.commit()
+    connection.close()
+    copy = scrub_file(path, tmp_path / "copy.sqlite", Redactor()).target
+    assert b"zqsecret" not in copy.read_bytes()
+    connection = sqlite3.connect(copy)
+    kept = connection.execute("SELECT name, value FROM TARGET_INFO_SYSTEM_ENV").fetchall()
+    assert kept == [("NvDriverVersion", "515.1")]
+    connection.close()
+
+
+def test_other_processes_of_the_machine_have_no_names(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.launch("gemm", call=(10, 20), kernel=(30, 60))
+    path = file.write(tmp_path / "n.sqlite")
+    connection = sqlite3.connect(path)
+    (process,) = connection.execute("SELECT globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    connection.execute("CREATE TABLE IF NOT EXISTS PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT)")
+    connection.execute("DELETE FROM PROCESSES")
+    rows = [(process, 100, "python3"), (process + (7 << 24), 107, "zqeditor"), (process + (8 << 24), 108, "zqmail")]
+    connection.executemany("INSERT INTO PROCESSES (globalPid, pid, name) VALUES (?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    connection = sqlite3.connect(scrub_file(path, tmp_path / "copy.sqlite", Redactor()).target)
+    assert [name for (name,) in connection.execute("SELECT name FROM PROCESSES ORDER BY pid")] == [
+        "python3",
+        "process-1",
+        "process-2",
+    ]
+    connection.close()
+
+
+def test_a_log_is_copied_when_it_is_named_itself(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("epoch 1\n-----BEGIN KEY-----\nabc\n-----END KEY-----\nloss 0.5 on gpu-a1:29500\n")
+    copy = tmp_path / "copy.txt"
+    scrub([log], copy, redactor=Redactor())
+    assert copy.read_text() == "epoch 1\n***\nloss 0.5 on host-1:29500\n"
+    (found,) = scrub([tmp_path], tmp_path / "out", redactor=Redactor())[:1]
+    assert isinstance(found, (LeftOut, Scrubbed))
+
+
+def test_strict_raises_nothing_where_all_is_judged(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [{"name": "aten::mm", "ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}')
+    assert scrub_file(path, tmp_path / "c.json", Redactor(), strict=True).unjudged == ()
+    with pytest.raises(TraceError, match="is there already"):
+        scrub_file(path, tmp_path / "c.json", Redactor(), strict=True)
+
+
+def test_the_command_line_of_an_own_program_is_no_name(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "child").mkdir(parents=True)
+    line = "python /home/ada/x/train.py --token s3cret --model /models/private/llama --lr 0.1"
+    document = {"schema": "tracetui.run/1", "workload": {"model": line, "steps": 3}, "identity": {}}
+    (run / "run.json").write_text(json.dumps(document))
+    (run / "child" / "spec.torch.json").write_text(json.dumps({"tool": "torch", "script": line.split()}))
+    found = scrub([run], None, redactor=Redactor())
+    (copy,) = (one.target for one in found if isinstance(one, Scrubbed))
+    model = json.loads(copy.read_text())["workload"]["model"]
+    assert model == "python /redacted/train.py --token *** --model place-1 --lr 0.1"
+    assert [one.source.name for one in found if isinstance(one, LeftOut)] == ["spec.torch.json"]
+    document["workload"] = {"model": "vim_tiny"}
+    (run / "run.json").write_text(json.dumps(document))
+    again = scrub_file(run / "run.json", tmp_path / "again.json", Redactor(names=True)).target
+    assert json.loads(again.read_text())["workload"]["model"] == "vim_tiny"
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize(
+    "name", ["ops/ops.trace.json.gz", "nsys/graph_node.sqlite.gz", "ops/ops.ncu.csv.gz", "jax/h200.trace.json.gz"]
+)
+def test_no_number_of_a_report_changes(tmp_path: Path, name: str, names: bool) -> None:
+    source = recorded(name)
+    copy = scrub_file(source, tmp_path / source.name, Redactor(names=names))
+    before, after = (
+        json.loads(json.dumps(report(open_path(path, cache=False))).replace(str(path), "FILE"))
+        for path in (source, copy.target)
+    )
+    assert list(differing(before, after)) == []
+
+
+def differing(a: Any, b: Any, at: str = "") -> Iterator[str]:
+    """Where two reports differ; paths, the size of the file, which is packed anew, and rounding aside."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            yield f"{at}: {a.keys() ^ b.keys()}"
+        for key in a.keys() & b.keys():
+            yield from differing(a[key], b[key], f"{at}/{key}")
+    elif isinstance(a, list) and isinstance(b, list):
+        if len(a) != len(b):
+            yield f"{at}: {len(a)} and {len(b)}"
+        for n, (one, two) in enumerate(zip(a, b, strict=False)):
+            yield from differing(one, two, f"{at}[{n}]")
+    elif isinstance(a, str) and isinstance(b, str):
+        if a != b and "/redacted/" not in b:
+            yield f"{at}: {a!r} is {b!r}"
+    elif type(a) is not type(b) or (a != b and not at.endswith("/source/bytes") and a != pytest.approx(b, rel=1e-12)):
+        yield f"{at}: {a!r} is {b!r}"
+
+
+def test_no_text_takes_long_or_nests_too_deep() -> None:
+    units = ("a", "a-", "a.", "/a", "a:", "a=", "--a ", "%41", "1.", "a b/", "/home/a ", "ab:", "\\a", "key ", "token ",
+             "x-1",
+             '"a":', "://a", "a/b@", "docker -p", "?sig=&", "::1", "-----BEGIN A", "machine id ")  # fmt: skip
+    started = time.process_time()
+    for unit in units:
+        Redactor(names=True).value(unit * (20_000 // len(unit)))
+    assert time.process_time() - started < 10
