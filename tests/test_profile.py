@@ -203,7 +203,7 @@ def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
     monkeypatch.setattr(process, "PATIENCE_S", 0.3)
     marker = tmp_path / "pids"
     both = f'while [ "$(wc -w < {marker})" -lt 2 ]; do sleep 0.02; done; '
-    last = {"asked": "wait; wait", "by itself": both + "exit 7", "asked, and its leader is gone": "exec sleep 60"}
+    last = {"asked": "sleep 60; true", "by itself": both + "exit 7", "asked, and its leader is gone": "exec sleep 60"}
 
     def tick():
         if ends != "by itself" and marker.exists() and len(marker.read_text().split()) == 2:
