@@ -36,6 +36,8 @@ SMALL_PERCENT = 0.5
 """The least share of the critical path that its line names."""
 WIDE = 100
 """The least columns for a step to be shown as lanes."""
+TIED = "\xa0"
+"""A blank at which no line ends, as between a number and its unit."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
 
@@ -244,7 +246,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
         lines += [Text().append(line, writer.style("muted")) for line in said]
     if rich is not None:
         said = wrap(_of_rich(writer, overview, rich), width - 1, initial_indent="  ", subsequent_indent="  ")
-        lines += [Text().append(line, writer.style("muted")) for line in said]
+        lines += [Text().append(line.replace(TIED, " "), writer.style("muted")) for line in said]
     return lines
 
 
@@ -253,8 +255,8 @@ def _of_rich(writer: _Writer, light: Overview, rich: Overview) -> str:
     unknown = light.average.filter(light.average["ns"].is_null())["category"]
     spent = {category: ns for category, ns in rich.average.select("category", "ns").iter_rows() if ns}
     parts = [f"{CATEGORY_LABELS.get(name, name)} {writer.time(spent[name])}" for name in unknown if name in spent]
-    whole = f"rich recording: {writer.time(rich.average_step_ns)}"
-    return f"{whole}, {', '.join(parts)}" if parts else whole
+    told = [part.replace(" ", TIED) for part in (writer.time(rich.average_step_ns), *parts)]
+    return f"rich recording: {', '.join(told)}"
 
 
 def _whole(overview: Overview) -> str:
