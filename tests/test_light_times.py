@@ -16,14 +16,13 @@ from test_one_scope import sums, total
 from test_passes_matched import recording
 
 from tracetui.analysis.attribution.operator_tree import device_work
-from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.kernel_groups import GROUPINGS, kernel_groups
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times
-from tracetui.analysis.report.report import diff_report, report, trace_report
+from tracetui.analysis.report.report import report, trace_report
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
@@ -241,12 +240,3 @@ def test_a_run_without_a_light_recording_says_nothing_of_one() -> None:
     assert with_light_times(sel) is sel
     found = trace_report(bare, Scope(), ("kernels",))
     assert (found["light"], found["rests_on"]) == (None, None)
-
-
-def test_a_diff_compares_the_recordings_themselves() -> None:
-    """Its noise is that between steps, which means over light steps have not."""
-    run = opened(MLP)
-    timed, bare = with_light_times(select(run.main)), select(run.main)
-    assert diff(timed, bare).kernels["delta_ns"].abs().max() == 0
-    assert diff(timed, timed).kernels.equals(diff(bare, bare).kernels)
-    assert diff_report(bare, bare, runs=(run, run))["a"]["base"] == "steps 1-3, as recorded"
