@@ -13,6 +13,7 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
 
@@ -30,6 +31,8 @@ MOST_WORK, LEAST_STEPS = 100_000, 3
 """Of a long recording, as many steps from its middle are replayed as hold so much GPU work, but at least three: medians
 need no more."""
 LATENCY_QUANTILE = 0.25
+LEAST_ENDS = 3
+"""With so many steps the first one is left out: nothing says when the one before it ended."""
 LEAST_LAUNCHES = 3
 """The first launch of a kernel or graph also loads it; short recordings have little else."""
 LAUNCHED_BEFORE_NS = 10_000
@@ -58,6 +61,8 @@ class Graph:
     """The steps (`schema.STEPS`); empty where the whole selection counts as one."""
     unknown_waits: int
     """Waits of one stream for another whose source could not be found."""
+    begin: int | None = None
+    """When the first step begins, for steps too few to leave it out; null where all of the work is one step."""
 
 
 @latest
@@ -93,6 +98,10 @@ def graph(sel: Selection) -> Graph | None:
     first = np.searchsorted(work.call, np.arange(outer.size + 1), side="left")
     thread = threads_of(host)[outer]
     before, stretch, own = waits.program_order(sel, calls_start, calls_end, thread)
+    begin = _begin(sel, work)
+    if begin is not None:
+        # the host's time before the first call, such as a wait for data, is the step's
+        stretch = np.where(before == NONE, np.maximum(calls_start - begin, 0), stretch)
     names = host["name"].gather(outer)
     kind, wait_from, waited, returns = waits.waiting_calls(
         sel, outer, names, calls_start, calls_end, thread, work, first
@@ -110,7 +119,16 @@ def graph(sel: Selection) -> Graph | None:
         returns,
         sel.steps,
         unknown,
+        begin,
     )
+
+
+def _begin(sel: Selection, work: Work) -> int | None:
+    """When the first of few steps begins (`step_slots`), at the latest with its own work."""
+    if not 0 < sel.steps.height < LEAST_ENDS:
+        return None
+    own = work.start[(work.step != NONE) & (work.call != NONE)]
+    return int(min(step_slots(sel).start[0], own.min())) if own.size else None
 
 
 def _from_the_middle(sel: Selection) -> Selection:

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.analysis.dependencies.graph import LEAST_ENDS
 from tracetui.analysis.dependencies.nodes import NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.walk import Times
-
-LEAST_ENDS = 3
-"""With so many steps the first one is left out: nothing says when the one before it ended."""
 
 
 def recorded_steps(graph: Graph) -> Ints:
@@ -25,8 +23,8 @@ def recorded_steps(graph: Graph) -> Ints:
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
-    The first step counts from the start of its first work, and only where there are fewer than three; without steps,
-    all the work is one step.
+    The first step counts from its own beginning in the recording (`Graph.begin`), and only where there are fewer than
+    three; without steps, all the work is one step, which begins with the first of it.
     """
     return _between(graph, times.work_start, times.work_end)
 
@@ -44,5 +42,5 @@ def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     taken = np.diff(ends)
     if numbers.size >= LEAST_ENDS:
         return taken
-    begin = work_start[known][place == 0].min()
+    begin = work_start[known][place == 0].min() if graph.begin is None else graph.begin
     return np.concatenate(([ends[0] - begin], taken))
