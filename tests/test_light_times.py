@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from contract import TRACE, conforms
+from made_run import finding, silent
 from reported import opened, reported
 from sample_runs import DATA
 from test_one_scope import sums, total
@@ -240,3 +241,27 @@ def test_a_run_without_a_light_recording_says_nothing_of_one() -> None:
     assert with_light_times(sel) is sel
     found = trace_report(bare, Scope(), ("kernels",))
     assert (found["light"], found["rests_on"]) == (None, None)
+
+
+def test_the_steps_that_are_judged_are_those_of_the_averages_shown() -> None:
+    """The first rich step is slow, which no average shows; that of the light recording is made so."""
+    run = opened(MLP)
+    assert silent("V6", Facts(run))
+    rich_only = finding("V6", Facts(replace(run, traces=(replace(run.main, light=None),))))
+    assert rich_only.title.startswith("The first step, a warm-up, takes 1.58 times")
+    light = run.light
+    assert light is not None
+    first, moved = pl.int_range(pl.len()) == 0, 9_000_000
+    steps = light.steps.with_columns(
+        pl.when(first).then(pl.col("start") - moved).otherwise("start").alias("start"),
+        pl.when(first).then(pl.col("duration") + moved).otherwise("duration").alias("duration"),
+    )
+    slow = beside(replace(light, steps=steps), run.main)
+    found = finding("V6", Facts(replace(run, traces=(slow,))))
+    # it begins at the end of the GPU work before it; of ten steps it raises the average by less than 10 %
+    assert found.title.startswith("The first light step, a warm-up, takes 1.79 times")
+    assert found.severity == "warning"
+    # leaving out a step would show the rich recording's averages
+    assert found.next_command == ""
+    # of some steps the rich recording's averages are shown
+    assert finding("V6", Facts(run, scope=Scope(steps=(1, 3)))).title == rich_only.title
