@@ -31,8 +31,6 @@ MOST_WORK, LEAST_STEPS = 100_000, 3
 """Of a long recording, as many steps from its middle are replayed as hold so much GPU work, but at least three: medians
 need no more."""
 LATENCY_QUANTILE = 0.25
-LEAST_ENDS = 3
-"""With so many steps the first one is left out: nothing says when the one before it ended."""
 LEAST_LAUNCHES = 3
 """The first launch of a kernel or graph also loads it; short recordings have little else."""
 LAUNCHED_BEFORE_NS = 10_000
@@ -62,7 +60,7 @@ class Graph:
     unknown_waits: int
     """Waits of one stream for another whose source could not be found."""
     begin: int | None = None
-    """When the first step begins, for steps too few to leave it out; null where all of the work is one step."""
+    """When the step begins where there is but one; null for several steps, and where all of the work is one step."""
 
 
 @latest
@@ -124,8 +122,12 @@ def graph(sel: Selection) -> Graph | None:
 
 
 def _begin(sel: Selection, work: Work) -> int | None:
-    """When the first of few steps begins (`step_slots`), at the latest with its own work."""
-    if not 0 < sel.steps.height < LEAST_ENDS:
+    """When a lone step begins (`step_slots`), at the latest with its own work.
+
+    Two steps keep the first one's work as its beginning: their median is half its first launch, which takes longest and
+    which a replay keeps as it was.
+    """
+    if sel.steps.height != 1:
         return None
     own = work.start[(work.step != NONE) & (work.call != NONE)]
     return int(min(step_slots(sel).start[0], own.min())) if own.size else None

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.dependencies.graph import LEAST_ENDS
 from tracetui.analysis.dependencies.nodes import NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.walk import Times
+
+
+LEAST_ENDS = 3
+"""With so many steps the first one is left out: nothing says when the one before it ended."""
 
 
 def recorded_steps(graph: Graph) -> Ints:
@@ -23,8 +26,8 @@ def recorded_steps(graph: Graph) -> Ints:
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
-    The first step counts from its own beginning in the recording (`Graph.begin`), and only where there are fewer than
-    three; without steps, all the work is one step, which begins with the first of it.
+    A lone step counts from its own beginning in the recording (`Graph.begin`), the first of two from the start of its
+    first work; of three and more the first one is left out. Without steps, all the work is one step.
     """
     return _between(graph, times.work_start, times.work_end)
 

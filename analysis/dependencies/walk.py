@@ -131,8 +131,8 @@ def _anchor(graph: Graph) -> int:
 def _anchored(graph: Graph) -> tuple[int, int, int]:
     """The first launching call, when its work begins at the earliest, and how long after the call.
 
-    It is taken as it was. Where the first step counts, that is as long after the call as in the recording: what the
-    host did before it may take less.
+    It is taken as it was. In a lone step that is as long after the call as in the recording: what the host did before
+    it may take less.
     """
     anchor = _anchor(graph)
     if anchor < 0:
