@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES
 from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
@@ -329,6 +330,21 @@ GROUPED: dict[str, Any] = {**TRACE, "kernels_by": TEXT, "kernel_groups": [row(ke
 NO_TIMELINE = dict.fromkeys(("overview", "critical_path", "launches", "communication"), NONE)
 """Sections that are null for a recording without a time line."""
 SIDE = {"path": TEXT, "name": TEXT, "rank": MAYBE_WHOLE, "base": TEXT}
+STEP_DIFFERENCE = {
+    "a_us": MAYBE_REAL,
+    "b_us": MAYBE_REAL,
+    "delta_us": MAYBE_REAL,
+    "delta_percent": MAYBE_REAL,
+    "noise_us": MAYBE_REAL,
+    "a_median_us": MAYBE_REAL,
+    "b_median_us": MAYBE_REAL,
+    "median_delta_us": MAYBE_REAL,
+    "median_delta_percent": MAYBE_REAL,
+    "median_noise_us": MAYBE_REAL,
+    "beyond_noise": (bool, NONE),
+    "detectable_us": MAYBE_REAL,
+    "detectable_percent": MAYBE_REAL,
+}
 DIFF: dict[str, Any] = {
     "schema": TEXT,
     "a": SIDE,
@@ -337,21 +353,14 @@ DIFF: dict[str, Any] = {
         "verdict": TEXT,
         "differences": [{"field": TEXT, "a": object, "b": object, "matters": FLAG, "intended": FLAG, "work": FLAG}],
     },
+    "rests_on": dict.fromkeys(("step", *OF_GPU, *OF_NAMES), TEXT),
     "step": {
-        "a_us": MAYBE_REAL,
-        "b_us": MAYBE_REAL,
-        "delta_us": MAYBE_REAL,
-        "delta_percent": MAYBE_REAL,
-        "noise_us": MAYBE_REAL,
-        "a_median_us": MAYBE_REAL,
-        "b_median_us": MAYBE_REAL,
-        "median_delta_us": MAYBE_REAL,
-        "median_delta_percent": MAYBE_REAL,
-        "median_noise_us": MAYBE_REAL,
-        "beyond_noise": (bool, NONE),
-        "detectable_us": MAYBE_REAL,
-        "detectable_percent": MAYBE_REAL,
+        "rests_on": TEXT,
+        "a_steps": WHOLE,
+        "b_steps": WHOLE,
+        **STEP_DIFFERENCE,
         "per_sample": (dict, NONE),
+        "recorded": Maybe(STEP_DIFFERENCE),
     },
     "counters": (dict, NONE),
     "split": [row(comparison.STEP)],

@@ -19,7 +19,7 @@ from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, WAIT
 from tracetui.analysis.dependencies.walk import as_recorded, blocks, by_blocks, one_by_one, walk
-from tracetui.analysis.selection import select
+from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
@@ -185,6 +185,31 @@ def test_a_run_that_waits_for_launches_gains_nothing_from_faster_kernels(tmp_pat
     assert found.host_free_ns < 100_000
     path = critical_path(found.sel, found)
     assert path.share("host", "api") > 99
+
+
+@pytest.mark.parametrize(("steps", "taken"), [((1, 1), [995]), ((2, 3), [280, 1000]), ((0, 3), [1000, 1000, 1000])])
+def test_a_lone_step_holds_what_its_host_does_before_its_first_launch(
+    tmp_path: Path, steps: tuple[int, int], taken: list[int]
+) -> None:
+    """A loader of 600 µs and 100 µs of other host time come first; each step ends 5 µs before the next begins."""
+    made = Made()
+    for step in range(4):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        made.host("cpu_op", "enumerate(DataLoader)#_Next", begin, begin + 600)
+        for at in range(4):
+            made.launch(
+                SGEMM, (begin + 700 + 10 * at, begin + 705 + 10 * at), (begin + 715 + 70 * at, begin + 785 + 70 * at)
+            )
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 740, begin + 997)
+    found = model(select(made.trace(tmp_path), Scope(steps=steps)))
+    assert found is not None
+    assert recorded_steps(found.graph).tolist() == [1000 * each for each in taken]
+    assert found.unexplained == ()
+    # with the host free the loader is gone as well: what is left is the GPU's
+    assert found.host_free_ns == pytest.approx(300_000, rel=0.1)
+    if len(taken) == 1:
+        assert critical_path(found.sel, found).share("loader", "host") == pytest.approx(100 * 700 / 995, abs=1)
 
 
 def test_a_wait_that_is_gone_lets_the_host_run_ahead(tmp_path: Path) -> None:

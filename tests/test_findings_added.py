@@ -296,7 +296,7 @@ def test_d12_names_the_cause_both_ways(tmp_path: Path, slower: dict[str, float],
 
 def test_d12_parts_add_up_and_small_differences_are_not_divided(tmp_path: Path) -> None:
     run = _run(tmp_path / "a", loader=30, wait=20, python=10)
-    found = causes(run)
+    found = causes(run.sel)
     assert found is not None
     assert found.step_ns == pytest.approx(run.step_ns)
     other = _run(tmp_path / "b", loader=31, wait=20, python=10)

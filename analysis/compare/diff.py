@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.compare.compared_passes import (
+    LIGHT,
+    OF_GPU,
+    RECORDED,
+    StepsCompared,
+    light_pair,
+    steps_between,
+    steps_compared,
+)
 from tracetui.analysis.compare.diff_ranges import launched_in, range_times
-from tracetui.analysis.compare.step_difference import StepDifference, noise_factor, step_difference
+from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
-from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names
 from tracetui.analysis.matching.kernel_pairs import pairs
@@ -34,7 +41,14 @@ SAME_PERCENT = 1.0
 class Diff:
     """Differences of run B from run A; calls and times are per step."""
 
-    step: StepDifference
+    compared: StepsCompared
+    """The difference in step time: of clean steps, of light recordings, or as recorded (`steps_compared`)."""
+    recorded: StepDifference
+    """The same of the recordings that were given."""
+    gpu_rests_on: str
+    """What `OF_GPU` is of: `LIGHT` or `RECORDED`. The other lists are as recorded."""
+    gpu_step: StepDifference
+    """The difference of those steps, which `split` adds up to."""
     kernels: pl.DataFrame
     """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
     largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
@@ -51,9 +65,26 @@ class Diff:
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]
     """By how many steps the numbers of A and of B were divided; 1 for a run without steps."""
+    gpu_steps: tuple[int, int]
+    """The same for `OF_GPU`."""
     split: pl.DataFrame
     """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
+
+    @property
+    def step(self) -> StepDifference:
+        """The difference in step time that counts."""
+        return self.compared.step
+
+    def steps_of(self, part: str) -> tuple[int, int]:
+        """By how many steps a part's numbers were divided."""
+        return self.gpu_steps if part in OF_GPU else self.steps
+
+    def rests_on(self, part: str) -> str:
+        """What a part is of: `CLEAN`, `LIGHT` or `RECORDED`."""
+        if part == "step":
+            return self.compared.rests_on
+        return self.gpu_rests_on if part in OF_GPU else RECORDED
 
 
 def diff(a: Selection, b: Selection) -> Diff:
@@ -65,22 +96,31 @@ def diff(a: Selection, b: Selection) -> Diff:
     the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. So are operators and
     modules, by their GPU time. A kernel over other element types is always ``changed``.
 
-    All times are those of the recordings compared, also where a run has a light one: noise is that between steps, and
-    means over steps have none.
+    The difference in step time is that of steps without a profiler where both runs have them, else of their light
+    recordings; what needs names of GPU work only (`OF_GPU`) is of the light recordings where both runs have one whose
+    times are used. The rest is of the recordings given: noise is that between steps, and means over steps have none.
     """
+    lights = light_pair(a, b)
+    compared = steps_compared(a, b, lights)
     a, b = in_steps(a.recorded), in_steps(b.recorded)
+    recorded = steps_between(a, b).step
+    gpu_a, gpu_b = lights or (a, b)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
     return Diff(
-        step=_step(a, b),
-        kernels=_kernels_of(a, b, kernel_rows(a), kernel_rows(b)),
+        compared=compared,
+        recorded=recorded,
+        gpu_rests_on=RECORDED if lights is None else LIGHT,
+        gpu_step=recorded if lights is None else steps_between(gpu_a, gpu_b).step,
+        kernels=_kernels_of(gpu_a, gpu_b, kernel_rows(gpu_a), kernel_rows(gpu_b)),
         operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
         ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
-        kinds=_kinds_of(a, b, factor),
-        waterfall=_waterfall(a, b),
+        kinds=_kinds_of(gpu_a, gpu_b, noise_factor(gpu_a.step_count, gpu_b.step_count)),
+        waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
-        split=_split(a, b),
+        gpu_steps=(gpu_a.step_count, gpu_b.step_count),
+        split=_split(gpu_a, gpu_b),
     )
 
 
@@ -92,10 +132,11 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
         b: what is compared with it.
         of: which kernels. ``modules``: launched in the module of this path or those inside, or for their backward pass.
             ``operators``: launched by the operator itself. ``ranges``: launched by any thread while a range of this
-            name was open. ``categories``: of this kind of work.
+            name was open. ``categories``: of this kind of work; these are of what the waterfall is of.
         name: path, operator or category; the same in both runs.
     """
-    a, b = in_steps(a.recorded), in_steps(b.recorded)
+    lights = light_pair(a, b) if of == "categories" else None
+    a, b = lights or (in_steps(a.recorded), in_steps(b.recorded))
     ours, theirs = (sel_rows.filter(_belongs(sel, sel_rows, of, name)) for sel, sel_rows in
                     ((sel, kernel_rows(sel)) for sel in (a, b)))  # fmt: skip
     return _kernels_of(a, b, ours, theirs)
@@ -120,12 +161,6 @@ def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataF
     table = _paired(_kernels(a, ours), _kernels(b, theirs), noise_factor(a.step_count, b.step_count))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
     return table.insert_column(1, short)
-
-
-def _step(a: Selection, b: Selection) -> StepDifference:
-    slots = step_slots(a), step_slots(b)
-    ours, theirs = ((each.end - each.start).astype(np.float64) for each in slots)
-    return step_difference(ours, theirs)
 
 
 def _split(a: Selection, b: Selection) -> pl.DataFrame:

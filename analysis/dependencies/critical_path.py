@@ -114,7 +114,7 @@ def _pieces(graph: Graph, times: Times) -> Pieces:
     ends = [work_end[lasts[number]] for number in sorted(lasts)]
     begins = [None, *ends[:-1]]
     if len(ends) == 1:
-        begins = [min(work_start[item] for item in known.tolist())]
+        begins = [min(work_start[item] for item in known.tolist()) if graph.begin is None else graph.begin]
     for place, number in enumerate(sorted(lasts)):
         begin = begins[place]
         if begin is None:

@@ -13,6 +13,7 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
 
@@ -58,6 +59,8 @@ class Graph:
     """The steps (`schema.STEPS`); empty where the whole selection counts as one."""
     unknown_waits: int
     """Waits of one stream for another whose source could not be found."""
+    begin: int | None = None
+    """When the step begins where there is but one; null for several steps, and where all of the work is one step."""
 
 
 @latest
@@ -93,6 +96,10 @@ def graph(sel: Selection) -> Graph | None:
     first = np.searchsorted(work.call, np.arange(outer.size + 1), side="left")
     thread = threads_of(host)[outer]
     before, stretch, own = waits.program_order(sel, calls_start, calls_end, thread)
+    begin = _begin(sel, work)
+    if begin is not None:
+        # the host's time before the first call, such as a wait for data, is the step's
+        stretch = np.where(before == NONE, np.maximum(calls_start - begin, 0), stretch)
     names = host["name"].gather(outer)
     kind, wait_from, waited, returns = waits.waiting_calls(
         sel, outer, names, calls_start, calls_end, thread, work, first
@@ -110,7 +117,20 @@ def graph(sel: Selection) -> Graph | None:
         returns,
         sel.steps,
         unknown,
+        begin,
     )
+
+
+def _begin(sel: Selection, work: Work) -> int | None:
+    """When a lone step begins (`step_slots`), at the latest with its own work.
+
+    Two steps keep the first one's work as its beginning: their median is half its first launch, which takes longest and
+    which a replay keeps as it was.
+    """
+    if sel.steps.height != 1:
+        return None
+    own = work.start[(work.step != NONE) & (work.call != NONE)]
+    return int(min(step_slots(sel).start[0], own.min())) if own.size else None
 
 
 def _from_the_middle(sel: Selection) -> Selection:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.walk import Times
 
+
 LEAST_ENDS = 3
 """With so many steps the first one is left out: nothing says when the one before it ended."""
 
@@ -25,8 +26,8 @@ def recorded_steps(graph: Graph) -> Ints:
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
-    The first step counts from the start of its first work, and only where there are fewer than three; without steps,
-    all the work is one step.
+    A lone step counts from its own beginning in the recording (`Graph.begin`), the first of two from the start of its
+    first work; of three and more the first one is left out. Without steps, all the work is one step.
     """
     return _between(graph, times.work_start, times.work_end)
 
@@ -44,5 +45,5 @@ def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     taken = np.diff(ends)
     if numbers.size >= LEAST_ENDS:
         return taken
-    begin = work_start[known][place == 0].min()
+    begin = work_start[known][place == 0].min() if graph.begin is None else graph.begin
     return np.concatenate(([ends[0] - begin], taken))

@@ -87,19 +87,19 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
     first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
     wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
-    anchor, anchored = _anchor(graph)
+    anchor, earliest, lag = _anchored(graph)
     rows = zip(
         calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
-        calls.start.tolist(), strict=True,
+        (calls.start - calls.stretch).tolist(), strict=True,
     )  # fmt: skip
     for position, (before, stretch, own, kind, length, recorded) in enumerate(rows):
-        now = call_end[before] + stretch if before >= 0 else recorded
+        now = call_end[before] + stretch if before >= 0 else recorded + stretch
         if own >= 0 and call_end[own] > now:
             now = call_end[own]
         call_start[position] = now
         arrives = now + latency
         if position == anchor:
-            arrives = max(arrives, anchored)
+            arrives = max(arrives, earliest, now + lag)
         for item in range(first[position], first[position + 1]):
             begin, cause = arrives, RAN
             previous = queued[item]
@@ -122,10 +122,23 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     )
 
 
-def _anchor(graph: Graph) -> tuple[int, int]:
-    """The first launching call, and when its work began: it also loads what it runs, so that is taken as it was."""
+def _anchor(graph: Graph) -> int:
+    """The first launching call, or -1: it also loads what it runs."""
     item = int(graph.first[0])
-    return (int(graph.work.call[item]), int(graph.work.start[item])) if item < graph.work.call.size else (-1, 0)
+    return int(graph.work.call[item]) if item < graph.work.call.size else -1
+
+
+def _anchored(graph: Graph) -> tuple[int, int, int]:
+    """The first launching call, when its work begins at the earliest, and how long after the call.
+
+    It is taken as it was. In a lone step that is as long after the call as in the recording: what the host did before
+    it may take less.
+    """
+    anchor = _anchor(graph)
+    if anchor < 0:
+        return anchor, _LONG_AGO, 0
+    began = int(graph.work.start[graph.first[0]])
+    return (anchor, began, 0) if graph.begin is None else (anchor, _LONG_AGO, began - int(graph.calls.start[anchor]))
 
 
 def blocks(graph: Graph) -> Ints | None:
@@ -153,7 +166,7 @@ def blocks(graph: Graph) -> Ints | None:
     cut[1 : size + 1] |= calls.kind == WAIT
     waits = work.call[(work.after >= 0) & launched]
     cut[waits] = cut[waits + 1] = True
-    anchor = _anchor(graph)[0]
+    anchor = _anchor(graph)
     cut[anchor] = cut[anchor + 1] = True
     return np.flatnonzero(cut)
 
@@ -166,13 +179,15 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
     followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
     many_streams = bool(work.stream.size and work.stream.max() > 0)
     spent = np.cumsum(costs.stretch + costs.call)
-    anchor, anchored = _anchor(graph)
+    anchor, earliest, lag = _anchored(graph)
     edges, first = found.tolist(), graph.first[found].tolist()
     heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
     waits = (calls.kind[found[1:] - 1] == WAIT).tolist()
     for number, (before, own, stretch) in enumerate(heads):
         begin, end = edges[number], edges[number + 1]
-        now = int(call_end[before]) + stretch if before >= 0 else int(calls.start[begin])
+        now = (
+            int(call_end[before]) + stretch if before >= 0 else int(calls.start[begin] - calls.stretch[begin]) + stretch
+        )
         if own >= 0:
             now = max(now, int(call_end[own]))
         ends = spent[begin:end] - (int(spent[begin]) - int(costs.call[begin]) - now)
@@ -182,7 +197,7 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
         if items.stop > items.start:
             arrives = call_start[work.call[items]] + costs.latency_ns
             if begin == anchor:
-                arrives = np.maximum(arrives, anchored)
+                arrives = np.maximum(arrives, max(earliest, int(call_start[begin]) + lag))
             for chosen in _by_stream(work.stream[items], items.start) if many_streams else (items,):
                 _run(
                     graph,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
+    from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.selection import Selection
@@ -165,6 +166,7 @@ def diff_report(
         config: thresholds of the rules, and which rules are silenced.
         on_error: called with the error of a rule that failed; the other rules still run.
     """
+    from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES, RECORDED
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.engine import find
     from tracetui.analysis.report.findings import findings_section
@@ -180,21 +182,14 @@ def diff_report(
         "a": _side(pair.a),
         "b": _side(pair.b),
         "comparable": pair.comparable,
+        "rests_on": {part: found.rests_on(part) for part in ("step", *OF_GPU, *OF_NAMES)},
         "step": {
-            "a_us": us(found.step.a_ns),
-            "b_us": us(found.step.b_ns),
-            "delta_us": us(found.step.delta_ns),
-            "delta_percent": known(found.step.delta_percent),
-            "noise_us": us(found.step.noise_ns),
-            "a_median_us": us(found.step.a_median_ns),
-            "b_median_us": us(found.step.b_median_ns),
-            "median_delta_us": us(found.step.median_delta_ns),
-            "median_delta_percent": known(found.step.median_delta_percent),
-            "median_noise_us": us(found.step.median_noise_ns),
-            "beyond_noise": found.step.beyond_noise,
-            "detectable_us": us(found.step.detectable_ns),
-            "detectable_percent": known(found.step.detectable_percent),
+            "rests_on": found.compared.rests_on,
+            "a_steps": found.compared.steps[0],
+            "b_steps": found.compared.steps[1],
+            **_step(found.step),
             "per_sample": _per_sample(pair),
+            "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
         },
         "split": table_rows(found.split, comparison.STEP),
         "counters": _counters_of_pair(pair, limit),
@@ -206,6 +201,25 @@ def diff_report(
         "kinds": table_rows(found.kinds, comparison.KINDS, limit),
         **findings_section(said, limit),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
+    }
+
+
+def _step(step: StepDifference) -> Json:
+    """The difference in step time."""
+    return {
+        "a_us": us(step.a_ns),
+        "b_us": us(step.b_ns),
+        "delta_us": us(step.delta_ns),
+        "delta_percent": known(step.delta_percent),
+        "noise_us": us(step.noise_ns),
+        "a_median_us": us(step.a_median_ns),
+        "b_median_us": us(step.b_median_ns),
+        "median_delta_us": us(step.median_delta_ns),
+        "median_delta_percent": known(step.median_delta_percent),
+        "median_noise_us": us(step.median_noise_ns),
+        "beyond_noise": step.beyond_noise,
+        "detectable_us": us(step.detectable_ns),
+        "detectable_percent": known(step.detectable_percent),
     }
 
 
@@ -243,7 +257,7 @@ def _per_sample(pair: Pair) -> Json | None:
 def _side(facts: Facts) -> Json:
     """Describes one of the two: a launched run is called by its folder, any other by its file.
 
-    Of a run with a light recording the base says that times are those of the other one.
+    Of a run with a light recording the base says that its steps are those of the rich one.
     """
     path, run = facts.trace.source.path, facts.run
     name = path.name if run.manifest is None else "/".join(path.absolute().parts[-3:-1])
@@ -251,7 +265,7 @@ def _side(facts: Facts) -> Json:
         "path": str(path),
         "name": name,
         "rank": facts.trace.info.rank,
-        "base": facts.sel.describe() + facts.sel.host_words,
+        "base": facts.sel.describe() + (" of the rich recording" if facts.sel.trace.light is not None else ""),
     }
 
 

@@ -374,7 +374,8 @@ def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
     if change <= limit:
         return DONE
     times = f"{format_us(step['a_median_us'], ascii=True)} -> {format_us(step['b_median_us'], ascii=True)}"
-    line = f"median step {times}, {format_percent(change, signed=True)} (limit {limit:g} %)"
+    kind = "" if step["rests_on"] == "recorded" else f"{step['rests_on']} "
+    line = f"median {kind}step {times}, {format_percent(change, signed=True)} (limit {limit:g} %)"
     if step["beyond_noise"] is None:
         line += "; noise unknown: a run has fewer than two steps"
     else:

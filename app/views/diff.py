@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.compare.comparable import comparable
+from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables import comparison as tables
@@ -41,7 +42,6 @@ class DiffView(CountedView):
     COMPARES = True
     USUAL_PER = "step"
     _verdict: Json | None = None
-    _steps: tuple[int, int] = (1, 1)
     BINDINGS = commands.bindings("diff")
     TABLES = ("kernels", "operators", "modules", "ranges", "waterfall", "step", "conditions")
 
@@ -96,8 +96,7 @@ class DiffView(CountedView):
     def root(self) -> Page:
         """One of the comparisons."""
         session = self.session
-        result = session.cached("diff", lambda: diff(*self._sides()))
-        self._steps = result.steps
+        result = self._result()
         kind = self.kind
         self._verdict = self._comparable()
         if kind == "step":
@@ -111,7 +110,8 @@ class DiffView(CountedView):
             )
         else:
             frame = getattr(result, kind)
-            return self._compared(kind, kind.capitalize(), frame, _step_line(result, noise=False))
+            line = _step_line(result, noise=False)
+            return self._compared(kind, kind.capitalize(), frame, line, result.steps_of(kind))
         return Page.of(
             LAYOUTS[kind],
             frame,
@@ -120,16 +120,20 @@ class DiffView(CountedView):
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
         )
 
+    def _result(self) -> Diff:
+        found: Diff = self.session.cached("diff", lambda: diff(*self._sides()))
+        return found
+
     def _is_of_launches(self) -> bool:
         """Whether both are reports of Nsight Compute, which hold single launches."""
         return all(self.session.trace(side).info.kind == "ncu" for side in ("a", "b"))
 
-    def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str) -> Page:
+    def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str, steps: tuple[int, int]) -> Page:
         """Rows of both runs side by side; inside a module, an operator or a category, its kernels."""
         per = self.per
         return Page.of(
             LAYOUTS[kind],
-            compared(tell_apart(frame), per, self._steps),
+            compared(tell_apart(frame), per, steps),
             title=title,
             unit=totals.WORDS[per] or "in all",
             columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
@@ -149,7 +153,8 @@ class DiffView(CountedView):
             frame = kernels_inside(*self._sides(), of, name)
             title = name.rpartition("/")[2] if of == "modules" else name
             note = f"{format_ns(float(frame['a_ns'].sum()))} → {format_ns(float(frame['b_ns'].sum()))} per step"
-            page = self._compared("kernels", title, frame, note if frame.height else "")
+            steps = self._result().steps_of("waterfall" if of == "categories" else of)
+            page = self._compared("kernels", title, frame, note if frame.height else "", steps)
             return replace(page, empty=f"No kernels of {printable(name)} in either run: Esc goes back.")
 
         return work
@@ -284,7 +289,9 @@ def _step_line(result: Diff, *, noise: bool) -> str:
     if step.median_delta_percent is None:
         return f"step  A {format_ns(step.a_ns)}  B {format_ns(step.b_ns)}"
     # as wide as 80 columns allow beside the longest title
-    line = f"median {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
+    # "clean", "light": which steps they are
+    which = "median" if result.compared.rests_on == RECORDED else result.compared.rests_on
+    line = f"{which} {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
     line += f", {format_percent(step.median_delta_percent, signed=True)}"
     if step.beyond_noise is None:
         return line

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.compare.compared_passes import RECORDED, light_pair
 from tracetui.analysis.dependencies.loading import LOADING
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -18,8 +19,10 @@ from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.compare.step_difference import StepDifference
+    from tracetui.analysis.findings.core.facts import Pair
     from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.selection import Selection
 
 _ASKS = ("aten::item", "aten::_local_scalar_dense")
 """Operators that return once the GPU has done what they wait for."""
@@ -48,19 +51,19 @@ def _waits(name: str) -> bool:
     return name in _ASKS or api_names.waits(name) or api_names.fills(name)
 
 
-def causes(facts: Facts) -> Causes | None:
-    """Divides a run's average step; None without GPU work.
+def causes(sel: Selection) -> Causes | None:
+    """Divides the average step of a recording; None without GPU work.
 
     While any GPU works, that is the cause. Idle time during a wait for data is the loader's. Of the rest, an idle
     stretch that a waiting call of the host reaches into is synchronisation: the host could prepare nothing while it
     waited, and launches late. All other idle time is launching and what else the host does.
     """
-    slots, work = step_slots(facts.sel), activities(facts.sel)
+    slots, work = step_slots(sel), activities(sel)
     if not slots.start.size or not work.start.size:
         return None
     everything = intervals.union(slots.start, slots.end)
     idle = intervals.subtract(everything, intervals.union(work.start, work.end))
-    host = facts.trace.host
+    host = sel.trace.host
     loading = _spans(host.filter(_is_loading(host)))
     waiting = _spans(host.filter(pl.Series(names.matching(host["name"], _waits))))
     by_loader = intervals.intersect(idle, loading)
@@ -104,13 +107,16 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
     The parts add up to the step, so their differences add up to its difference. Time in which a GPU works is GPU work,
     whatever the host does meanwhile; idle time goes to what the host did in it: waited for data, waited for the GPU,
     or launched and did something else. A difference that can't be told from chance is not divided.
+
+    The steps are those of both runs' light recordings; of the runs as recorded where one has none, or where the host
+    waits for data, which light recordings don't tell.
     """
-    a, b = causes(pair.a), causes(pair.b)
+    a, b, step, which = _causes_of(pair)
     if a is None or b is None or not a.step_ns:
         return Abstention("D12", "GPU work in the steps of both runs")
     delta = b.step_ns - a.step_ns
     percent = 100 * delta / a.step_ns
-    if abs(percent) <= limits.change_percent or abs(delta) <= (pair.diff.step.noise_ns or 0.0):
+    if abs(percent) <= limits.change_percent or abs(delta) <= (step.noise_ns or 0.0):
         return None
     changes = {name: b.parts[name] - a.parts[name] for name in CAUSES}
     with_it = sorted(CAUSES, key=lambda name: -changes[name] if delta > 0 else changes[name])
@@ -119,8 +125,8 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
     return Finding(
         "D12",
         "info",
-        f"The step is {words.ns(abs(delta))} {'longer' if delta > 0 else 'shorter'} in B, most by {CAUSES[first]}"
-        f" ({words.signed_ns(changes[first])})",
+        f"The {which}step is {words.ns(abs(delta))} {'longer' if delta > 0 else 'shorter'} in B, most by "
+        f"{CAUSES[first]} ({words.signed_ns(changes[first])})",
         tuple(
             Evidence(
                 CAUSES[name],
@@ -130,11 +136,21 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
             )
             for name in with_it
         ),
-        f"{listed}: together {words.signed_ns(delta)} = {percent:+.1f} % of A's average step",
+        f"{listed}: together {words.signed_ns(delta)} = {percent:+.1f} % of A's average {which}step",
         f"a change of more than {limits.change_percent:g} % of A's average step",
         _ADVICE[first],
         impact_ns=max(delta, 0.0),
     )
+
+
+def _causes_of(pair: Pair) -> tuple[Causes | None, Causes | None, StepDifference, str]:
+    """The parts of both runs' steps, the difference that they add up to, and what kind of steps they are."""
+    found = [causes(facts.sel.recorded) for facts in (pair.a, pair.b)]
+    lights = light_pair(pair.a.sel, pair.b.sel)
+    if lights is not None and not any(parts is None or parts.parts["loader"] for parts in found):
+        return causes(lights[0]), causes(lights[1]), pair.diff.gpu_step, "light "
+    which = "" if pair.diff.compared.rests_on == RECORDED else "recorded "
+    return found[0], found[1], pair.diff.recorded, which
 
 
 _ADVICE = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.compare.comparable import OTHER_WORK
+from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -56,9 +57,10 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     if percent <= limits.regression_percent or delta <= limits.noise * noise:
         return None
     parts = pair.diff.split.sort(pl.col("delta_ns").abs(), descending=True).head(MOST)
+    which = "" if pair.diff.compared.rests_on == RECORDED else f"{pair.diff.compared.rests_on} "
     evidence = [
-        Evidence("median step of A", step.a_median_ns, "ns"),
-        Evidence("median step of B", step.b_median_ns, "ns"),
+        Evidence(f"median {which}step of A", step.a_median_ns, "ns"),
+        Evidence(f"median {which}step of B", step.b_median_ns, "ns"),
         Evidence("noise", noise, "ns"),
         *(
             Evidence(PARTS[part], change, "ns", Query("diff"))
@@ -72,7 +74,7 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         else "critical"
         if percent > 4 * limits.regression_percent
         else "warning",
-        f"B's median step takes {words.percent(percent)} longer: {words.ns(step.a_median_ns)} became "
+        f"B's median {which}step takes {words.percent(percent)} longer: {words.ns(step.a_median_ns)} became "
         f"{words.ns(step.b_median_ns)}",
         tuple(evidence),
         f"({words.ns(step.b_median_ns)} - {words.ns(step.a_median_ns)}) / {words.ns(step.a_median_ns)} = "

@@ -15,11 +15,14 @@ from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.matching.light_times import light_selection
 
 if TYPE_CHECKING:
     from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.selection import Selection
 
 MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
@@ -191,10 +194,11 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     The rule divides the first step's time by the median of the rest. It also divides the time of calls such as
     `cuLibraryLoadData` and `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the
-    steps.
+    steps. Steps and calls are those that the averages shown are of: of the light recording where the run has one.
     """
     durations = _durations(facts)
-    loads, spent = _loads(facts)
+    light = light_selection(facts.sel)
+    loads, spent = _loads(facts.sel, facts.step_ranges.frame) if light is None else _loads(light, _spans(light))
     base = sum(durations) or facts.step_ns
     if len(durations) < 2 and not loads:
         return Abstention("V6", "two steps or more, or calls that load GPU code (nsys records them)")
@@ -203,7 +207,8 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * spent / base if base else 0.0
     if ratio <= limits.first_ratio and share <= limits.load_percent:
         return None
-    first = f"The first step, a warm-up, takes {words.number(ratio)} times as long as the others"
+    which = "step" if light is None else "light step"
+    first = f"The first {which}, a warm-up, takes {words.number(ratio)} times as long as the others"
     loading = f"{words.percent(share)} of the time goes to loading GPU code"
     slow = ratio > limits.first_ratio
     # by how much the average is longer than a step after the first
@@ -224,17 +229,23 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if rest else "")
         + f"{words.ns(spent)} of loading in {words.ns(base)} = {words.percent(share)}",
         f"{words.number(limits.first_ratio)} times the median, or {words.percent(limits.load_percent)} of loading",
-        "Leave the first step out, or run more warm-up steps before recording; CUDA_MODULE_LOADING=EAGER loads all "
-        "code at the start.",
-        next_command=f"tracetui report --skip-steps 1 {shlex.quote(str(facts.run.path))}" if slow else "",
+        ("Leave the first step out, or run" if light is None else "Run")
+        + " more warm-up steps before recording; CUDA_MODULE_LOADING=EAGER loads all code at the start.",
+        next_command=f"tracetui report --skip-steps 1 {shlex.quote(str(facts.run.path))}"
+        if slow and light is None
+        else "",
     )
 
 
 def _durations(facts: Facts) -> list[float]:
     """How long each step takes, including its GPU work if the trace marks steps; ns.
 
-    If some steps have kernels, a step without any was cut off and is left out.
+    They are the steps that the overview's average is of. If some steps have kernels, a step without any was cut off
+    and is left out.
     """
+    if (light := light_selection(facts.sel)) is not None:
+        slots = step_slots(light)
+        return [float(ns) for ns in (slots.end - slots.start).tolist()]
     steps = facts.step_ranges
     if not steps.frame.height:
         return []
@@ -245,13 +256,17 @@ def _durations(facts: Facts) -> list[float]:
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
 
 
-def _loads(facts: Facts) -> tuple[int, int]:
+def _spans(sel: Selection) -> pl.DataFrame:
+    """When the steps of a recording begin and end on the host."""
+    return sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
+
+
+def _loads(sel: Selection, steps: pl.DataFrame) -> tuple[int, int]:
     """How many calls load GPU code, and their time, ns; only calls within steps if there are steps."""
-    host = facts.sel.host.select("row", "kind", "name", "parent", "start", "duration")
+    host = sel.host.select("row", "kind", "name", "parent", "start", "duration")
     loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
     calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))
-    steps = facts.step_ranges.frame
     if steps.height and calls.height:
         steps = steps.select(begin="start", until="end").sort("begin")
         calls = calls.sort("start").join_asof(steps, left_on="start", right_on="begin")

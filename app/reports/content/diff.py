@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
+CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
+"""What numbers are of, as `rests_on` has it."""
+STEPS = {CLEAN: "steps without a profiler", LIGHT: "light steps"}
+"""The steps that a difference in step time is of."""
+PASSES = {LIGHT: "light recordings", RECORDED: "as recorded"}
+"""What the numbers under a heading are of."""
+LEAST_US = 1e-6
+"""Below a picosecond a difference is none."""
 
 
 def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
@@ -36,24 +44,25 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
-    yield Sentences((verdict(found, layout), *per_sample(found, layout)), lead=True)
+    yield Sentences((verdict(found, layout), *per_sample(found, layout), *recorded(found, layout)), lead=True)
     if (only := found.get("only")) is not None:
         if only == "counters":
             yield Sentences(("Counters are compared of two reports of Nsight Compute.",))
             return
         rows = found[only]
         rows = merged_changes(rows) if only == "modules" else rows
-        yield from (FindingList(found, whole=True),) if only == "findings" else _changes(only, rows, layout)
+        of = _of(found, only)
+        yield from (FindingList(found, whole=True),) if only == "findings" else _changes(only, rows, layout, of)
         return
     yield FindingList(found)
     yield from _split(found, layout)
-    yield from _waterfall(found["waterfall"], layout, "GPU time")
+    yield from _waterfall(found["waterfall"], layout, "GPU time", _of(found, "waterfall"))
     yield from _kinds(found, layout)
-    yield from _changes("kernels", found["kernels"], layout)
-    yield from _changes("operators", found["operators"], layout)
-    yield from _changes("modules", merged_changes(found["modules"]), layout)
+    yield from _changes("kernels", found["kernels"], layout, _of(found, "kernels"))
+    yield from _changes("operators", found["operators"], layout, _of(found, "operators"))
+    yield from _changes("modules", merged_changes(found["modules"]), layout, _of(found, "modules"))
     if not found["modules"]:
-        yield from _changes("ranges", found["ranges"], layout)
+        yield from _changes("ranges", found["ranges"], layout, _of(found, "ranges"))
 
 
 def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
@@ -80,11 +89,11 @@ def verdict(found: Json, layout: Layout) -> str:
     if step["a_us"] is None or step["b_us"] is None:
         return "The step times can't be compared: one of them is unknown."
     if not step["delta_us"]:
-        return f"The step takes as long in B as in A: {layout.time(step['a_us'])}."
+        return f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}."
     percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
     by = ", ".join(text for text in (layout.time(abs(step["delta_us"])), percent) if text)
     change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
-    times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B"
+    times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B{_steps(step)}"
     noise = step["median_noise_us"]
     median = step["median_delta_us"]
     if noise is None:
@@ -103,6 +112,29 @@ def verdict(found: Json, layout: Layout) -> str:
                 f" ({format_percent(step['detectable_percent'])}) is seen in fewer than four of five such recordings."
             )
     return f"The step {change} ({times}). {sure}"
+
+
+def _steps(step: Json) -> str:
+    """Which steps they are, if not those of the recordings, as the end of a text."""
+    if step["rests_on"] == RECORDED:
+        return ""
+    a, b = step["a_steps"], step["b_steps"]
+    return f"; {a} and {b} {STEPS[step['rests_on']]}"
+
+
+def recorded(found: Json, layout: Layout) -> tuple[str, ...]:
+    """The difference of the recordings themselves, where the step is of other steps."""
+    step = found["step"]["recorded"]
+    if step is None or step["a_median_us"] is None or step["b_median_us"] is None:
+        return ()
+    moved = format_signed_us(step["median_delta_us"], ascii=layout.ascii)
+    percent = step["median_delta_percent"]
+    change = "" if percent is None else f" ({format_percent(percent, signed=True)})"
+    noise = "" if step["median_noise_us"] is None else f", noise ±{layout.time(step['median_noise_us'])}"
+    return (
+        f"As recorded the medians are {layout.time(step['a_median_us'])} and {layout.time(step['b_median_us'])}: "
+        f"{moved}{change}{noise}.",
+    )
 
 
 def per_sample(found: Json, layout: Layout) -> tuple[str, ...]:
@@ -146,8 +178,23 @@ def _conditions(comparable: Json) -> Sentences:
     return Sentences(said, bullets=True, marks=marks)
 
 
-def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
-    """What was added, removed or changed, the greatest difference first."""
+def _of(found: Json, part: str) -> str:
+    """What a part is of, for its heading; empty where everything is as recorded."""
+    if {*found["rests_on"].values()} == {RECORDED}:
+        return ""
+    return PASSES.get(found["rests_on"].get(part, ""), "")
+
+
+def _sentence(of: str) -> str:
+    return f"Times are {of}." if of == PASSES[RECORDED] else f"Times of the {of}." if of else ""
+
+
+def _with_base(heading: str, of: str) -> str:
+    return f"{heading} ({of})" if of else heading
+
+
+def _changes(name: str, rows: list[Json], layout: Layout, of: str = "") -> Iterator[Part]:
+    """What was added, removed or changed, the greatest difference first; `of` says of which recordings."""
     if not rows:
         return
     changed = [{**row, "calls": calls(row), "status": change(row)} for row in rows if row["status"] != "same"]
@@ -159,9 +206,9 @@ def _changes(name: str, rows: list[Json], layout: Layout) -> Iterator[Part]:
     types = any(row.get("paired_by") == "types" for row in changed[: layout.limit])
     after = ("types: the same kernel over other element types in B",) if types else ()
     if changed:
-        yield listed(table, changed, layout, heading=heading, after=after)
+        yield listed(table, changed, layout, heading=heading, note=_sentence(of), after=after)
     else:
-        yield Sentences((heading,))
+        yield Sentences((_with_base(heading, of),))
 
 
 def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
@@ -169,7 +216,8 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
     rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
     if rows:
         named = [{**row, "calls": calls(row), "status": change(row)} for row in rows]
-        yield listed(COMPARED["kinds"], named, layout, heading="Kinds of work that only one of them has", base="")
+        heading, note = "Kinds of work that only one of them has", _sentence(_of(found, "kinds"))
+        yield listed(COMPARED["kinds"], named, layout, heading=heading, base="", note=note)
 
 
 def change(row: Json) -> str:
@@ -195,17 +243,20 @@ SPLIT_WORDS = {
 
 def _split(found: Json, layout: Layout) -> Iterator[Part]:
     """The step's difference as GPU work and waiting, which add up to it."""
-    rows, step = found["split"], found["step"]
-    if not rows or not step["delta_us"]:
+    rows = found["split"]
+    step = {key: sum(row[key] for row in rows) for key in ("a_us", "b_us", "delta_us")}
+    # of recordings of one length the parts cancel but for the rounding of floats
+    if not rows or abs(step["delta_us"]) < LEAST_US:
         return
     parts = [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows if row["a_us"] or row["b_us"]]
-    parts.append({"what": "step", **{key: step[key] for key in ("a_us", "b_us", "delta_us")}})
+    parts.append({"what": "step", **step})
     whole = replace(layout, limit=None)
-    yield listed(STEP, parts, whole, heading="Where the difference in step time comes from", whole=0)
+    heading = _with_base("Where the difference in step time comes from", _of(found, "split"))
+    yield listed(STEP, parts, whole, heading=heading, whole=0)
 
 
-def _waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
-    """The difference of GPU time by category and cause; `what` says which time."""
+def _waterfall(rows: list[Json], layout: Layout, what: str, of: str = "") -> Iterator[Part]:
+    """The difference of GPU time by category and cause; `what` says which time, `of` of which recordings."""
     keys = ("count_effect_us", "mean_effect_us")
     moved = [{**row, "delta_us": sum(row[key] for key in keys)} for row in rows if any(row[key] for key in keys)]
     if not moved:
@@ -214,7 +265,8 @@ def _waterfall(rows: list[Json], layout: Layout, what: str) -> Iterator[Part]:
         sums = {key: sum(row[key] for row in rows) for key in keys}
         moved.append({"category": "all GPU work", **sums, "delta_us": sum(sums.values())})
     whole = replace(layout, limit=None)
-    yield listed(WATERFALL, moved, whole, heading=f"Where the difference in {what} comes from", whole=0)
+    heading = _with_base(f"Where the difference in {what} comes from", of)
+    yield listed(WATERFALL, moved, whole, heading=heading, whole=0)
 
 
 def _side(side: Json) -> str:
