@@ -265,8 +265,8 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
             )
             for name, by_count, by_mean in top.select("category", "count_effect_ns", "mean_effect_ns").iter_rows()
         ),
-        f"{words.signed_ns(count)} from more or fewer calls {words.signed_ns(mean)} from longer or shorter ones "
-        f"= {words.signed_ns(delta)}",
+        f"more or fewer calls {words.signed_ns(count)}, longer or shorter ones {words.signed_ns(mean)}: together "
+        f"{words.signed_ns(delta)}",
         f"a change of more than {limits.change_percent:g} % of A's GPU time",
         "Where the count moved, look for what launches it; where the duration moved, at shapes, types and clocks.",
         impact_ns=max(delta, 0.0),
