@@ -211,10 +211,11 @@ def line(clock):
     line.show, line.read, line.hang_up = show, read, lambda: os.close(out)
     line.lost, line.failed = lost, failed
     yield line
-    line.stop(1)
-    os.close(into)
     if not lost:
-        os.close(out)
+        os.close(out)  # a writer that waits for the line fails now
+    line.stop(1)
+    line._thread.join(PATIENCE_SECONDS)  # else it would write into the next test's pipe, which may have this number
+    os.close(into)
 
 
 def test_without_answers_each_picture_goes_at_once(line):
