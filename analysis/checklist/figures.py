@@ -126,16 +126,9 @@ def idle_gaps(facts: Facts) -> str:
     if facts.missing(("timeline", "gpu")) or not found.average_step_ns:
         return ""
     share = words.percent(100 * waiting.idle_ns(facts) / found.average_step_ns)
-    whole = found.idle.filter(pl.col("stream").is_null()).drop_nulls("host_wait_percent")
-    late = _mean(whole, "host_wait_percent", "idle_ns")
+    late = _weighted(found.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
     why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
     return f"the GPU is idle for {share} of {hints.span(facts)}{why}"
-
-
-def _mean(frame: pl.DataFrame, value: str, weight: str) -> float | None:
-    """The weighted mean of a column; null where nothing has weight."""
-    whole = float(frame[weight].sum())
-    return float((frame[value] * frame[weight]).sum()) / whole if whole else None
 
 
 def intensity(facts: Facts) -> str:
