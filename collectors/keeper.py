@@ -102,8 +102,9 @@ class Keeper:
         if not self._signals:
             return True
         number = self._signals.pop(0)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._program, number)
+        if self.status is None:  # else its number may be another group's by now
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._program, number)
         for process in left if number != signal.SIGINT else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, number)

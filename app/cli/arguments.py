@@ -9,14 +9,13 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from tracetui.app.cli.option_values import condition, count, input_path, port, steps
 from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
 from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.tool_words import KINDS
 
-MOST = 2**31 - 1
-"""Exceeds any count of steps, rows, ranks or GPUs; larger numbers mean the same, so they are cut to this."""
 FORMATS = ("text", "json", "markdown", "csv", "html")
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
@@ -69,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument(
         "paths",
         nargs="*",
-        type=existing_path,
+        type=input_path,
         metavar="PATH",
         help="a trace or a folder; several paths become runs a, b, c, ...",
     )
@@ -98,7 +97,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Print what the tabs show: text for people, JSON for scripts, Markdown for issues, CSV for tables, "
         "HTML for a browser.",
     )
-    report.add_argument("paths", nargs="*", type=existing_path, metavar="PATH", help="a trace, its ranks, or a folder")
+    report.add_argument("paths", nargs="*", type=input_path, metavar="PATH", help="a trace, its ranks, or a folder")
     _add_sample(report)
     _add_run(report, "the run to use if a folder holds several, by letter or name (default: the newest)")
     report.add_argument(
@@ -119,7 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     report.add_argument(
         "--kernels",
-        type=_count,
+        type=count,
         nargs="?",
         const=RANGE_KERNELS,
         dest="range_kernels",
@@ -154,12 +153,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="compare two runs, per step",
         description="Compare two runs per step. A is the base; a positive difference means that B takes longer.",
     )
-    diff.add_argument("a", type=existing_path, metavar="A", help="the base: a trace or a folder")
-    diff.add_argument("b", type=existing_path, metavar="B", help="the run to compare with it")
+    diff.add_argument("a", type=input_path, metavar="A", help="the base: a trace or a folder")
+    diff.add_argument("b", type=input_path, metavar="B", help="the run to compare with it")
     diff.add_argument(
         "--fail-on",
         action="append",
-        type=_condition,
+        type=condition,
         default=[],
         metavar="CONDITION",
         help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's, and 4 when the two did other "
@@ -179,7 +178,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Show step time, throughput, kernels and GPU time against batch, context, keep rate, type. Reads a "
         "folder that `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).",
     )
-    sweep.add_argument("path", type=existing_path, metavar="PATH", help="a folder of runs, or a CSV file")
+    sweep.add_argument("path", type=input_path, metavar="PATH", help="a folder of runs, or a CSV file")
     sweep.add_argument(
         "--section",
         nargs="+",
@@ -218,7 +217,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a "
         "folder of them. Names of kernels, operators and ranges, times and sizes stay; removed items are counted.",
     )
-    share.add_argument("paths", nargs="+", type=existing_path, metavar="FILE", help="a recording, or a folder of them")
+    share.add_argument("paths", nargs="+", type=input_path, metavar="FILE", help="a recording, or a folder of them")
     share.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
@@ -236,8 +235,8 @@ def build_parser() -> argparse.ArgumentParser:
         "with the launches of its GPU work, and all that the file says of the recording. Environment, paths and names "
         "in it stay: tracetui scrub takes them out.",
     )
-    part.add_argument("path", type=existing_path, metavar="FILE", help="a Chrome trace, plain or gzipped")
-    part.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
+    part.add_argument("path", type=input_path, metavar="FILE", help="a Chrome trace, plain or gzipped")
+    part.add_argument("--steps", type=steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5")
     part.add_argument("--from", dest="begin", metavar="TIME", help="start, as Timeline shows it: 3.1ms")
     part.add_argument("--to", dest="end", metavar="TIME", help="end: 9ms")
     part.add_argument(
@@ -273,7 +272,7 @@ def build_parser() -> argparse.ArgumentParser:
         "opened besides what is given. From elsewhere, go through SSH (ssh -L 8000:localhost:8000).",
     )
     serve.add_argument(
-        "paths", nargs="*", type=existing_path, metavar="PATH", help="a trace or a folder; a second one is B"
+        "paths", nargs="*", type=input_path, metavar="PATH", help="a trace or a folder; a second one is B"
     )
     _add_sample(serve)
     serve.add_argument("--tab", metavar="NAME", help="the tab to start on")
@@ -282,7 +281,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="localhost", help="the address to listen on (default: %(default)s)")
     serve.add_argument(
         "--port",
-        type=_port,
+        type=port,
         default=8000,
         metavar="N",
         help="the port to listen on; 0 for any free one (default: %(default)s)",
@@ -387,21 +386,19 @@ def _add_plain(parser: argparse.ArgumentParser) -> None:
 def _scope_options() -> argparse.ArgumentParser:
     scope = argparse.ArgumentParser(add_help=False)
     group = scope.add_argument_group("what the numbers cover")
-    group.add_argument("--steps", type=_steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
+    group.add_argument("--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
     group.add_argument(
         "--steps-by",
         metavar="NAME",
         help="the ranges of this name are the steps (default: the profiler's own, else those that hold most GPU work)",
     )
-    group.add_argument(
-        "--skip-steps", type=_count, default=0, metavar="N", help="leave out the first N steps (warm-up)"
-    )
+    group.add_argument("--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)")
     group.add_argument(
         "--source", choices=KINDS, metavar="KIND", help=f"only this tool's recordings of a run: {', '.join(KINDS)}"
     )
-    group.add_argument("--rank", type=_count, metavar="N", help="only this rank of a distributed run")
+    group.add_argument("--rank", type=count, metavar="N", help="only this rank of a distributed run")
     group.add_argument(
-        "--device", type=_count, action="append", dest="devices", metavar="N", help="only this GPU (repeatable)"
+        "--device", type=count, action="append", dest="devices", metavar="N", help="only this GPU (repeatable)"
     )
     return scope
 
@@ -424,56 +421,10 @@ def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
     parser.add_argument(
-        "--limit", type=_count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
+        "--limit", type=count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
     parser.add_argument("--force", action="store_true", help="let --output replace a file, though never a recording")
     parser.add_argument(
         "--no-charts", action="store_false", dest="charts", help="leave the charts out of text, Markdown and HTML"
     )
-
-
-def existing_path(text: str) -> Path:
-    """Returns the path of an input.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is empty.
-    """
-    if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
-        raise argparse.ArgumentTypeError("an empty path; . is this folder")
-    return Path(text)
-
-
-def _steps(text: str) -> tuple[int, int]:
-    first, dash, last = text.partition("-")
-    try:
-        span = int(first), int(last) if dash else int(first)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a step (3) nor a range of steps (2-5)") from None
-    if span[0] > span[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
-    return span
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; there are 0 to 65535")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return min(int(text), MOST)
-
-
-def _condition(text: str) -> float:
-    kind, _, size = text.partition(":")
-    number = size.strip().removesuffix("%")
-    try:
-        limit = float(number)
-    except ValueError:
-        limit = -1.0
-    if kind != "regression" or not 0 <= limit < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no condition; the one there is: regression:5%")
-    return limit

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tracetui.app.cli.arguments import build_parser, existing_path
+from tracetui.app.cli.arguments import build_parser
+from tracetui.app.cli.option_values import input_path
 
 Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
 """What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
@@ -84,7 +85,7 @@ def _values(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[V
     by_name = _named(command, action.dest)
     if by_name is not None:
         return by_name
-    if action.type in (Path, existing_path):
+    if action.type in (Path, input_path):
         return ("folders" if action.metavar in ("DIR", "FOLDER") else "files"), ()
     return "any", ()
 

@@ -25,8 +25,9 @@ _URL = re.compile(
 )
 _PUBLIC = (
     "nvidia.com", "pytorch.org", "github.com", "python.org", "tensorflow.org", "jax.dev", "w3.org", "perfetto.dev",
-    "huggingface.co", "docker.io", "ghcr.io", "nvcr.io", "pypi.org",
+    "huggingface.co",
 )  # fmt: skip
+"""Sites that say nothing of whoever recorded: documentation, sources, models. A registry may be somebody's own."""
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _TOP = (
     "com|org|net|edu|gov|mil|int|io|ai|dev|cloud|app|tech|info|de|fr|uk|ch|at|it|es|nl|be|se|no|fi|dk|pl|cz|eu|us|ca|"

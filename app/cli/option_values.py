@@ -1,0 +1,75 @@
+"""What a text on the command line means as a value of an option; argparse only."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+MOST = 2**31 - 1
+"""Exceeds any count of steps, rows, ranks or GPUs; larger numbers mean the same, so they are cut to this."""
+
+
+def input_path(text: str) -> Path:
+    """Returns the path of an input.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is empty.
+    """
+    if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
+        raise argparse.ArgumentTypeError("an empty path; . is this folder")
+    return Path(text)
+
+
+def steps(text: str) -> tuple[int, int]:
+    """Returns the first and the last step of ``3`` or ``2-5``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither, or ends before it begins.
+    """
+    first, dash, last = text.partition("-")
+    try:
+        span = int(first), int(last) if dash else int(first)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a step (3) nor a range of steps (2-5)") from None
+    if span[0] > span[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return span
+
+
+def port(text: str) -> int:
+    """Returns the number of a TCP port.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such port.
+    """
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; there are 0 to 65535")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Returns a whole number, `MOST` at most.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return min(int(text), MOST)
+
+
+def condition(text: str) -> float:
+    """Returns the limit in percent of ``regression:5%``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is another condition.
+    """
+    kind, _, size = text.partition(":")
+    number = size.strip().removesuffix("%")
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = -1.0
+    if kind != "regression" or not 0 <= limit < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no condition; the one there is: regression:5%")
+    return limit
