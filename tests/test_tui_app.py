@@ -417,6 +417,19 @@ async def test_the_diff_tab_says_how_to_open_a_second_run(tmp_path):
         assert "105.7 ms → 119.0 ms" in app.view.state.page.note
 
 
+async def test_a_screen_that_only_shows_opens_no_other_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACETUI_READ_ONLY", "1")
+    for name, source in (("a.json.gz", FP32), ("b.json.gz", FP16)):
+        shutil.copy2(source, tmp_path / name)
+    async with opened(tmp_path / "a.json.gz", tab="diff") as (app, pilot):
+        await press(pilot, "o")
+        assert "b.json.gz" not in screen_text(app), "what lies beside is not listed"
+        app.screen.dismiss((tmp_path / "b.json.gz",))
+        await settle(pilot)
+        assert "This screen shows what it was started with" in lines(app)[-1]
+        assert [entry.letter for entry in app.session.open.values()] == ["a"]
+
+
 async def test_a_second_run_that_cannot_be_read_is_explained(tmp_path):
     bad = tmp_path / "bad.json"
     bad.write_text("hello")
