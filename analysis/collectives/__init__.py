@@ -1,0 +1,1 @@
+"""Collectives of one recording: what each moved, between whom, and how fast."""

@@ -1,0 +1,106 @@
+"""What is kept of one rank's recording: some tens of kilobytes, enough to compare it with a thousand others.
+
+Times are Unix times in ns where the recording says when it began (`RankSummary.absolute`), else of its own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from tracetui.parsers.trace import Note
+
+VERSION = 1
+"""Raise this whenever a summary holds other columns, or the same ones mean something else."""
+
+STEPS: dict[str, pl.DataType] = {
+    "step": pl.Int64(),  # its index, as the profiler counts; -1 for the whole window of a recording without steps
+    "begin": pl.Int64(),
+    "end": pl.Int64(),
+    "compute_ns": pl.Int64(),  # this rank's GPUs run kernels that communicate nothing, copies or fills
+    "communication_ns": pl.Int64(),  # a collective runs
+    "exposed_ns": pl.Int64(),  # a collective runs, and its GPU computes nothing
+    "idle_ns": pl.Int64(),  # nothing runs
+    "own_gpu_ns": pl.Int64(),  # summed durations of GPU work that no collective is and that this step launched
+    "silent_ns": pl.Int64(),  # host time without any recorded event, in stretches over 1 ms, outside blocking calls
+    "loader_ns": pl.Int64(),  # the host waits for the next batch; null where that is not recorded
+    "launches": pl.Int64(),
+    "host_events": pl.Int64(),
+}
+"""One step a row, in order."""
+
+COLLECTIVES: dict[str, pl.DataType] = {
+    "kind": pl.String(),  # all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send, recv, …; as c10d says
+    "group": pl.String(),  # name of the process group; null where not recorded
+    "group_size": pl.Int64(),
+    "seq": pl.Int64(),
+    "order": pl.Int64(),  # place among the collectives of its group in this recording, in the order of launch
+    "bytes_in": pl.Int64(),
+    "bytes_out": pl.Int64(),
+    "element_type": pl.String(),
+    "peer": pl.Int64(),  # of a send or receive: the other rank
+    "coalesced": pl.Boolean(),  # one kernel for several operations, whose sizes can't be told apart
+    "step": pl.Int64(),  # the step that launched it; null for work queued before the first
+    "launched": pl.Int64(),  # when the host launched it; null where the launch is not in the recording
+    "begin": pl.Int64(),
+    "end": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+    "own_gpu_ns": pl.Int64(),  # GPU work but collectives that the host launched since the collective before it
+    "silent_ns": pl.Int64(),  # as in STEPS, since the launch of the collective before it
+    "loader_ns": pl.Int64(),
+    "blocked_ns": pl.Int64(),  # the host waits in blocking calls
+}
+"""One collective of one rank a row, in the order of launch."""
+
+WORK: dict[str, pl.DataType] = {
+    "step": pl.Int64(),
+    "kind": pl.String(),  # gpu_range, gpu_module, kernel, silent, function, loader, collection, copy
+    "name": pl.String(),  # of the range, module, kernel, function that was around it; "" for the rest that is not listed
+    "ns": pl.Int64(),
+    "count": pl.Int64(),
+}
+"""What a rank did in a step, by name: the largest of each kind, and one row for the rest of the kind."""
+
+KERNELS: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "category": pl.String(),
+    "count": pl.Int64(),
+    "total_ns": pl.Int64(),
+    "histogram": pl.List(pl.UInt32()),  # counts by duration, `distribution`'s bins: they add up over ranks
+}
+
+FRAMES = ("steps", "collectives", "work", "kernels")
+
+
+@dataclass(frozen=True, slots=True)
+class RankSummary:
+    """One rank of a job in one recording."""
+
+    steps: pl.DataFrame
+    collectives: pl.DataFrame
+    work: pl.DataFrame
+    kernels: pl.DataFrame
+    path: str
+    """The recording, relative to the job's folder."""
+    rank: int
+    world_size: int | None = None
+    host: str | None = None
+    device: str | None = None
+    """Its GPU's name."""
+    tool: str = ""
+    recorded_pass: str | None = None
+    """``light`` or ``rich``: which of a run's recordings; null where it can't be told."""
+    absolute: bool = False
+    """Whether times are Unix times."""
+    window: tuple[int, int] | None = None
+    """When the recording begins and ends."""
+    groups: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    """Process groups: name, description, ranks."""
+    clean_step_ns: tuple[int, ...] = ()
+    """Steps without a profiler, where run.json says them."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What may differ between machines: driver, versions, clocks and throttling, by name."""
+    notes: tuple[Note, ...] = ()
