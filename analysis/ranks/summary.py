@@ -58,7 +58,7 @@ COLLECTIVES: dict[str, pl.DataType] = {
 WORK: dict[str, pl.DataType] = {
     "step": pl.Int64(),
     "kind": pl.String(),  # gpu_range, gpu_module, kernel, silent, function, loader, collection, copy
-    "name": pl.String(),  # of the range, module, kernel, function that was around it; "" for the rest that is not listed
+    "name": pl.String(),  # of the range, module, kernel or function; "" for the rest that is not listed
     "ns": pl.Int64(),
     "count": pl.Int64(),
 }
