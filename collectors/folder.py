@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ class RunFolder:
             why = "no space left on the disk" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
             raise ProfileError(f"{target}: {why}") from error
 
+    def has(self, leaf: str) -> bool:
+        """Whether a recording is there; the name of one of a job's is a pattern (`profiler_commands.RANK_TRACES`)."""
+        return next(self.path.glob(leaf), None) is not None
+
     def result(self, tool: str) -> dict[str, Any]:
         """Reads what the child reported about one tool's phase; empty if it reported nothing."""
         try:
@@ -96,7 +101,9 @@ class RunFolder:
 
     def files(self) -> list[dict[str, Any]]:
         """The run's recordings and its log, as run.json lists them."""
-        return [_described(self.path / name, kind) for name, kind in KINDS.items() if (self.path / name).is_file()]
+        known = [(self.path / name, kind) for name, kind in KINDS.items()]
+        of_ranks = sorted(self.path.glob(profiler_commands.RANK_TRACES), key=lambda path: _natural(path.name))
+        return [_described(path, kind) for path, kind in [*((path, "chrome") for path in of_ranks), *known] if path.is_file()]
 
     def finish(self) -> Path:
         """Removes the child's program and its notes and gives the folder its final name."""
@@ -124,6 +131,11 @@ def _known(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _known(held) for key, held in value.items() if held is not None}
     return [_known(held) for held in value] if isinstance(value, list) else value
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts rank 10 after rank 9."""
+    return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
 
 
 def _described(path: Path, kind: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import process, profiler_commands, reasons
+from tracetui.collectors import process, profiler_commands, rank_results, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
@@ -195,18 +195,18 @@ class _Run:
         run_id = str(self._manifest["identity"].get("run_id"))
         folder.write_spec(tool, profiler_commands.child_spec(request, tool, folder.path, run_id))
         code = self._command(tool, phase.record, "starting")
-        result = folder.result(tool)
+        result = self._result(tool)
         self._take_over(result)
         self._problems += [note for note in result.get("notes") or () if note not in self._problems]
         problem = reasons.explain(tool, code, result, folder.log, phase.record.purpose)
-        if problem is None or (folder.path / phase.leaves[-1]).exists():  # a report outlives the program it is of
+        if problem is None or folder.has(phase.leaves[-1]):  # a report outlives the program it is of
             for command in phase.finish:
                 exported = self._command(tool, command, "exporting")
                 if exported:
                     code = code or exported
                     problem = problem or reasons.explain(tool, exported, {}, folder.log, command.purpose)
                     break
-        if problem is None and not (folder.path / phase.leaves[0]).exists():
+        if problem is None and not folder.has(phase.leaves[0]):
             problem = f"{tool}: it ended well, but left no {phase.leaves[0]}; log.txt may say why"
         if problem is not None:
             self._problems.append(problem)
@@ -215,6 +215,15 @@ class _Run:
         self._skip(result.get("skipped") or ())
         self._folder.write_manifest(self._manifest)
         return problem is None
+
+    def _result(self, tool: str) -> dict[str, Any]:
+        """What the child reported, or all ranks of a job did."""
+        if profiler_commands.ranked_options(self._request, tool) is None:
+            return self._folder.result(tool)
+        path = self._folder.path
+        return rank_results.merged(
+            rank_results.read(path, tool), rank_results.recorded(path), reasons.tail(self._folder.log)
+        )
 
     def _command(self, tool: str, command: profiler_commands.Command, phase: str) -> int:
         self._manifest["measurement"]["commands"].append(list(masked(command.words)))
@@ -261,6 +270,8 @@ class _Run:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
         if self._request.command and isinstance(model := manifest["workload"].get("model"), str):
             manifest["workload"]["model"] = masked_line(model)  # the child says it as it was typed
+        if ranks := result.get("ranks"):
+            manifest["ranks"] = ranks
         measured = result.get("measurement") or {}
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule"):
             if measured.get(key):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetui.collectors import torchrun
 from tracetui.collectors.request import TOOLS, ProfileError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ START = "start.py"
 PROGRESS = "progress.jsonl"
 TRACE, LIGHT_TRACE = "trace.pt.trace.json.gz", "light.pt.trace.json.gz"
 """What the child's `profilers` and `light` write."""
+RANK_TRACES = "rank*.pt.trace.json.gz"
+"""What they write in a job of many ranks: ``rank0.pt.trace.json.gz``, ``rank0.light.pt.trace.json.gz``, …"""
 NSYS_REPORT, NSYS_EXPORT = "nsys.nsys-rep", "nsys.sqlite"
 NCU_REPORT, NCU_RAW, NCU_DETAILS = "ncu.ncu-rep", "ncu.csv", "ncu.details.csv"
 NCU_SECTIONS = (
@@ -73,6 +76,8 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
     """The spec for the child: the keys that `child.steps`, `child.profilers` and `child.script` read."""
     # nothing may load CUPTI before the clean steps; the child of the torch tool alone is sure of that
     timed = "torch" if "torch" in request.tools else request.tools[0]
+    ranked = torchrun.ranked(request.command) if tool == "torch" else None
+    script = request.command if ranked is None else (request.python, *ranked.program)
     return {
         "run_id": run_id,
         "tool": tool,
@@ -81,7 +86,9 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "registry": f"{MODELS}.registry",
         "entry": request.entry,
         "options": {**request.options, "device": request.device} if request.entry else {},
-        "script": list(request.command),
+        "script": list(script),
+        "ranked": ranked_options(request, tool) is not None,
+        "parallel": request.parallel,
         "device": request.device,
         "steps": 1 if tool == "ncu" else request.steps,
         "warmup": request.warmup,
@@ -93,6 +100,18 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "memory_entries": request.memory_entries,
         "window": request.window,
     }
+
+
+def ranked_options(request: ProfileRequest, tool: str) -> tuple[str, ...] | None:
+    """torchrun's options, where it starts the profiled processes; null where there is one process.
+
+    Raises:
+        ProfileError: torchrun is asked for something that can't be recorded.
+    """
+    if request.ranks > 1:
+        return ("--standalone", f"--nproc-per-node={request.ranks}")
+    ranked = torchrun.ranked(request.command) if tool == "torch" else None
+    return None if ranked is None else ranked.options
 
 
 def make_phase(
@@ -123,7 +142,9 @@ def make_phase(
         )
     what = "torch.profiler" if tool == "torch" else "the CUDA allocator's history"
     leaves: tuple[str, ...] = (TRACE,) if tool == "torch" else ("memory.pickle",)
-    if tool == "torch" and _makes_light_pass(request):
+    if tool == "torch" and ranked_options(request, tool) is not None:
+        leaves = (RANK_TRACES,)
+    elif tool == "torch" and _makes_light_pass(request):
         leaves += (LIGHT_TRACE,)
     return Phase(tool, Command(f"record with {what}", _child(request, tool, folder)), leaves=leaves)
 
@@ -151,9 +172,17 @@ def plan(request: ProfileRequest, tool: str) -> str:
 
 
 def _child(request: ProfileRequest, tool: str, folder: Path) -> tuple[Flag, ...]:
+    options = ranked_options(request, tool)
+    many: tuple[Flag, ...] = ()
+    if options is not None:
+        many = (
+            Flag(("-m", torchrun.MODULE), "torchrun, which starts a process for each rank"),
+            Flag(options, "what it is to do: as you gave it" if request.command else "the ranks of --ranks, here"),
+        )
     return (
         Flag((request.python,), "the Python that has torch and the model (--python)"),
         Flag(("-u",), "what it prints is in the log even if it is killed"),
+        *many,
         Flag((str(folder / PROGRAM / START),), "tracetui's program for the profiled Python, copied into the folder"),
         Flag((str(folder / PROGRAM / SPEC.format(tool)),), f"what it shall do: {plan(request, tool)}"),
     )

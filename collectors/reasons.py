@@ -44,19 +44,29 @@ def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: st
     said = result.get("error")
     if code == 0 and not said:
         return None
-    text = _tail(log)
-    for pattern, meaning in KNOWN:
-        if found := pattern.search(text):
-            return f"{tool}: {meaning or _line_around(text, found.start())}"
+    text = tail(log)
+    if said and result.get("ranks"):  # which of them it was is more than the log of all says
+        return f"{tool}: {said}"
+    if (known := meaning(text)) is not None:
+        return f"{tool}: {known}"
     if said:
         return f"{tool}: {said}"
     if code < 0:
-        return f"{tool}: {_by_signal(-code)} while trying to {purpose}"
+        return f"{tool}: {by_signal(-code)} while trying to {purpose}"
     last = next((line for line in reversed(text.splitlines()) if line.strip() and not line.startswith("$ ")), "")
     return f"{tool}: exit code {code} while trying to {purpose}{f': {last.strip()}' if last else ''}; see {log.name}"
 
 
-def _by_signal(number: int) -> str:
+def meaning(text: str) -> str | None:
+    """What a text that holds one of `KNOWN` means for the user; None for any other."""
+    for pattern, known in KNOWN:
+        if found := pattern.search(text):
+            return known or _line_around(text, found.start())
+    return None
+
+
+def by_signal(number: int) -> str:
+    """How a program ended that a signal ended, in words that go before "while trying to …"."""
     if number == signal.SIGKILL:
         return "killed (SIGKILL), most likely because the machine ran out of memory,"
     try:
@@ -67,7 +77,7 @@ def _by_signal(number: int) -> str:
     return f"crashed ({name})" if crashed else f"ended by {name}"
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     """The end of what the last program printed."""
     try:
         with log.open("rb") as file:

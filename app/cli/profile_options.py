@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
+PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
+"""As in `models.parallel.KINDS`."""
 _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
     "seed",
@@ -35,7 +37,8 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "profile",
         parents=[common],
         help="launch a profiled run and open it",
-        usage="tracetui profile MODEL [options]\n       tracetui profile [options] -- python SCRIPT …",
+        usage="tracetui profile MODEL [options]\n       tracetui profile [options] -- python SCRIPT …\n"
+        "       tracetui profile [options] -- torchrun --nproc-per-node N SCRIPT …",
         description=(
             "Launch a profiled run of a known model (`tracetui models` lists them), of your own as "
             "module.path:factory, or of your own program after `--`; then open what was recorded."
@@ -56,6 +59,10 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "--train", action="store_true", help="run forward, backward and optimizer (default: forward only)"
     )
     what.add_argument("--compile", action="store_true", help="use torch.compile")
+    what.add_argument(
+        "--parallel", choices=PARALLEL, help="train on --ranks processes: replicas, shards, stages or split layers"
+    )
+    what.add_argument("--ranks", type=_positive, default=1, metavar="N", help="processes of --parallel, one per GPU")
     what.add_argument("--data", metavar="random|imagefolder:PATH", help="where the samples come from")
     what.add_argument("--workers", type=_whole, metavar="N", help="worker processes of the data loader")
     what.add_argument("--seed", type=_whole, metavar="N", help="seed of weights and data")
@@ -156,7 +163,17 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
     if command and options:
         option = next(iter(options)).replace("_", "-")
         raise UsageError(f"--{option} is an option for models; pass options to your own program after `--`")
-    name = arguments.model or Path(next((word for word in command[1:] if not word.startswith("-")), command[0])).stem
+    if (arguments.ranks > 1) != (arguments.parallel is not None):
+        raise UsageError("--ranks and --parallel go together: --ranks 2 --parallel ddp")
+    if arguments.ranks > 1 and (command or tools != ("torch",)):
+        raise UsageError(
+            "--ranks is an option for models; your own program's ranks are torchrun's: -- torchrun --nproc-per-node N …"
+            if command
+            else "--ranks goes with --tool torch only"
+        )
+    if arguments.parallel is not None:
+        options["train"] = True
+    name = arguments.model or _stem(command)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return ProfileRequest(
         output=arguments.output or Path(f"prof_{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}_{stamp}"),
@@ -169,6 +186,8 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         warmup=arguments.warmup,
         clean_steps=arguments.clean_steps,
         light_steps=arguments.light_steps,
+        ranks=arguments.ranks,
+        parallel=arguments.parallel,
         with_stack=_ample_memory() if arguments.with_stack is None else arguments.with_stack,
         with_memory=arguments.with_memory,
         window=arguments.window,
@@ -178,13 +197,26 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
     )
 
 
+def _stem(command: tuple[str, ...]) -> str:
+    """What to call a run of the user's program."""
+    from tracetui.collectors.torchrun import ranked
+
+    many = ranked(command)
+    words = command[1:] if many is None else many.program
+    return Path(next((word for word in words if not word.startswith("-")), command[0])).stem
+
+
 def _interpreter(command: tuple[str, ...]) -> str:
     """Returns the Python that runs the user's program."""
     found = shutil.which(command[0])
+    if Path(command[0]).name == "torchrun" and found is not None:
+        from tracetui.collectors.torchrun import interpreter
+
+        return interpreter(Path(found)) or sys.executable
     if not Path(command[0]).name.startswith("python") or len(command) < 2:
         raise UsageError(
-            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; {command[0]} can be recorded "
-            "with --tool nsys or ncu"
+            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; or torchrun; {command[0]} "
+            "can be recorded with --tool nsys or ncu"
         )
     if found is None:
         raise UsageError(f"{command[0]}: no such program on PATH")

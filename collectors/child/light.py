@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from . import ranks
 from .marks import Marks, synchronize, uses_gpu
 
 TRACE = "light.pt.trace.json.gz"
@@ -104,10 +105,10 @@ class LightPass:
         # Kineto takes metadata until the recording ends
         profiler.add_metadata_json("tracetui", json.dumps(about))
         profiler.stop()
-        profiler.export_chrome_trace(str(Path(self._spec["out"]) / TRACE))
+        profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, TRACE)))
         return {
             "name": "light",
-            "file": TRACE,
+            "file": ranks.file_of(self._spec, TRACE),
             "steps": self.steps,
             "step_ns": self._marks.step_ns(),
             "host_ns": self._marks.host_ns(),

@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
+import time
 import traceback
 from pathlib import Path
 from typing import Any
 
-from . import machine_torch, script, steps
+from . import machine_torch, ranks, script, steps
 from .profilers import Refused
 from .progress import Progress
 
@@ -22,13 +24,15 @@ FAILED, REFUSED = 1, 2
 
 def main(path: str) -> int:
     """Does what the spec at `path` asks; returns the exit code."""
-    spec = json.loads(Path(path).read_text())
-    progress = Progress(spec["progress"])
+    spec = ranks.placed(json.loads(Path(path).read_text()))
+    progress = Progress(spec["progress"] if ranks.told(spec) else os.devnull)
     # torn down after the light recording, CUPTI would have to start again for the next one, which has crashed programs
     # with CUDA graphs and has cost recordings their GPU activities; nothing is timed after it anyway
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
     result: dict[str, Any] = {"tool": spec["tool"], "error": None}
     code = 0
+    if spec.get("rank") is not None:  # torchrun ends the ranks that are left when one has failed
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _run(spec, progress, result)
     except Exception as error:  # whatever happened, the user gets one line
@@ -41,7 +45,9 @@ def main(path: str) -> int:
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
         result["error"] = None if not code else f"the program exited with code {code}"
-    _write(Path(spec["out"]) / f"result.{spec['tool']}.json", result)
+    if spec.get("rank") is not None:
+        result["rank"] = {**ranks.identity(spec), "ended_unix_ns": time.time_ns()}
+    _write(Path(spec["out"]) / f"result.{ranks.file_of(spec, spec['tool'])}.json", result)
     return code
 
 

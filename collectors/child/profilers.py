@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import light
+from . import light, ranks
 from .marks import Marks, synchronize
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _record_rich(spec: dict[str, Any], run_step: Callable[[], None], progress: P
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available() and spec["device"] != "cpu":
         activities.append(ProfilerActivity.CUDA)
-    target = Path(spec["out"]) / TRACE
+    target = Path(spec["out"]) / ranks.file_of(spec, TRACE)
     warmup, steps = spec["profiler_warmup"], spec["steps"]
 
     def write(profiler: Any) -> None:
@@ -110,7 +110,7 @@ def rich_pass(spec: dict[str, Any], marks: Marks) -> dict[str, Any]:
     """
     return {
         "name": "rich",
-        "file": TRACE,
+        "file": ranks.file_of(spec, TRACE),
         "steps": marks.steps,
         "step_ns": marks.step_ns(),
         "host_ns": marks.host_ns(),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import light, machine_torch
+from . import light, machine_torch, ranks
 from .marks import Marks, synchronize
 from .profilers import TRACE, Refused, about, rich_pass
 
@@ -158,6 +158,8 @@ class _Recorder:
         if not self._spec["clean_steps"]:
             return
         synchronize(device)
+        if (alone := ranks.meet(self._spec, "clean")) is not None:
+            self._refused.append(alone)
         self._clean = Marks(device)
         self._clean.add()
         for number in range(self._spec["clean_steps"]):
@@ -167,7 +169,8 @@ class _Recorder:
         synchronize(device)
 
     def _record_lightly(self, device: str) -> Iterator[None]:
-        self._light, self._refused = light.started({**self._spec, "device": device})
+        self._light, refused = light.started({**self._spec, "device": device})
+        self._refused += refused
         if self._light is None:
             return
         for _ in range(light.WARMUP):
@@ -237,7 +240,7 @@ class _Recorder:
             torch.cuda.synchronize()
         profiler.stop()
         self._progress.say("writing")
-        profiler.export_chrome_trace(str(Path(self._spec["out"]) / TRACE))
+        profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, TRACE)))
         recorded = rich_pass(self._spec, self._rich)
         self._passes.append(recorded if self._plan is not None else {**recorded, "steps": None})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from . import ranks
 from .marks import Marks, synchronize
 from .profilers import RECORDERS, endless
 
@@ -62,6 +63,7 @@ def clean_loop(spec: dict[str, Any], run_step: Callable[[], None], progress: Any
     if not count:
         return marks
     synchronize(spec["device"])
+    ranks.meet(spec, "clean")
     marks.add()
     for number in range(count):
         run_step()

@@ -104,10 +104,10 @@ class CausalSelfAttention(nn.Module):
 
     def forward(self, hidden: Tensor, cosine: Tensor, sine: Tensor, future: Tensor) -> Tensor:
         """(batch, ctx, width) to the same."""
-        batch, count, width = hidden.shape
-        query, key, value = (
-            part.view(batch, count, self.heads, -1).transpose(1, 2) for part in self.qkv(hidden).split(width, -1)
-        )
+        batch, count, _ = hidden.shape
+        whole = self.qkv(hidden)
+        width = whole.shape[-1] // 3  # less than that of `hidden` where the heads are split over several GPUs
+        query, key, value = (part.view(batch, count, self.heads, -1).transpose(1, 2) for part in whole.split(width, -1))
         mixed = self._attend(_rotated(query, cosine, sine), _rotated(key, cosine, sine), value, future)
         found: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, count, width))
         return found

@@ -387,6 +387,26 @@ class Measurement(Struct, frozen=True, gc=False):
     """What was launched, in order; what looks like a secret is `***`."""
 
 
+class Rank(Struct, frozen=True, gc=False):
+    """One process of a job of many."""
+
+    rank: Whole | None = None
+    local_rank: Whole | None = None
+    """Which of its machine's ranks it is."""
+    world_size: Whole | None = None
+    host: str | None = None
+    pid: Whole | None = None
+    gpu_uuid: str | None = None
+    """Which of `device` it used; null without a GPU."""
+    clean_step_ns: tuple[Whole, ...] = ()
+    """As in `measurement`, of this rank; the ranks began these steps together."""
+    clean_host_ns: tuple[Whole, ...] = ()
+    profiled_step_ns: tuple[Whole, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    error: str | None = None
+    """Why it ended early; `interrupted` where another rank had failed; null where it did not."""
+
+
 class OutputFile(Struct, frozen=True, gc=False):
     """One file of the run."""
 
@@ -429,9 +449,17 @@ class RunManifest(Struct, frozen=True, gc=False):
     power: Power = field(default_factory=Power)
     workload: Workload = field(default_factory=Workload)
     measurement: Measurement = field(default_factory=Measurement)
+    """Of a job of many ranks, that of the lowest."""
+    ranks: tuple[Rank, ...] = ()
+    """The ranks of a job; empty for one process."""
     outcome: Outcome = field(default_factory=Outcome)
     noted: tuple[Note, ...] = ()
     """What of the file could not be used, but for the samples; no key of the file."""
+
+    def clean_steps(self, rank: int | None) -> tuple[int, ...]:
+        """A rank's steps without a profiler, ns; those of `measurement` where the ranks are not told apart."""
+        own = next((one for one in self.ranks if one.rank == rank), None)
+        return self.measurement.clean_step_ns if own is None else own.clean_step_ns
 
     @property
     def notes(self) -> tuple[Note, ...]:

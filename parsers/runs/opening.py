@@ -122,7 +122,7 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     if not trace.has_timeline:
         return trace
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
-    return replace(trace, clean_step_ns=manifest.measurement.clean_step_ns if manifest else (), light=light)
+    return replace(trace, clean_step_ns=manifest.clean_steps(trace.info.rank) if manifest else (), light=light)
 
 
 def _existing(path: Path) -> Path:

@@ -1,0 +1,107 @@
+"""What differs between the ranks of a job: the names of their files, and where they wait for one another.
+
+Ranks are told apart by the variables that torchrun sets for each process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+MEETING_S = 20.0
+"""How long a rank waits for the others before it goes on alone: not every program calls its optimizer on all ranks."""
+_LOOK_S = 0.0005
+
+
+def placed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec with this process's ``rank``, ``local_rank`` and ``world_size``, where the job has ranks."""
+    if not spec.get("ranked"):
+        return spec
+    known = {name: _number(name.upper()) for name in ("rank", "local_rank", "world_size")}
+    if known["rank"] is None:
+        raise RuntimeError("no RANK in the environment: torchrun did not start this process")
+    return {**spec, **known}
+
+
+def _number(variable: str) -> int | None:
+    try:
+        return int(os.environ[variable])
+    except (KeyError, ValueError):
+        return None
+
+
+def file_of(spec: dict[str, Any], name: str) -> str:
+    """The name of one of this rank's files: ``rank3.pt.trace.json.gz`` for ``trace.pt.trace.json.gz``."""
+    rank = spec.get("rank")
+    if rank is None:
+        return name
+    first, _, rest = name.partition(".")
+    return f"rank{rank}.{rest if first == 'trace' else name}"
+
+
+def told(spec: dict[str, Any]) -> bool:
+    """Whether this process tells the parent how far the run is: of a machine's ranks the first does."""
+    return not spec.get("local_rank")
+
+
+def identity(spec: dict[str, Any]) -> dict[str, Any]:
+    """Who this rank is, for run.json (`parsers.runs.manifest.Rank`)."""
+    return {
+        "rank": spec["rank"],
+        "local_rank": spec.get("local_rank"),
+        "world_size": spec.get("world_size"),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "gpu_uuid": _gpu(),
+    }
+
+
+def _gpu() -> str | None:
+    """The UUID of the GPU that this process uses; to ask must not make it use one."""
+    try:
+        import torch
+
+        if not torch.cuda.is_initialized():
+            return None
+        found = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+        return None if found is None else str(found)
+    except (ImportError, RuntimeError, AssertionError):
+        return None
+
+
+def meet(spec: dict[str, Any], place: str) -> str | None:
+    """Waits until all ranks have come to this place of the program; at most `MEETING_S` seconds.
+
+    The ranks meet in the store of the process group, not in a collective: whatever the program itself communicates is
+    not disturbed, and a rank that never comes makes no other hang.
+
+    Returns:
+        A sentence if they did not meet; None if they did, or there is nobody to meet.
+    """
+    world = spec.get("world_size") or 1
+    if spec.get("rank") is None or world < 2:
+        return None
+    store = _store()
+    if store is None:
+        return f"the ranks did not wait for each other before the {place} steps: no process group was there yet"
+    key = f"tracetui/{place}"
+    until = time.monotonic() + MEETING_S
+    store.add(key, 1)
+    while int(store.add(key, 0)) < world:
+        if time.monotonic() > until:
+            return f"the ranks did not wait for each other before the {place} steps: not all came within {MEETING_S:g} s"
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _store() -> Any:
+    """The store in which the ranks found each other; None without a process group."""
+    try:
+        import torch.distributed as dist
+        from torch.distributed import distributed_c10d as c10d
+
+        return c10d._get_default_store() if dist.is_available() and dist.is_initialized() else None
+    except (ImportError, AttributeError, RuntimeError, ValueError):
+        return None
