@@ -103,7 +103,8 @@ class RunFolder:
         """The run's recordings and its log, as run.json lists them."""
         known = [(self.path / name, kind) for name, kind in KINDS.items()]
         of_ranks = sorted(self.path.glob(profiler_commands.RANK_TRACES), key=lambda path: _natural(path.name))
-        return [_described(path, kind) for path, kind in [*((path, "chrome") for path in of_ranks), *known] if path.is_file()]
+        every = [*((path, "chrome") for path in of_ranks), *known]
+        return [_described(path, kind) for path, kind in every if path.is_file()]
 
     def finish(self) -> Path:
         """Removes the child's program and its notes and gives the folder its final name."""

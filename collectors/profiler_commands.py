@@ -88,7 +88,6 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "options": {**request.options, "device": request.device} if request.entry else {},
         "script": list(script),
         "ranked": ranked_options(request, tool) is not None,
-        "parallel": request.parallel,
         "device": request.device,
         "steps": 1 if tool == "ncu" else request.steps,
         "warmup": request.warmup,
@@ -103,7 +102,7 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
 
 
 def ranked_options(request: ProfileRequest, tool: str) -> tuple[str, ...] | None:
-    """torchrun's options, where it starts the profiled processes; null where there is one process.
+    """The options of torchrun, where it starts the profiled processes; null where there is one process.
 
     Raises:
         ProfileError: torchrun is asked for something that can't be recorded.

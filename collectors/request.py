@@ -41,9 +41,7 @@ class ProfileRequest:
     light_steps: int = 10
     """On a GPU, how many steps torch.profiler records lightly before the recording with all; 0 for none."""
     ranks: int = 1
-    """How many processes run the model, each a rank of one job; more than one need `parallel`."""
-    parallel: str | None = None
-    """How they share the work: one of `models.parallel.KINDS`."""
+    """How many processes run the model, each a rank of one job; more than one share its work by option ``parallel``."""
     with_stack: bool = True
     with_memory: bool = False
     window: tuple[float, float] | None = None

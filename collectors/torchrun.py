@@ -30,7 +30,7 @@ class RankedCommand:
     def option(self, name: str) -> str | None:
         """The value of one of torchrun's options, ``nnodes`` say; null where it is not given."""
         wanted = "--" + name
-        for word, following in zip(self.options, (*self.options[1:], None)):
+        for word, following in zip(self.options, (*self.options[1:], None), strict=True):
             given, equals, value = word.partition("=")
             if _dashed(given) == wanted:
                 return value if equals else following

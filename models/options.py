@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 from .errors import WrongOption
+from .parallel import KINDS
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
-COMMON = ("dtype", "device", "train", "compile", "workers", "seed")
+COMMON = ("dtype", "device", "train", "compile", "workers", "seed", "parallel")
 """The options that every model accepts, besides batch."""
 COMMON_DEFAULTS: dict[str, Any] = {
     "dtype": "fp32",
@@ -18,6 +19,7 @@ COMMON_DEFAULTS: dict[str, Any] = {
     "compile": False,
     "workers": None,
     "seed": 0,
+    "parallel": None,
 }
 WORDS = {
     "batch": "samples in a step",
@@ -35,6 +37,7 @@ WORDS = {
     "data": "random, or imagefolder:PATH",
     "workers": "processes of a DataLoader (0: none of its own); not given: one batch, made before the first step",
     "seed": "of the weights and of random data",
+    "parallel": "ddp, fsdp, pipeline or tensor: how the processes of --ranks share a training step",
 }
 _LEAST = {"batch": 1, "img_size": 1, "patch": 1, "depth": 1, "ctx": 1, "workers": 0, "seed": 0}
 
@@ -73,7 +76,7 @@ def _checked(option: str, value: Any) -> Any:
     if option in ("train", "compile"):
         return bool(value)
     check = {"keep": _share, "reduction_loc": _blocks, "attention": _attention, "dtype": _dtype, "data": _data,
-             "device": _device}[option]  # fmt: skip
+             "device": _device, "parallel": _parallel}[option]  # fmt: skip
     return check(option, value)
 
 
@@ -106,6 +109,12 @@ def _blocks(option: str, value: Any) -> tuple[int, ...]:
 def _attention(option: str, value: Any) -> str:
     if value not in ATTENTION:
         raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(ATTENTION)}")
+    return str(value)
+
+
+def _parallel(option: str, value: Any) -> str:
+    if value not in KINDS:
+        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(KINDS)}")
     return str(value)
 
 

@@ -84,10 +84,13 @@ class Entry:
         require(TORCH, self.name)
         import torch
 
+        from . import parallel
         from .parts import Parts
         from .workload import Workload, check_device
 
         check_device(chosen["device"])
+        if chosen["parallel"] is not None:
+            chosen["device"], chosen["train"] = parallel.join(chosen["device"]), True
         torch.manual_seed(chosen["seed"])
         parts = importlib.import_module("." + _MODULES[self.family], __package__).build(self.name, chosen)
         if isinstance(parts, Parts):

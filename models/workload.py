@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from . import parallel
 from .errors import ModelError
 from .ranges import SILENT, Ranges
 
@@ -53,8 +54,14 @@ class Workload:
         self._seen: set[int] = set()
         self._shapes: list[list[int]] = []
         self._autocast = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options["dtype"])
-        self._callable = _compiled(self.model) if options["compile"] else self.model
-        self._optimizer: Any = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE) if self.train else None
+        self._parallel: str | None = options.get("parallel")
+        self._callable = self.model
+        if self._parallel is not None:
+            self._callable = parallel.spread(self._parallel, self.model, self.device)
+        if options["compile"]:
+            self._callable = _compiled(self._callable)
+        self._pipeline = self._stage(options["batch"]) if self._parallel == "pipeline" else None
+        self._optimizer: Any = torch.optim.AdamW(parallel.groups(self.model), lr=LEARNING_RATE) if self.train else None
         self._scaler = _scaler(self.device.type) if self.train and options["dtype"] == "fp16" else None
         self._resident: Any = None
 
@@ -160,7 +167,18 @@ class Workload:
             "notes": list(self.notes),
         }
 
+    def leave(self) -> None:
+        """Leaves the job of which this process is a rank, if it is one."""
+        if self._parallel is not None:
+            parallel.leave()
+
+    def _stage(self, batch: int) -> parallel.Pipeline:
+        """The pipeline whose stage `model` is; a micro-batch's loss is that of a batch."""
+        return parallel.Pipeline(self._callable, self.device, batch, lambda out, to: self._parts.loss(out, (None, to)))
+
     def _cost(self) -> Cost | None:
+        if self._parallel in ("pipeline", "tensor"):
+            return None  # of the model's work this rank does a part
         each = 2 if self._autocast is not None else 4
         return self._parts.cost(self.samples_per_step or self.options["batch"], self.train, each)
 
@@ -173,6 +191,12 @@ class Workload:
     def _train(self, batch: Any) -> None:
         optimizer = self._optimizer
         optimizer.zero_grad(set_to_none=True)
+        if self._pipeline is not None:
+            with self.ranges(parallel.STEP), self._cast():
+                self._pipeline.step(*batch)
+            with self.ranges(OPTIMIZER):
+                optimizer.step()
+            return
         with self.ranges(FORWARD), self._cast():
             loss = self._parts.loss(self._parts.forward(self._callable, batch), batch)
         with self.ranges(BACKWARD):

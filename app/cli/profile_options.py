@@ -24,7 +24,7 @@ PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
 """As in `models.parallel.KINDS`."""
 _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
-    "seed",
+    "seed", "parallel",
 )  # fmt: skip
 """Options that are passed to the model if the user gives them."""
 LITTLE_MEMORY = 12 << 30
@@ -171,8 +171,6 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
             if command
             else "--ranks goes with --tool torch only"
         )
-    if arguments.parallel is not None:
-        options["train"] = True
     name = arguments.model or _stem(command)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return ProfileRequest(
@@ -187,7 +185,6 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         clean_steps=arguments.clean_steps,
         light_steps=arguments.light_steps,
         ranks=arguments.ranks,
-        parallel=arguments.parallel,
         with_stack=_ample_memory() if arguments.with_stack is None else arguments.with_stack,
         with_memory=arguments.with_memory,
         window=arguments.window,

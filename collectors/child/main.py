@@ -60,6 +60,9 @@ def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> No
     workload = registry.find(spec["entry"]).build(spec["options"])
     progress.say("warm-up", 0, spec["warmup"], notes=list(workload.notes))
     measured = steps.run(spec, workload, progress)
+    leave = getattr(workload, "leave", None)  # a workload of the user's own may have none
+    if leave is not None:
+        leave()
     # asked after the steps: only then it knows what it really saw
     described = workload.describe()
     result.update(

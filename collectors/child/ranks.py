@@ -84,14 +84,15 @@ def meet(spec: dict[str, Any], place: str) -> str | None:
     if spec.get("rank") is None or world < 2:
         return None
     store = _store()
+    alone = f"the ranks did not wait for each other before the {place} steps"
     if store is None:
-        return f"the ranks did not wait for each other before the {place} steps: no process group was there yet"
+        return f"{alone}: no process group was there yet"
     key = f"tracetui/{place}"
     until = time.monotonic() + MEETING_S
     store.add(key, 1)
     while int(store.add(key, 0)) < world:
         if time.monotonic() > until:
-            return f"the ranks did not wait for each other before the {place} steps: not all came within {MEETING_S:g} s"
+            return f"{alone}: not all came within {MEETING_S:g} s"
         time.sleep(_LOOK_S)
     return None
 

@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from ..data import RandomTokens
+from ..errors import WrongOption
 from ..ranges import SILENT
 from ..sizes.flops import gpt_cost
 from ..sizes.shapes import GPT_SIZES, GptShape
@@ -52,10 +53,10 @@ class Gpt(nn.Module):
 
     def __init__(self, shape: GptShape, *, fused: bool = False) -> None:
         super().__init__()
-        self.token_embeddings = nn.Embedding(shape.vocabulary, shape.width)
+        self.token_embeddings: nn.Module | None = nn.Embedding(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(Block(shape, fused=fused) for _ in range(shape.depth))
-        self.ln_final = RmsNorm(shape.width)
-        self.lm_head = nn.Linear(shape.width, shape.vocabulary, bias=False)
+        self.ln_final: nn.Module | None = RmsNorm(shape.width)
+        self.lm_head: nn.Module | None = nn.Linear(shape.width, shape.vocabulary, bias=False)
         each = shape.width // shape.heads
         angles = torch.arange(shape.ctx).float()[:, None] * ROTARY_BASE ** (-torch.arange(0, each, 2).float() / each)
         self.register_buffer("cosine", angles.cos().repeat(1, 2), persistent=False)
@@ -67,12 +68,25 @@ class Gpt(nn.Module):
                 nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """For each token, the logits of the token that follows it."""
-        hidden = self.token_embeddings(tokens)
+        """For each token, the logits of the token that follows it; of a stage (`keep_stage`), from hidden to hidden."""
+        hidden = tokens if self.token_embeddings is None else self.token_embeddings(tokens)
         for layer in self.layers:
             hidden = layer(hidden, self.cosine, self.sine, self.future)
+        if self.ln_final is None or self.lm_head is None:
+            return hidden
         logits: Tensor = self.lm_head(self.ln_final(hidden))
         return logits
+
+    def keep_stage(self, stage: int, stages: int) -> None:
+        """Drops what other stages of a pipeline compute; the blocks are dealt out evenly, in order."""
+        count = len(self.layers)
+        if stages > count:
+            raise WrongOption(f"--parallel pipeline deals out {count} blocks, too few for {stages} stages")
+        self.layers = self.layers[count * stage // stages : count * (stage + 1) // stages]
+        if stage > 0:
+            self.token_embeddings = None
+        if stage < stages - 1:
+            self.ln_final = self.lm_head = None
 
 
 class Block(nn.Module):
