@@ -44,8 +44,11 @@ class RunFolder:
         self.path = self.final.with_name(self.final.name + PARTIAL)
         self.log = self.path / LOG
 
-    def create(self) -> None:
+    def create(self, *, made: bool = False) -> None:
         """Makes the folder and puts the child's program into it.
+
+        Args:
+            made: whether the folder is there already, and this run's (`several_machines.leads`).
 
         Raises:
             ProfileError: its path exists already, or it can't be written.
@@ -53,7 +56,7 @@ class RunFolder:
         if self.final.exists():
             raise ProfileError(f"{self.final}: exists already; give another --output, or remove it")
         try:
-            if self.path.exists():  # what a run that was killed left
+            if self.path.exists() and not made:  # what a run that was killed left
                 shutil.rmtree(self.path)
             program = self.path / profiler_commands.PROGRAM
             program.mkdir(parents=True)
@@ -117,14 +120,26 @@ class RunFolder:
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:
-    """The JSON text, indented for people, except that each sample of the machine's state is one line without nulls."""
-    power = manifest.get("power")
-    samples = power.get("during") if isinstance(power, dict) else None
-    if not isinstance(samples, list) or not samples:
-        return json.dumps(manifest, indent=1) + "\n"
-    whole = json.dumps({**manifest, "power": {**(power or {}), "during": _SAMPLES}}, indent=1)
-    lines = ",\n   ".join(json.dumps(_known(sample), separators=(",", ":")) for sample in samples)
-    return whole.replace(json.dumps(_SAMPLES), f"[\n   {lines}\n  ]") + "\n"
+    """The JSON text, indented for people, except that each sample of a machine's state is one line without nulls."""
+    samples: list[Any] = []
+
+    def aside(part: dict[str, Any]) -> dict[str, Any]:
+        """The part with a placeholder for its samples."""
+        power = part.get("power")
+        during = power.get("during") if isinstance(power, dict) else None
+        if not isinstance(during, list) or not during:
+            return part
+        samples.append(during)
+        return {**part, "power": {**(power or {}), "during": f"{_SAMPLES}{len(samples)}"}}
+
+    whole = aside(manifest)
+    if machines := manifest.get("machines"):
+        whole = {**whole, "machines": [aside(machine) for machine in machines]}
+    text = json.dumps(whole, indent=1)
+    for number, during in enumerate(samples, 1):
+        lines = ",\n   ".join(json.dumps(_known(sample), separators=(",", ":")) for sample in during)
+        text = text.replace(json.dumps(f"{_SAMPLES}{number}"), f"[\n   {lines}\n  ]")
+    return text + "\n"
 
 
 def _known(value: Any) -> Any:

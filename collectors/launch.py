@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import process, profiler_commands, rank_results, reasons
+from tracetui.collectors import process, profiler_commands, rank_results, reasons, several_machines
 from tracetui.collectors.folder import RunFolder
+from tracetui.collectors.following import Follower, Outcome, Tick
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.collectors.machine.nvidia_tools import find_tool
@@ -30,32 +29,6 @@ SPEED_VARIABLES = (
     "PYTORCH_CUDA_ALLOC_CONF",
 )  # fmt: skip
 """The only environment variables that run.json holds."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """How far a run has come."""
-
-    tool: str
-    phase: str
-    """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``exporting``"""
-    step: int = 0
-    of: int = 0
-    elapsed_s: float = 0.0
-    power: dict[str, Any] | None = None
-    """The newest sample of the machine's state (`parsers.run_manifest.PowerState`)."""
-
-
-@dataclass
-class Outcome:
-    """How a run ended."""
-
-    status: str
-    """``finished``, ``failed`` or ``interrupted``"""
-    folder: Path
-    exit_code: int = 0
-    problems: list[str] = field(default_factory=list)
-    """What went wrong or was left out, one line each."""
 
 
 def find_programs(request: ProfileRequest) -> dict[str, str]:
@@ -88,7 +61,11 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     check_model(request)
     check_packages(request)
     folder = RunFolder(request.output)
-    folder.create()
+    job = several_machines.job_of(request)
+    if job is not None and not folder.final.exists() and not several_machines.leads(folder, job):
+        with _ended_by_hangup():
+            return several_machines.join(request, folder, tell)
+    folder.create(made=job is not None)
     return _Run(request, folder, programs, tell).all()
 
 
@@ -131,6 +108,7 @@ class _Run:
         self._watch = machine.watch()
         self._problems: list[str] = []
         self._skipped: list[str] = []
+        self._beat = several_machines.Beat(folder.path)
         self._exit_code: int | None = 0
         self._signal: str | None = None
         self._manifest = self._first_manifest()
@@ -221,17 +199,20 @@ class _Run:
         if profiler_commands.ranked_options(self._request, tool) is None:
             return self._folder.result(tool)
         path = self._folder.path
+        if machines := several_machines.others(path):
+            self._manifest["machines"] = machines
         return rank_results.merged(
             rank_results.read(path, tool), rank_results.recorded(path), reasons.tail(self._folder.log)
         )
 
     def _command(self, tool: str, command: profiler_commands.Command, phase: str) -> int:
         self._manifest["measurement"]["commands"].append(list(masked(command.words)))
-        follow = _Follower(self._folder.path / profiler_commands.PROGRESS)
+        follow = Follower(self._folder.path / profiler_commands.PROGRESS)
         state = Tick(tool, phase)
 
         def tick() -> None:
             nonlocal state
+            self._beat()
             state = follow.newest(state)
             elapsed = time.monotonic() - self._begun
             limit = self._request.timeout_s
@@ -304,32 +285,6 @@ class _Run:
         except (ProfileError, OSError) as problem:  # the folder keeps the name it has while it is made
             self._problems.append(str(problem))
             return self._folder.path
-
-
-class _Follower:
-    """Reads what the child adds to its progress file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._at = path.stat().st_size if path.exists() else 0
-
-    def newest(self, known: Tick) -> Tick:
-        """The state that the last complete new line reports; the previous one if there is no new line."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._at)
-                text = file.read()
-        except OSError:
-            return known
-        lines, _, _ = text.rpartition(b"\n")
-        if not lines:
-            return known
-        self._at += len(lines) + 1
-        try:
-            said = json.loads(lines.splitlines()[-1])
-            return Tick(known.tool, str(said["phase"]), int(said["step"]), int(said["of"]))
-        except (ValueError, KeyError, TypeError):
-            return known
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME = re.compile(r"result\.rank(\d+)\.(\w+)\.json")
-_TRACE = re.compile(r"rank(\d+)\.pt\.trace\.json\.gz")
+_TRACE = re.compile(r"rank(\d+)\.(light\.)?pt\.trace\.json\.gz")
 _FIRST = re.compile(r"Root Cause \(first observed failure\):.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 """torchrun's own words on the rank that failed before the others."""
 _OF_EACH = ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes")
@@ -38,9 +38,9 @@ def read(folder: Path, tool: str) -> dict[int, dict[str, Any]]:
 
 
 def recorded(folder: Path) -> list[int]:
-    """The ranks that left a recording with everything."""
+    """The ranks that left a recording, be it only the light one."""
     found = (_TRACE.fullmatch(path.name) for path in folder.glob("rank*.json.gz"))
-    return sorted(int(name[1]) for name in found if name is not None)
+    return sorted({int(name[1]) for name in found if name is not None})
 
 
 def merged(results: dict[int, dict[str, Any]], left: Sequence[int], log: str) -> dict[str, Any]:

@@ -176,3 +176,91 @@ def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
         products = trace.host.filter(trace.host["name"].cast(str) == "aten::mm")["start"].to_numpy()
         assert ((start.searchsorted(products, side="right") - 1).tolist()) == [-1, -1, 0, 1, 2, 3]
         assert products[-1] < start[-1] + trace.steps["duration"][-1]
+
+
+SPREAD = """
+import sys
+import torch
+import torch.distributed as dist
+from tracetui.models import parallel, registry
+
+kind = sys.argv[1]
+options = {"ctx": 16, "batch": 4, "depth": 2, "parallel": kind}
+workload = registry.find("gpt_small").build({**options, "device": "cpu"})
+batch = next(workload.batches())
+loss = torch.zeros(())
+inner = workload._parts.loss
+def kept(output, batch):
+    global loss
+    found = inner(output, batch)
+    loss = loss + found.detach()
+    return found
+workload._parts.loss = kept
+for _ in range(2):
+    loss = torch.zeros(())
+    workload.step(batch)
+dist.all_reduce(loss)
+parts = getattr(workload._pipeline, "micro_batches", dist.get_world_size())
+if dist.get_rank() == 0:
+    print("LOSS", float(loss) / parts, flush=True)
+workload.leave()
+"""
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp", "pipeline"])
+def test_a_model_on_two_ranks_learns_what_it_learns_alone(kind, tmp_path):
+    """The loss of the second step, after one update, with the same weights and the same batch on every rank."""
+    import subprocess
+
+    from tracetui.models import registry
+
+    script = tmp_path / "spread.py"
+    script.write_text(SPREAD)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), kind]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
+    spread = float(done.stdout.partition("LOSS ")[2])
+    alone = registry.find("gpt_small").build({"ctx": 16, "batch": 4, "depth": 2, "train": True, "device": "cpu"})
+    batch = next(alone.batches())
+    alone.step(batch)
+    parts = alone._parts
+    assert spread == pytest.approx(float(parts.loss(parts.forward(alone.model, batch), batch)), rel=1e-4)
+
+
+def test_a_job_of_ranks_is_recorded(tmp_path):
+    outcome = profiled(
+        tmp_path, "gpt_small", options={"ctx": 16, "batch": 2, "depth": 1, "parallel": "tensor"}, ranks=2
+    )
+    assert (outcome.status, outcome.problems) == ("finished", [])
+    run = open_path(outcome.folder, cache=False)
+    assert run.ranks == (0, 1)
+    manifest = run.manifest
+    assert manifest is not None
+    assert manifest.notes == ()
+    assert [(rank.rank, len(rank.clean_step_ns), rank.error) for rank in manifest.ranks] == [(0, 2, None), (1, 2, None)]
+    assert manifest.workload.options["parallel"] == "tensor"
+    assert {file.name for file in manifest.outcome.files} >= {"rank0.pt.trace.json.gz", "rank1.pt.trace.json.gz"}
+    for trace in run.traces:
+        assert trace.steps.height == 2
+        assert trace.clean_step_ns == manifest.clean_steps(trace.info.rank)
+        assert "c10d::allreduce_" in set(trace.host["name"].unique())
+
+
+def test_the_rank_that_fails_is_named_and_the_others_recordings_are_kept(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\nrank = dist.get_rank()\n"
+        "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(9):\n"
+        "    net(torch.randn(2, 4)).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+        "    if step == 5 and rank == 1:\n        raise ValueError('planted')\n"
+    )
+    request = ProfileRequest(
+        output=tmp_path / "out", command=("torchrun", "--standalone", "--nproc-per-node=2", str(script)),
+        device="cpu", steps=2, warmup=1, clean_steps=9, python=sys.executable,
+    )  # fmt: skip
+    outcome = launch(request, lambda _: None)
+    assert outcome.status == "failed"
+    assert "rank 1: ValueError: planted; recorded: ranks 0 and 1" in outcome.problems[0]
+    assert open_path(outcome.folder, cache=False).ranks == (0, 1)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_torch import FakeTorch
 
 from tracetui.app.cli.main import main
 from tracetui.collectors import profiler_commands, rank_results, torchrun
-from tracetui.collectors.child import ranks
+from tracetui.collectors.child import ranks, steps
 from tracetui.collectors.child.main import main as child
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers.runs import manifest as run_manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -281,3 +283,48 @@ def test_the_files_of_a_job_are_listed_by_rank(tmp_path: Path) -> None:
 )
 def test_ranks_are_named_as_people_do(given: list[int], said: str) -> None:
     assert rank_results.named(given) == said
+
+
+def test_all_ranks_warm_up_for_as_many_steps_as_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, bytes] = {}
+    store = SimpleNamespace(set=lambda key, value: kept.update({key: value.encode()}), get=kept.__getitem__)
+    monkeypatch.setattr(ranks, "_store", lambda: store)
+    counts = []
+    for rank, least in ((0, 0.05), (1, 0.0), (2, 60.0)):  # alone the last would go on for a minute
+        done: list[int] = []
+        spec = {**spec_of(tmp_path, monkeypatch, rank, 3), "device": "other", "warmup": 2, "warmup_s": least}
+        monkeypatch.setattr(steps, "synchronize", lambda _: time.sleep(0.01))
+        steps.warm_up(spec, lambda done=done: done.append(1), SimpleNamespace(say=lambda *_: None))
+        counts.append(len(done))
+    assert counts[0] > 2
+    assert len(set(counts)) == 1
+
+
+WAITING = """
+import ctypes, sys, types
+sys.path.insert(0, sys.argv[1])
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+torch, dist, c10d = (types.ModuleType(name) for name in ("torch", "torch.distributed", "c10d"))
+torch.distributed, dist.distributed_c10d = dist, c10d
+c10d.is_initialized = lambda: True
+c10d._abort_process_group = lambda: libc.pthread_mutex_unlock(mutex)
+sys.modules.update({"torch": torch, "torch.distributed": dist, "torch.distributed.distributed_c10d": c10d})
+from child import ranks
+ranks.end_with_the_others()
+libc.pthread_mutex_lock(mutex)
+print("waits", flush=True)
+try:
+    libc.pthread_mutex_lock(mutex)  # no signal interrupts this, as none does a wait for the GPU
+    print("nobody said that it shall end")
+except KeyboardInterrupt:
+    print("freed")
+"""
+
+
+def test_a_rank_that_waits_for_one_that_failed_is_freed() -> None:
+    words = [sys.executable, "-c", WAITING, str(Path(ranks.__file__).parents[1])]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "freed\n"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import time
 import traceback
 from pathlib import Path
@@ -31,8 +30,8 @@ def main(path: str) -> int:
     os.environ.setdefault("TEARDOWN_CUPTI", "0")
     result: dict[str, Any] = {"tool": spec["tool"], "error": None}
     code = 0
-    if spec.get("rank") is not None:  # torchrun ends the ranks that are left when one has failed
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if spec.get("rank") is not None:
+        ranks.end_with_the_others()
     try:
         _run(spec, progress, result)
     except Exception as error:  # whatever happened, the user gets one line

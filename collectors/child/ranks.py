@@ -6,7 +6,9 @@ Ranks are told apart by the variables that torchrun sets for each process.
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import time
 from typing import Any
 
@@ -69,6 +71,49 @@ def _gpu() -> str | None:
         return None if found is None else str(found)
     except (ImportError, RuntimeError, AssertionError):
         return None
+
+
+def end_with_the_others() -> None:
+    """Makes SIGTERM, which torchrun sends to the ranks that are left when one has failed, an interrupt.
+
+    A rank that waits on its GPU for the one that failed runs no Python code, so a thread hears of the signal too, and
+    aborts what the rank waits for. Then what was recorded is written.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    heard, said = os.pipe()
+    os.set_blocking(said, False)
+    signal.set_wakeup_fd(said, warn_on_full_buffer=False)
+    threading.Thread(target=_abort_on_end, args=(heard,), daemon=True).start()
+
+
+def _abort_on_end(heard: int) -> None:
+    while signal.SIGTERM not in os.read(heard, 64):
+        pass
+    try:
+        from torch.distributed import distributed_c10d as c10d
+
+        if c10d.is_initialized():
+            c10d._abort_process_group()
+    except Exception:  # torch before 2.6 has no such function, and there is nobody left to tell
+        return
+
+
+def agreed(spec: dict[str, Any], number: int, wants: bool) -> bool:
+    """Whether to go on with a step that not all ranks may want: what the first rank wants, all do.
+
+    Args:
+        spec: with this process's rank.
+        number: which step it is, the same on all ranks.
+        wants: what this rank would do alone.
+    """
+    store = _store() if spec.get("rank") is not None else None
+    if store is None:
+        return wants
+    key = f"tracetui/go/{number}"
+    if spec["rank"] == 0:
+        store.set(key, "1" if wants else "0")
+        return wants
+    return bool(store.get(key) == b"1")
 
 
 def meet(spec: dict[str, Any], place: str) -> str | None:

@@ -45,7 +45,8 @@ def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -
     begun = time.monotonic()
     least = 0.0 if spec["device"] == "cpu" else spec.get("warmup_s", LEAST_WARMUP_S)
     for number in range(MOST_WARMUP_STEPS):
-        if number >= spec["warmup"] and time.monotonic() - begun >= least:
+        enough = number >= spec["warmup"] and time.monotonic() - begun >= least
+        if not ranks.agreed(spec, number, wants=not enough):
             break
         progress.say("warm-up", number, spec["warmup"])
         run_step()

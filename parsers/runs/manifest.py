@@ -407,6 +407,15 @@ class Rank(Struct, frozen=True, gc=False):
     """Why it ended early; `interrupted` where another rank had failed; null where it did not."""
 
 
+class Machine(Struct, frozen=True):
+    """One more machine that a job ran on: `software`, `device` and `power` are of the one that launched it first."""
+
+    host: str | None = None
+    software: Software = field(default_factory=Software)
+    device: tuple[Device, ...] = ()
+    power: Power = field(default_factory=Power)
+
+
 class OutputFile(Struct, frozen=True, gc=False):
     """One file of the run."""
 
@@ -452,6 +461,8 @@ class RunManifest(Struct, frozen=True, gc=False):
     """Of a job of many ranks, that of the lowest."""
     ranks: tuple[Rank, ...] = ()
     """The ranks of a job; empty for one process."""
+    machines: tuple[Machine, ...] = ()
+    """The job's other machines; empty where all ranks ran on one."""
     outcome: Outcome = field(default_factory=Outcome)
     noted: tuple[Note, ...] = ()
     """What of the file could not be used, but for the samples; no key of the file."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tracetui.collectors.launch import Outcome, Tick
+    from tracetui.collectors.following import Outcome, Tick
 
 
 def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
