@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
 import sys
 
 import pytest
@@ -182,48 +185,58 @@ SPREAD = """
 import sys
 import torch
 import torch.distributed as dist
-from tracetui.models import parallel, registry
+from tracetui.models import registry
 
 kind = sys.argv[1]
-options = {"ctx": 16, "batch": 4, "depth": 2, "parallel": kind}
-workload = registry.find("gpt_small").build({**options, "device": "cpu"})
+workload = registry.find("gpt_small").build({"ctx": 8, "batch": 4, "depth": 2, "parallel": kind, "device": "cpu"})
 batch = next(workload.batches())
-loss = torch.zeros(())
-inner = workload._parts.loss
+inner, total = workload._parts.loss, torch.zeros(())
 def kept(output, batch):
-    global loss
     found = inner(output, batch)
-    loss = loss + found.detach()
+    total.add_(found.detach())
     return found
 workload._parts.loss = kept
-for _ in range(2):
-    loss = torch.zeros(())
-    workload.step(batch)
-dist.all_reduce(loss)
-parts = getattr(workload._pipeline, "micro_batches", dist.get_world_size())
-if dist.get_rank() == 0:
-    print("LOSS", float(loss) / parts, flush=True)
+workload.step(batch)
+total.zero_()
+workload.step(batch)
+dist.all_reduce(total)
+parts = workload._pipeline.micro_batches if workload._pipeline else dist.get_world_size()
+print(float(total) / parts, flush=True)
 workload.leave()
 """
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp", "pipeline"])
-def test_a_model_on_two_ranks_learns_what_it_learns_alone(kind, tmp_path):
+def test_a_model_on_two_ranks_learns_what_it_learns_alone(kind):
     """The loss of the second step, after one update, with the same weights and the same batch on every rank."""
-    import subprocess
+    import torch
 
     from tracetui.models import registry
 
-    script = tmp_path / "spread.py"
-    script.write_text(SPREAD)
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), kind]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
-    spread = float(done.stdout.partition("LOSS ")[2])
-    alone = registry.find("gpt_small").build({"ctx": 16, "batch": 4, "depth": 2, "train": True, "device": "cpu"})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPREAD, kind],
+            env={**os.environ, **meeting, "RANK": rank, "LOCAL_RANK": rank},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
+    ]
+    alone = registry.find("gpt_small").build({"ctx": 8, "batch": 4, "depth": 2, "train": True, "device": "cpu"})
     batch = next(alone.batches())
     alone.step(batch)
     parts = alone._parts
-    assert spread == pytest.approx(float(parts.loss(parts.forward(alone.model, batch), batch)), rel=1e-4)
+    with torch.no_grad():
+        known = float(parts.loss(parts.forward(alone.model, batch), batch))
+    try:
+        losses = [float(rank.communicate(timeout=120)[0]) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert losses == pytest.approx([known, known], rel=1e-4)
 
 
 def test_a_job_of_ranks_is_recorded(tmp_path):
