@@ -8,9 +8,11 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import process, profiler_commands, rank_results, reasons, several_machines
+from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.following import Follower, Outcome, Tick
+from tracetui.collectors.jobs import machines as several_machines
+from tracetui.collectors.jobs import results as rank_results
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.collectors.machine.nvidia_tools import find_tool

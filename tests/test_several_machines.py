@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracetui.collectors import several_machines
 from tracetui.collectors.folder import RunFolder
+from tracetui.collectors.jobs import machines as several_machines
 from tracetui.collectors.launch import launch
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers.runs import manifest as run_manifest

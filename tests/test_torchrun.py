@@ -15,10 +15,11 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.app.cli.main import main
-from tracetui.collectors import profiler_commands, rank_results, torchrun
+from tracetui.collectors import profiler_commands, torchrun
 from tracetui.collectors.child import ranks, steps
 from tracetui.collectors.child.main import main as child
 from tracetui.collectors.folder import RunFolder
+from tracetui.collectors.jobs import results as rank_results
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers.runs import manifest as run_manifest
 

@@ -1,0 +1,1 @@
+"""Jobs of many ranks: what each rank reported, and runs that several machines write together."""
