@@ -14,8 +14,7 @@ from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, Board, Tools, jetso
 
 from tracetui.app.cli.doctor import doctor_text
 from tracetui.app.cli.main import main
-from tracetui.collectors import doctor
-from tracetui.collectors.checks import software, target_python
+from tracetui.collectors.checks import doctor, software, target_python
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Terminal
 from tracetui.collectors.machine.probe import Probe, Ran
 

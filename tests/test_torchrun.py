@@ -313,8 +313,8 @@ sys.modules.update({"torch": torch, "torch.distributed": dist, "torch.distribute
 from child import ranks
 ranks.end_with_the_others()
 libc.pthread_mutex_lock(mutex)
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     libc.pthread_mutex_lock(mutex)  # no signal interrupts this, as none does a wait for the GPU
     print("nobody said that it shall end")
 except KeyboardInterrupt:

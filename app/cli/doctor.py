@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN
-from tracetui.collectors.doctor import document, examine
+from tracetui.collectors.checks.doctor import document, examine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors import process, profiler_commands, reasons, torchrun
-from tracetui.collectors.following import Follower, Outcome, Tick
-from tracetui.collectors.machine import recording as machine
+from tracetui.collectors import torchrun
 from tracetui.collectors.request import ProfileError
 
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ def leads(folder: RunFolder, job: str) -> bool:
             pass
         except OSError as error:
             raise ProfileError(f"{error.filename or folder.path}: {(error.strerror or str(error)).lower()}") from error
-        known = _read(folder.path / JOB).get("job")
+        known = read(folder.path / JOB).get("job")
         if not _alive(folder.path / JOB if known else folder.path):
             shutil.rmtree(folder.path, ignore_errors=True)  # what a job that was cut off left
         elif known is None:
@@ -108,66 +106,28 @@ def _alive(path: Path) -> bool:
         probe.unlink(missing_ok=True)
 
 
-def join(request: ProfileRequest, folder: RunFolder, tell: Callable[[Tick], None]) -> Outcome:
-    """Runs this machine's ranks into the folder that another machine made, and waits until that one has finished it.
-
-    Raises:
-        ProfileError: the other machine did not come so far, or the run can't start.
-    """
-    spec = folder.path / profiler_commands.PROGRAM / profiler_commands.SPEC.format("torch")
-    _wait(spec.exists, f"{spec}: not there, although another machine makes this run")
-    name = f"{socket.gethostname()}-{os.getpid()}"
-    note, log = folder.path / f"machine.{name}.json", folder.path / f"log.{name}.txt"
-    known: dict[str, Any] = {
-        "host": socket.gethostname(),
-        "software": machine.software(request.python),
-        "device": machine.devices(),
-        "power": {"before": machine.power_state(), "during": [], "after": None},
-    }
-    _write(note, {**known, "done": False})
-    watch = machine.watch()
-    watch.start()
-    follow, begun = Follower(folder.path / profiler_commands.PROGRESS), time.monotonic()
-    state = Tick("torch", "starting")
-
-    def tick() -> None:
-        nonlocal state
-        state = follow.newest(state)
-        tell(Tick("torch", state.phase, state.step, state.of, time.monotonic() - begun, watch.latest))
-
-    command = profiler_commands.make_phase(request, "torch", folder.path, {}).record
-    try:
-        code = process.run(command.words, log, tick)
-    except KeyboardInterrupt:
-        code = 130
-    finally:
-        known["power"].update(during=watch.stop(), after=machine.power_state())
-        _write(note, {**known, "done": True})
-    problem = reasons.explain("torch", code, {}, log, command.purpose)
-    with contextlib.suppress(ProfileError):
-        _wait(folder.final.exists, "")
-    status = "interrupted" if code == 130 else ("failed" if code else "finished")
-    at = folder.final if folder.final.exists() else folder.path
-    return Outcome(status, at, code if code >= 0 else 1, [problem] if problem else [])
-
-
 def others(folder: Path) -> list[dict[str, Any]]:
     """What the other machines left, once all that joined have ended, or have not within `PATIENCE_S` seconds."""
 
     def all_done() -> bool:
-        return all(_read(note).get("done") for note in folder.glob("machine.*.json"))
+        return all(read(note).get("done") for note in folder.glob("machine.*.json"))
 
     with contextlib.suppress(ProfileError):
-        _wait(all_done, "")
+        wait(all_done, "")
     notes = sorted(folder.glob("machine.*.json"))
-    found = [_read(note) for note in notes]
+    found = [read(note) for note in notes]
     for note in notes:
         note.unlink(missing_ok=True)
     (folder / JOB).unlink(missing_ok=True)
     return [{name: value for name, value in said.items() if name != "done"} for said in found]
 
 
-def _wait(there: Callable[[], bool], why_not: str) -> None:
+def wait(there: Callable[[], bool], why_not: str) -> None:
+    """Waits for something that another machine does.
+
+    Raises:
+        ProfileError: with `why_not`, if it is not done within `PATIENCE_S` seconds.
+    """
     until = time.monotonic() + PATIENCE_S
     while not there():
         if time.monotonic() > until:
@@ -175,7 +135,8 @@ def _wait(there: Callable[[], bool], why_not: str) -> None:
         time.sleep(_LOOK_S)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """What another machine wrote; empty if it can't be read."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -183,7 +144,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(path: Path, what: dict[str, Any]) -> None:
+def write(path: Path, what: dict[str, Any]) -> None:
     """Writes the whole file or nothing: the other machine may read it at any moment."""
     partial = path.with_name("." + path.name)
     partial.touch(mode=0o600)
