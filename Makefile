@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs trust
+.PHONY: check test lint typecheck layers typed-links screens docs trust aarch64
 
 check: lint typecheck layers test
 
@@ -31,6 +31,10 @@ docs: screens
 # Writes the table of docs/trust.md that says what `tracetui scrub` leaves of what was planted.
 trust:
 	$(PYTHON) tests/planted.py
+
+# Tries the program as a board runs it, under qemu: by hand and before a release (Debian's apt, network, five minutes).
+aarch64:
+	$(PYTHON) tests/aarch64.py
 
 # Writes the recorded screens that the screen tests compare with, and the documentation's page of keys.
 screens:
