@@ -170,6 +170,8 @@ def _of_manifest(manifest: RunManifest, number: int) -> DeviceInfo:
 
 def _is_other_maker(device: DeviceInfo) -> bool:
     """Whether the capability is not CUDA's: ROCm's traces have the architecture's number there, and wide warps."""
+    if device.architecture:
+        return True
     return device.warp_size not in (None, 32) or re.search(r"\b(AMD|Radeon|Instinct)\b", device.name or "") is not None
 
 

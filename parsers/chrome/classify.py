@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import columns, xla
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome import accelerators, columns, xla
+from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
 
 if TYPE_CHECKING:
     from tracetui.parsers.chrome.columns import Events
     from tracetui.parsers.trace import TraceInfo
 
 HOST_CATEGORIES = {
-    "cpu_op": "operator", "operator": "operator", "hpu_op": "operator", "mtia_ccp_events": "operator",
+    "cpu_op": "operator", "operator": "operator", "hpu_op": "operator",
     "user_annotation": "annotation",
     "python_function": "python",
     "cuda_runtime": "runtime", "runtime": "runtime", "glow_runtime": "runtime", "mtia_runtime": "runtime",
@@ -33,11 +33,21 @@ DEVICE_CATEGORIES = {
     "cuda_sync": "synchronization", "cuda_event": "synchronization",
     "gpu_user_annotation": "annotation", "collective_comm": "annotation",
 }  # fmt: skip
+NAMED_CATEGORIES = frozenset({"mtia_ccp_events"})
+"""Categories of work on a device whose names tell the kind."""
 PROFILER_RANGE = "cuda_profiler_range"
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", PROFILER_RANGE})
 """Spans of the profiler itself: they define the recorded window and are never shown as work."""
 COUNTERS_NOT_KERNELS = "kernel of which Kineto recorded counters (cuda_profiler_range) and no times"
 """The note on a kernel in a profiler range: with `profiler_metrics` CUPTI replays kernels one by one and times none."""
+
+
+def device_kind(category: str) -> int:
+    """The kind of an event that is none of the host's, as a number in a column."""
+    if category in NAMED_CATEGORIES:
+        return NAMED_WORK
+    known = DEVICE_CATEGORIES.get(category)
+    return OTHER_KIND if known is None else schema.DEVICE_KINDS.index(known)
 
 
 def settle(events: Events, info: TraceInfo) -> None:
@@ -46,6 +56,7 @@ def settle(events: Events, info: TraceInfo) -> None:
     Names distinguish modules and data-loader waits from other Python functions and annotations. Events without a usable
     category are classified by their process (JAX) or their arguments (damaged Kineto files).
     """
+    accelerators.settle(events)
     _settle_others(events, info)
     host = events.groups["host"]
     kind, name = host["kind"], host["name"]

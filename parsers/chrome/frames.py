@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NAMED_WORK, NULL
 from tracetui.parsers.chrome.marks import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
@@ -252,8 +252,8 @@ def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
     layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
     kinds = columns["kind"] if group == "device" else None
     known = {name: dtype for name, dtype in layout.items() if name in columns}
-    if kinds is not None and (kinds == OTHER_KIND).any():  # known only from the file's metadata, which comes last
-        columns = {name: values[kinds != OTHER_KIND] for name, values in columns.items()}
+    if kinds is not None and (kinds >= NAMED_WORK).any():  # known only from the file's metadata, which comes last
+        columns = {name: values[kinds < NAMED_WORK] for name, values in columns.items()}
     return pl.DataFrame([column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
 
 

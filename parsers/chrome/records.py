@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -237,8 +237,7 @@ class Collector:
             row["stack"] = (stack or None) if isinstance(stack := args.get("Call stack"), str) else None
             self._rows["host"].append(row)
             return
-        known = classify.DEVICE_CATEGORIES.get(category)
-        row["kind"] = OTHER_KIND if known is None else schema.DEVICE_KINDS.index(known)
+        row["kind"] = classify.device_kind(category)
         row |= {column: self._int(args, key) for column, key in DEVICE_INTS.items()}
         row |= {column: self._real(args, key) for column, key in DEVICE_REALS.items()}
         row |= {key: _dim3(args.get(key)) for key in ("grid", "block")}
@@ -285,8 +284,7 @@ class Collector:
         whole = int(number)
         if not -(2**63) < whole < 2**63:
             self._tally.repaired("id beyond 63 bits kept modulo 2^64", 1, str(value))
-            return (whole + 2**63) % 2**64 - 2**63
-        return whole
+        return _wrapped(whole)
 
     def _real(self, args: Event, key: str) -> float:
         value = args.get(key)
@@ -337,7 +335,12 @@ def identity(value: Any) -> int:
     number = _number(value)
     if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
         number = _number(digits.group())
-    return int(number) if number is not None and abs(number) < 2**63 else NULL
+    return NULL if number is None or abs(number) >= 2**64 else _wrapped(int(number))
+
+
+def _wrapped(number: int) -> int:
+    """An id as 64 bits, also one that is written without a sign."""
+    return number if -(2**63) < number < 2**63 else (number + 2**63) % 2**64 - 2**63
 
 
 def category_of(event: Event) -> str:

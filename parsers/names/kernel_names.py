@@ -41,6 +41,8 @@ _GENERIC_BASES = frozenset(
 )
 _GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
 """Matches wrappers that only restrict a kernel to some GPUs: `flash::enable_sm90_or_later<…>`."""
+_IN_WORDS = re.compile(r"^(?!void )[^<(]* [^<(]*$")
+"""Matches what is no C++ name but a few words, as accelerators that are no GPUs call their work."""
 _LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
 
 # Template arguments that carry no meaning of their own: dispatch machinery, containers, index arithmetic.
@@ -109,6 +111,8 @@ class _Parts:
 @lru_cache(_CACHE)
 def _parts(name: str) -> _Parts:
     text = name.strip()
+    if _IN_WORDS.search(text):
+        return _Parts((text,), "")
     if text.startswith("_Z"):
         text = demangle(text) or text
     text = _ANONYMOUS.sub("", text)
@@ -280,7 +284,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for category, pattern in (
         (
             "communication",
-            r"^(nccl|rccl|msccl|hccl)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all",
+            r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all",
         ),
         ("elementwise", r"rotary|rope_"),
         ("other", r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index"),

@@ -41,7 +41,9 @@ def is_integrated(facts: Facts) -> bool:
 def is_nvidia(facts: Facts) -> bool:
     """Whether nothing points to another vendor's GPU: ROCm traces give AMD's architectures as capabilities."""
     devices = facts.trace.info.devices
-    if any(_AMD.search(device.name or "") or device.warp_size not in (None, 32) for device in devices):
+    if any(device.architecture or _AMD.search(device.name or "") for device in devices):
+        return False
+    if any(device.warp_size not in (None, 32) for device in devices):
         return False
     return not facts.api["name"].str.starts_with("hip").any()
 

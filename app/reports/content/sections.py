@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
@@ -264,9 +265,10 @@ def memops(trace: Json, layout: Layout) -> Iterator[Part]:
 
 
 def api(trace: Json, layout: Layout) -> Iterator[Part]:
-    """CUDA API calls."""
+    """Calls into the GPU's runtime and driver, under the runtime's name."""
     if trace["api"]:
-        yield listed(API_CALLS, trace["api"], layout, base="")
+        title = " ".join(filter(None, (runtime(row["name"] for row in trace["api"]), API_CALLS.title)))
+        yield listed(API_CALLS, trace["api"], layout, base="", heading=title)
 
 
 def launches(trace: Json, layout: Layout) -> Iterator[Part]:
