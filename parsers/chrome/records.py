@@ -14,6 +14,7 @@ import numpy as np
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
+from tracetui.parsers.chrome.counted import COUNTED
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -223,6 +224,7 @@ class Collector:
                 self.window = (start, duration)
             elif category == classify.PROFILER_RANGE:
                 self._tally.missing(classify.COUNTERS_NOT_KERNELS, 1, str(event.get("name", "")))
+                self._counted(start, position, event)
             return
         name = event.get("name")
         if not isinstance(name, str):
@@ -245,6 +247,24 @@ class Collector:
         row["op_name"] = _plain(args, "name")
         self._rows["device"].append(row)
 
+    def _counted(self, start: int, position: int, event: Event) -> None:
+        """Adds a kernel that was run again for its counters, and these; the range's length is no time of the kernel."""
+        name, place = str(event.get("name", "")), self._place(event)
+        row: Row = {"name": name, "start": start, "duration": NULL, **place, "offset": position, "kind": COUNTED}
+        row |= dict.fromkeys(DEVICE_INTS, NULL) | dict.fromkeys(DEVICE_REALS, math.nan)
+        self._rows["device"].append(row | {"grid": [-1, -1, -1], "block": [-1, -1, -1]})
+        for metric, value in arguments(event).items():
+            number = _number(value)
+            if number is not None:
+                counter = {
+                    "time": start,
+                    "name": "",
+                    "series": str(metric),
+                    "value": float(number),
+                    "counted": position,
+                }
+                self._rows["counters"].append(counter)
+
     def _memory(self, event: Event) -> None:
         time = self._time(event)
         if time is not None:
@@ -266,7 +286,7 @@ class Collector:
             number = _number(value)
             if number is not None:
                 row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
-                self._rows["counters"].append(row)
+                self._rows["counters"].append(row | {"counted": NULL})
 
     def _place(self, event: Event) -> Row:
         return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}
