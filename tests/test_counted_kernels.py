@@ -12,7 +12,7 @@ from sample_runs import recorded
 from tracetui.analysis.counters.counters import launch_metrics, metric_table
 from tracetui.analysis.report.report import report
 from tracetui.parsers import open_path
-from tracetui.parsers.chrome.counted import split_counted
+from tracetui.parsers.chrome.devices.counted import split_counted
 from tracetui.parsers.chrome.reader import read_chrome
 
 CUPTI = "public/hta_cupti.json.gz"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import accelerators, columns, xla
+from tracetui.parsers.chrome import columns, xla
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
+from tracetui.parsers.chrome.devices import accelerators
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:

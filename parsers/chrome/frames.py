@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL
-from tracetui.parsers.chrome.counted import COUNTED, link_launches
+from tracetui.parsers.chrome.devices.counted import COUNTED, link_launches
 from tracetui.parsers.chrome.marks import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers, row_ids
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
-from tracetui.parsers.chrome.device_properties import described_devices, whole
+from tracetui.parsers.chrome.devices.properties import described_devices, whole
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.trace import DeviceInfo, TraceInfo

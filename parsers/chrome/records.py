@@ -14,7 +14,7 @@ import numpy as np
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
-from tracetui.parsers.chrome.counted import COUNTED
+from tracetui.parsers.chrome.devices.counted import COUNTED
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,

@@ -168,7 +168,7 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
 
         return join_pages(traces)
     if any(_has_counted(trace) for trace in traces):
-        from tracetui.parsers.chrome.counted import split_counted
+        from tracetui.parsers.chrome.devices.counted import split_counted
 
         return [part for trace in traces for part in split_counted(trace)]
     return traces
