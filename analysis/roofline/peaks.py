@@ -185,13 +185,26 @@ def _cap(manifest: RunManifest | None) -> int | None:
     return gpus[0].max_clock_hz if gpus else None
 
 
-def _product(name: str | None, capability: str | None) -> dict[str, Any] | None:
-    if name is None:
+_FAMILY = re.compile(r"^((NVIDIA|AMD|Tesla|GeForce|Instinct)\s+)+")
+"""What names of products begin with, and what tells none from another."""
+_SUMMED = ("tf32_tensor", "fp16_tensor", "bf16_tensor", "fp8_tensor")
+"""Precisions whose products are summed in fp32: GeForce cards do so at half the rate."""
+
+
+def _product(device: DeviceInfo) -> dict[str, Any] | None:
+    """The product of exactly this name; one that is only nearly known is another chip."""
+    if device.name is None:
         return None
-    for row in table()["gpu"]:
-        if re.search(row["match"], name) and capability in (None, row["capability"]):
-            return dict(row)
-    return None
+    name = _FAMILY.sub("", device.name.strip())
+    return next((dict(row) for row in table()["gpu"] if re.fullmatch(row["match"], name) and _fits(device, row)), None)
+
+
+def _fits(device: DeviceInfo, row: dict[str, Any]) -> bool:
+    """Whether what the recording says of the chip agrees; a part of one (MIG) has fewer SMs."""
+    if device.sm_count is not None and device.sm_count > row["sms"]:
+        return False
+    told = (device.compute_capability, row.get("capability")), (device.architecture, row.get("architecture"))
+    return all(None in pair or pair[0] == pair[1] for pair in told)
 
 
 def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -209,7 +222,7 @@ def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str,
 
 def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     """Peaks by formula from clocks that are recorded, else from the table."""
-    product = _product(device.name, device.compute_capability)
+    product = _product(device)
     module, mode = (None, None) if product else _jetson(device, manifest)
     row = product or mode or {}
     capability = device.compute_capability or (product or module or {}).get("capability")
@@ -221,13 +234,17 @@ def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     if clock and sms:
         source = "metadata" if cap else "table"
         reason = row.get("source", per_sm.get("source", ""))
+        unnamed = 0.5 if not row and re.search("GeForce", device.name or "") else 1.0
         for name, fma in per_sm.get("fma", {}).items():
             tensor = name.endswith("_tensor")
             hz = min(clock, row.get("tensor_mhz", 1e6) * 1e6) if tensor else clock
-            share = row.get("fp32_sum", 1.0) if name in ("fp16_tensor", "bf16_tensor") else 1.0
+            share = row.get("fp32_sum", unnamed) if name in _SUMMED else 1.0
             about = f"{sms} SMs × {fma} FMA × 2 × {hz / 1e9:.3f} GHz"
             about += f" × {share:g} (sums in fp32)" if share != 1 else ""
             compute[name] = Peak(sms * fma * 2 * hz * share, source, f"{about}; {reason}")
+        slower = min(1.0, clock / (row["mhz"] * 1e6)) if "mhz" in row else 1.0
+        for name, tflops in row.get("tflops", {}).items():
+            compute[name] = Peak(tflops * 1e12 * slower, source, reason)
     return Peaks(device.name, capability, compute, _bandwidth(device, manifest, module, row))
 
 
