@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import run_of
 
 from tracetui.analysis.counters.counters import launch_counters
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.gpu.precision import ratio
 from tracetui.analysis.gpu.occupancy import SmLimits, occupancy, tail_loss, waves
 from tracetui.analysis.roofline import peaks_measured
 from tracetui.analysis.roofline.peaks import Peaks, peaks_of, sm_limits, table
@@ -143,6 +146,16 @@ def test_a_geforce_sums_in_fp32_at_half_the_rate() -> None:
     )
     assert found.flops("fp16_tensor") == pytest.approx(58.3e12, rel=0.01)
     assert found.flops("fp32") == pytest.approx(29.1e12, rel=0.01)
+
+
+def test_the_gain_of_half_precision_on_a_geforce_is_of_sums_in_fp32() -> None:
+    """An RTX 3060, which the table lacks: 512 FMA per SM and clock with fp16 sums, 256 as frameworks sum."""
+    found = ratio(Facts(run_of("public/luatil_05.json.gz")), "fp16_tensor")
+    assert found is not None
+    assert found.value == 2
+    other = ratio(Facts(run_of("ops/ops.trace.json.gz")), "fp16_tensor")
+    assert other is not None
+    assert other.value == pytest.approx(989.5 / 67, rel=0.01)
 
 
 def test_every_row_of_the_table_can_be_used() -> None:

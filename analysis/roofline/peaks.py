@@ -220,6 +220,22 @@ def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str,
     return row, next((mode for mode in row["modes"] if re.search(mode["mode"], label, re.IGNORECASE)), None)
 
 
+def _fp32_sum(name: str | None, row: dict[str, Any]) -> float:
+    """The share of its tensor rate that a GPU has left with sums in fp32; half on a GeForce that the table lacks."""
+    unnamed = 0.5 if not row and "GeForce" in (name or "") else 1.0
+    share: float = row.get("fp32_sum", unnamed)
+    return share
+
+
+def fma_per_clock(device: DeviceInfo, precision: str) -> float | None:
+    """What an SM of this GPU multiplies and adds per clock, with sums in fp32; null for an unknown capability."""
+    row = table()["capability"].get(device.compute_capability or "")
+    if row is None or _is_other_maker(device) or not row["fma"].get(precision):
+        return None
+    share = _fp32_sum(device.name, _product(device) or {}) if precision in _SUMMED else 1.0
+    return float(row["fma"][precision] * share)
+
+
 def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     """Peaks by formula from clocks that are recorded, else from the table."""
     product = _product(device)
@@ -234,11 +250,11 @@ def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     if clock and sms:
         source = "metadata" if cap else "table"
         reason = row.get("source", per_sm.get("source", ""))
-        unnamed = 0.5 if not row and re.search("GeForce", device.name or "") else 1.0
+        summed = _fp32_sum(device.name, row)
         for name, fma in per_sm.get("fma", {}).items():
             tensor = name.endswith("_tensor")
             hz = min(clock, row.get("tensor_mhz", 1e6) * 1e6) if tensor else clock
-            share = row.get("fp32_sum", unnamed) if name in _SUMMED else 1.0
+            share = summed if name in _SUMMED else 1.0
             about = f"{sms} SMs × {fma} FMA × 2 × {hz / 1e9:.3f} GHz"
             about += f" × {share:g} (sums in fp32)" if share != 1 else ""
             compute[name] = Peak(sms * fma * 2 * hz * share, source, f"{about}; {reason}")
