@@ -290,9 +290,9 @@ def _counters_frame(counters: Columns, counted: dict[int, int]) -> pl.DataFrame:
         counted: the row of each kernel that was run for its counters, by its place in the file.
     """
     size = counters["time"].size
-    row = np.array(
-        [counted.get(at, NONE) for at in counters["counted"].tolist()] if counted else [NONE] * size, np.int64
-    )
+    row = np.full(size, NONE, np.int64)
+    if "counted" in counters:
+        row[:] = [counted.get(at, NONE) for at in counters["counted"].tolist()]
     missing = pl.repeat(None, size, dtype=pl.String, eager=True)
     return pl.DataFrame(
         {
