@@ -54,9 +54,11 @@ def settle(events: Events) -> None:
     if other.size:
         numbers = _devices(events.metadata)
         found = np.isin(device["process"][other], np.array(sorted(numbers), np.int64))
-        found |= columns.by_name(device["name"][other], lambda name: _AIU_UNIT.search(name) is not None) > 0
+        of_aiu = columns.by_name(device["name"][other], lambda name: _AIU_UNIT.search(name) is not None) > 0
+        found |= of_aiu
         kind[other[found]] = NAMED_WORK
         _place(device, other[found], numbers)
+        _number_streams(device, other[of_aiu])
     rows = np.flatnonzero(kind == NAMED_WORK)
     if rows.size:
         kind[rows] = columns.by_name(device["name"][rows], lambda name: schema.DEVICE_KINDS.index(work_kind(name)))
@@ -67,6 +69,12 @@ def _place(device: Columns, rows: NDArray[np.int64], numbers: dict[int, int]) ->
     for process, number in numbers.items():
         mine = rows[(device["process"][rows] == process) & (device["device"][rows] == NULL)]
         device["device"][mine] = number
+
+
+def _number_streams(device: Columns, rows: NDArray[np.int64]) -> None:
+    """Numbers an AIU's threads from 0, which are hashes of the units' names."""
+    unknown = rows[device["stream"][rows] == NULL]
+    device["stream"][unknown] = np.unique(device["thread"][unknown].view(np.uint64), return_inverse=True)[1]
 
 
 def _devices(metadata: Iterable[dict[str, Any]]) -> dict[int, int]:
