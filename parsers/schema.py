@@ -26,6 +26,7 @@ DEVICE_KINDS = (
     "graph",  # a whole CUDA graph recorded as one activity
     "synchronization",
     "annotation",  # a host range projected on the device by the profiler
+    "counted",  # a kernel that was run again for its counters, which are in `COUNTERS`: when and how long is not known
 )
 
 RANGE_STYLES = (

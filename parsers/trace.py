@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
@@ -38,7 +38,11 @@ class DeviceInfo:
     id: int
     name: str | None = None
     compute_capability: str | None = None
+    """Of an NVIDIA GPU."""
+    architecture: str | None = None
+    """Of an AMD GPU: ``gfx942``, an x where the file doesn't tell the end."""
     sm_count: int | None = None
+    """SMs; of an AMD GPU compute units."""
     memory_bytes: int | None = None
     max_threads_per_sm: int | None = None
     warp_size: int | None = None
@@ -75,6 +79,16 @@ class TraceInfo:
     """Which run of `tracetui profile` it is of (`Identity.run_id` in run.json)."""
     recorded_pass: str | None = None
     """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`), or a cut of one."""
+
+    def device(self, number: int) -> DeviceInfo | None:
+        """What the file says about a device; of one that it doesn't describe, what holds for all it does describe.
+
+        Work may run on a device with another number than those described: a process that sees one GPU describes it as
+        number 0.
+        """
+        found = next((device for device in self.devices if device.id == number), None)
+        alike = {replace(device, id=number) for device in self.devices}
+        return next(iter(alike)) if found is None and len(alike) == 1 else found
 
 
 @dataclass(frozen=True, slots=True)

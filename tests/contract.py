@@ -190,6 +190,7 @@ TRACE: dict[str, Any] = {
             "id": WHOLE,
             "name": MAYBE_TEXT,
             "compute_capability": MAYBE_TEXT,
+            "architecture": MAYBE_TEXT,
             "sm_count": MAYBE_WHOLE,
             "memory_bytes": MAYBE_WHOLE,
         }

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns, metadata
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND, Events
+from tracetui.parsers.chrome.columns import NULL, Events
 from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
@@ -105,10 +105,9 @@ def read_events(path: Path) -> Events:
                 }
             )
         elif phase == "X":
-            kind = classify.DEVICE_CATEGORIES.get(category)
             rows["device"].append(
                 {
-                    "kind": OTHER_KIND if kind is None else schema.DEVICE_KINDS.index(kind),
+                    "kind": classify.device_kind(category),
                     "name": event["name"],
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
@@ -124,7 +123,7 @@ def read_events(path: Path) -> Events:
                     "shared_memory": whole(args.get("shared memory")),
                     "occupancy_percent": real(args.get("est. achieved occupancy %")),
                     "blocks_per_sm": real(args.get("blocks per SM")),
-                    "bytes": whole(args.get("bytes")),
+                    "bytes": argument(args, "bytes", "size"),
                     "graph_node": argument(args, "graph node id", "cuda_graph_node_id"),
                     "memset_details": args.get("Memset_details", args.get("memset_details")) or None,
                     "xla_context": args.get("context_id") or None,

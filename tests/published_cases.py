@@ -37,7 +37,9 @@ ORIN_KERNELS = {
 }
 """Calls and total µs in three steps."""
 ORIN_COPY_US = 2_544
-"""Of copies to the GPU, per step."""
+"""Of copies, per step."""
+ORIN_ITEM_US = 2
+"""Of these, the copy of the loss (filled in)."""
 ORIN_BATCH = 120
 """What the loader of that program makes of batch 4: ``int(1.5 * batch * 20)``; its counters confirm it to the unit."""
 ACTIVATIONS = (ORIN_BATCH, 384, 197)
@@ -60,9 +62,10 @@ def vim_on_orin_nano(folder: Path, mode: str | None = None) -> Path:
     for number in range(3):
         begin = number * float(ORIN_STEP_US)
         file.step(number, begin, begin + ORIN_STEP_US)
-        file.copy("Memcpy HtoD (Pinned -> Device)", (begin + 1, begin + 6), (begin + 10, begin + 10 + ORIN_COPY_US),
-                  ORIN_BATCH * 3 * 224 * 224 * 4)  # fmt: skip
-        host, device = begin + 20, begin + 10 + ORIN_COPY_US
+        device = begin + 10 + ORIN_COPY_US - ORIN_ITEM_US
+        size = ORIN_BATCH * 3 * 224 * 224 * 4
+        file.copy("Memcpy HtoD (Pinned -> Device)", (begin + 1, begin + 6), (begin + 10, device), size)
+        host = begin + 20
         file.operator("aten::conv2d", host, host + 4, [(ORIN_BATCH, 3, 224, 224), (192, 3, 16, 16), (192,)])
         for name, (calls, total) in ORIN_KERNELS.items():
             operator, dims = shapes.get(name, ("aten::linear" if "gemm" in name else "MambaInnerFn", []))
@@ -71,6 +74,12 @@ def vim_on_orin_nano(folder: Path, mode: str | None = None) -> Path:
                 file.operator(operator, host, host + 8, dims, ["float", "float", "Scalar"][: len(dims)])
                 file.launch(name, (host + 1, host + 6), (device, device + total / calls))
                 device += total / calls
+        # "a large block of aten::local_scalar_dense after each forward pass": loss.item() waits for all of it
+        copied = device + ORIN_ITEM_US
+        file.operator("aten::item", host + 20, copied + 12)
+        file.operator("aten::_local_scalar_dense", host + 21, copied + 11)
+        file.copy("Memcpy DtoH (Device -> Pageable)", (host + 22, host + 30), (device, copied), 4)
+        file.call("cudaStreamSynchronize", (host + 31, copied + 10))
     file.write(folder / "vim_tiny.pt.trace.json")
     emc = {"15W": 2133, "25W": 3199}.get(mode or "")
     clock = {"15W": 612, "25W": 918}.get(mode or "")

@@ -13,7 +13,7 @@ from laid_out import report_markdown, report_text
 from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.captures.captures import captures
+from tracetui.analysis.captures.captures import capture, captures
 from tracetui.analysis.captures.names import axes_of, names_of
 from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.report import report
@@ -21,6 +21,7 @@ from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
+from tracetui.app.screen.dialogs.captures_screen import captures_frame
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 from tracetui.parsers.names.range_roles import role_of
@@ -455,3 +456,29 @@ def test_of_runs_on_the_host_alone_no_gpu_time_is_known(tmp_path):
     assert "Top kernel" not in text
     assert "projected" not in text
     assert "whole file  GPU work  busy%  kernels" in text
+
+
+def test_a_step_stands_beside_what_steps_launched(tmp_path: Path) -> None:
+    """The forward pass before the steps is in the totals of the file, and in no number beside the step's time."""
+    for name in ("a", "b"):
+        training(tmp_path / f"{name}.sqlite", scale=100, steps=3)
+    row, _ = captures(open_path(tmp_path, cache=False))
+    of_a_step = 100 * (10 + 4 + 6 + 25 + 5)
+    assert (row.kernels, row.gpu_ns) == (16, 700 + 3 * of_a_step)
+    assert (row.steps, row.step_kernels, row.step_gpu_ns) == (3, 5, of_a_step)
+    shown = captures_frame([row]).row(0, named=True)
+    assert (shown["kernels"], shown["gpu_ns"]) == (5, of_a_step)
+    text = report_text(report(open_path(tmp_path, cache=False), sections=("captures",)))
+    assert next(line for line in text.splitlines() if line.strip().startswith("a ")).split()[5:7] == ["5.000", "µs"]
+
+
+def test_marked_steps_stand_beside_what_they_launched() -> None:
+    """What this recording's steps launched: the report's own sums of kernels and copies in steps."""
+    trace = run_of("gpt_small_ctx256.trace.json.gz").traces[0]
+    row = capture(trace, "gpt", {})
+    found = report(run_of("gpt_small_ctx256.trace.json.gz"), Scope(steps=(0, 1)), ("kernels", "memops"))
+    rows = [row for name in ("kernels", "memops") for row in found["run"]["traces"][0][name]]
+    assert row.step_gpu_ns is not None
+    assert row.step_gpu_ns / 1000 == pytest.approx(sum(row["total_us"] for row in rows) / 2)
+    assert row.gpu_ns is not None
+    assert row.gpu_ns > 2 * row.step_gpu_ns

@@ -306,6 +306,12 @@ def test_k4_less_than_a_wave(tmp_path: Path) -> None:
     assert found.ceiling_percent == pytest.approx(50, abs=2)
 
 
+def test_k4_one_block_is_no_blocks(tmp_path: Path) -> None:
+    lone = Kernel(SCAN, 900, grid=(1, 1, 1), block=1024, registers=64)
+    found = said(judged(run_of(chrome(tmp_path / "a.json", [lone])), "K4"))["K4"]
+    assert ": 1 block, 1 per SM = " in found.formula
+
+
 def test_k4_a_tail(tmp_path: Path) -> None:
     tail = Kernel(SCAN, 900, grid=(160, 1, 1), block=1024, registers=64)
     assert "1.21 waves" in said(judged(run_of(chrome(tmp_path / "a.json", [tail])), "K4"))["K4"].formula

@@ -197,7 +197,7 @@ def test_a_mode_that_its_caps_belie(recording: Recording, tmp_path):
 
 
 def test_recordings_within_physics(recording: Recording):
-    for name in (VIM, "ops/ops.trace.json.gz", "chrome/hta_trace_diff/control.json.gz"):
+    for name in (VIM, "ops/ops.trace.json.gz", "chrome/hta_trace_diff/test.json.gz"):
         assert silent("V15", facts(recording(name)))
     asked = abstains("V15", facts(recording("chrome/cudagraph_replay.trace.json.gz")))
     assert "shapes were recorded" in asked  # record_shapes was on, and a replayed graph has no operators

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sample_runs
+from laid_out import report_text
+from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
+from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.app.cli.rules_list import as_json, explanation, rules_page
 from tracetui.app.reports.content.findings import finding_lines
-from tracetui.app.reports.finding_words import cost, evidence_text
+from tracetui.app.reports.finding_words import cost, evidence_text, missing_by_reason
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.app.text.fitting import cell_width
@@ -245,3 +248,16 @@ def test_the_page_of_rules_has_every_rule_once_and_its_formulae() -> None:
             assert page.count(f"| `{declared.id}.{name}` |") == 1
     assert "\n\n\n" not in page
     assert as_json(all_rules()["S2"], Config())["silenced"] is None
+
+
+def test_what_many_rules_miss_is_said_once() -> None:
+    """An ncu file has no time line, which most rules need: one line, with how many they are."""
+    found = report(run_of("ncu/scan_metrics_raw.csv.gz"), sections=("findings",))["run"]["traces"][0]
+    reasons = [row["missing"] for row in found["findings_abstained"]]
+    said = missing_by_reason(found["findings_abstained"])
+    assert [missing for _, missing in said] == list(dict.fromkeys(reasons))
+    most = max(reasons, key=reasons.count)
+    assert (f"{reasons.count(most)} rules", most) in said
+    assert reasons.count(most) > 40
+    lines = report_text(report(run_of("ncu/scan_metrics_raw.csv.gz"), sections=("findings",))).splitlines()
+    assert sum("a recording with a time line" in line for line in lines) == 1

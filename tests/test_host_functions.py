@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from laid_out import report_text
+from sample_runs import run_of
 
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.host import CALLS, host_functions
+from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tables.program import HOST_FUNCTIONS
+from tracetui.app.tables.columns import own_time
 from tracetui.parsers import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
@@ -98,3 +103,16 @@ def test_calls_before_the_work_are_no_share_of_it(recording: Recording) -> None:
     assert rows["$profiler.py:151 start_trace"]["self_ns"] > 10**7
     assert rows["$profiler.py:151 start_trace"]["percent"] == 0
     assert sum(row["percent"] for row in rows.values()) <= 100
+
+
+def test_nothing_is_per_step_in_a_recording_without_steps() -> None:
+    """The column is called `Self` then, in reports as on the screen, and stands there once."""
+    columns = {steps: own_time(HOST_FUNCTIONS.columns, per_step=steps) for steps in (True, False)}
+    assert [one.title for one in columns[True]].count("Self/step") == 1
+    assert [one.title for one in columns[False]].count("Self") == 1
+    assert not any("step" in one.title for one in columns[False])
+    for name, said in (("ops/ops.trace.json.gz", "Self"), ("compiled_mlp.pt.trace.json.gz", "Self/step")):
+        found = report(run_of(name), sections=("host_functions",))
+        lines = report_text(found).splitlines()
+        at = next(number for number, line in enumerate(lines) if line.startswith("Host functions ("))
+        assert lines[at + 1].split()[0] == said

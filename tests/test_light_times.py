@@ -121,7 +121,7 @@ def test_the_report_says_what_rests_on_which_recording(path: Path) -> None:
         ("Kernels (", "light recording"),
         ("Modules (", "GPU light, host as recorded"),
         ("Host functions (", "as recorded"),
-        ("API calls (", "as recorded"),
+        ("CUDA API calls (", "as recorded"),
         (f"Average of {light.steps.height} steps: ", "(light recording)"),
     ):
         line = next(line for line in lines if line.startswith(heading))

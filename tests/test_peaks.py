@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from sample_runs import run_of
 
 from tracetui.analysis.counters.counters import launch_counters
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.gpu.precision import ratio
 from tracetui.analysis.gpu.occupancy import SmLimits, occupancy, tail_loss, waves
 from tracetui.analysis.roofline import peaks_measured
 from tracetui.analysis.roofline.peaks import Peaks, peaks_of, sm_limits, table
@@ -57,6 +60,28 @@ def roofs(trace: Trace, manifest: dict[str, Any] | None = None) -> Peaks:
         ("NVIDIA GeForce RTX 4090", "8.9", "fp16_tensor", 165, 1008),
         ("NVIDIA GeForce RTX 2080 Ti", "7.5", "fp16_tensor", 53.8, 616),
         ("NVIDIA GeForce RTX 3090", "8.6", "fp32", 35.6, 936),
+        ("Tesla V100-PCIE-32GB", "7.0", "fp32", 14, 900),
+        ("Tesla V100S-PCIE-32GB", "7.0", "fp16_tensor", 130, 1134),
+        ("NVIDIA A100 80GB PCIe", "8.0", "tf32_tensor", 156, 1935),
+        ("NVIDIA A30", "8.0", "fp16_tensor", 165, 933),
+        ("NVIDIA A10", "8.6", "bf16_tensor", 125, 600),
+        ("NVIDIA A40", "8.6", "fp16_tensor", 149.7, 696),
+        ("NVIDIA RTX A6000", "8.6", "fp32", 38.7, 768),
+        ("NVIDIA RTX 6000 Ada Generation", "8.9", "fp32", 91.1, 960),
+        ("NVIDIA L40", "8.9", "fp16_tensor", 181, 864),
+        ("NVIDIA L40S", "8.9", "tf32_tensor", 183, 864),
+        ("NVIDIA GeForce RTX 4090", "8.9", "tf32_tensor", 82.6, 1008),
+        ("NVIDIA GeForce RTX 4080", "8.9", "fp32", 48.7, 716.8),
+        ("NVIDIA GeForce RTX 4080 SUPER", "8.9", "fp32", 52.2, 736),
+        ("NVIDIA H100 NVL", "9.0", "fp16_tensor", 835.5, 3900),
+        ("NVIDIA H800", "9.0", "fp64", 1, 3350),
+        ("NVIDIA H20", "9.0", "fp16_tensor", 148, 4000),
+        ("NVIDIA H200 NVL", "9.0", "fp32", 60, 4800),
+        ("NVIDIA GH200 480GB", "9.0", "fp16_tensor", 989.5, 4000),
+        ("NVIDIA B200", "10.0", "fp16_tensor", 2250, 8000),
+        ("NVIDIA B300 SXM6 AC", "10.3", "fp8_tensor", 4500, 8000),
+        ("NVIDIA GeForce RTX 5090", "12.0", "fp16_tensor", 209.5, 1792),
+        ("NVIDIA GeForce RTX 5090", "12.0", "int8_tensor", 838, 1792),
     ],
 )
 def test_the_table_gives_the_vendors_figures(
@@ -70,10 +95,79 @@ def test_the_table_gives_the_vendors_figures(
     assert not found.unknown
 
 
+@pytest.mark.parametrize(
+    ("name", "architecture", "precision", "tflops", "gbs"),
+    [
+        ("AMD Instinct MI300X", "gfx942", "fp16_tensor", 1307.4, 5300),
+        ("AMD Instinct MI300X", "gfx942", "fp32", 163.4, 5300),
+        ("AMD Instinct MI210", "gfx90a", "fp16_tensor", 181, 1638),
+    ],
+)
+def test_the_table_gives_the_vendors_figures_of_amd(
+    name: str, architecture: str, precision: str, tflops: float, gbs: float
+) -> None:
+    found = roofs(trace_on(name=name, architecture=architecture, warp_size=64))
+    assert found.flops(precision) == tflops * 1e12
+    assert found.bandwidth is not None
+    assert found.bandwidth.value == gbs * 1e9
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "sms"),
+    [
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "8.9", 76),
+        ("NVIDIA GeForce RTX 4090 D", "8.9", 114),
+        ("NVIDIA GeForce RTX 3090 Ti", "8.6", 84),
+        ("NVIDIA GeForce RTX 3070 Ti", "8.6", 48),
+        ("NVIDIA GeForce RTX 3080", "8.6", 70),  # the one with 12 GB: more SMs, a wider bus
+        ("NVIDIA GeForce RTX 2080 Ti Laptop", "7.5", None),
+        ("NVIDIA H100 96GB HBM3", "9.0", 132),
+        ("NVIDIA H800 PCIe", "9.0", 114),
+        ("NVIDIA H20 NVL", "9.0", None),
+        ("NVIDIA H200 NVL X", "9.0", None),
+        ("NVIDIA A100-PG509-200", "8.0", 108),
+        ("Tesla V100-FHHL-16GB", "7.0", 80),
+        ("NVIDIA T400", "7.5", None),
+        ("NVIDIA L40G", "8.9", None),
+        ("NVIDIA B200 NVL", "10.0", None),
+        ("NVIDIA A10M", "8.6", None),
+    ],
+)
+def test_a_name_that_is_nearly_known_is_unknown(name: str, capability: str, sms: int | None) -> None:
+    found = roofs(trace_on(name=name, compute_capability=capability, sm_count=sms))
+    assert not found.compute
+    assert found.bandwidth is None
+
+
+def test_a_geforce_sums_in_fp32_at_half_the_rate() -> None:
+    """Also one that the table lacks, whose clock the recording knows."""
+    found = roofs(
+        trace_on(name="NVIDIA GeForce RTX 4070", compute_capability="8.9", sm_count=46, clock_hz=2_475_000_000)
+    )
+    assert found.flops("fp16_tensor") == pytest.approx(58.3e12, rel=0.01)
+    assert found.flops("fp32") == pytest.approx(29.1e12, rel=0.01)
+
+
+def test_the_gain_of_half_precision_on_a_geforce_is_of_sums_in_fp32() -> None:
+    """An RTX 3060, which the table lacks: 512 FMA per SM and clock with fp16 sums, 256 as frameworks sum."""
+    found = ratio(Facts(run_of("public/luatil_05.json.gz")), "fp16_tensor")
+    assert found is not None
+    assert found.value == 2
+    other = ratio(Facts(run_of("ops/ops.trace.json.gz")), "fp16_tensor")
+    assert other is not None
+    assert other.value == pytest.approx(989.5 / 67, rel=0.01)
+
+
 def test_every_row_of_the_table_can_be_used() -> None:
     content = table()
     for row in (*content["gpu"], *content["jetson"]):
-        assert row["capability"] in content["capability"], row["match"]
+        if "architecture" in row:  # AMD's, whose figures are the vendor's own
+            assert row["tflops"]
+        else:
+            assert row["capability"] in content["capability"], row["match"]
+    for row in content["gpu"]:
+        assert row["source"]
+        assert set(row.get("tflops", {})) <= set(PRECISIONS)
     for row in content["capability"].values():
         assert set(row["fma"]) <= set(PRECISIONS)
         assert row["source"]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sample_runs import recorded
@@ -26,6 +27,7 @@ from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import looks_like_trace
+from tracetui.parsers.runs.manifest import Identity, RunManifest, Workload
 
 NSYS = """
 case "$1" in
@@ -482,6 +484,25 @@ def test_samples_of_the_machine_s_state_are_a_line_each(tmp_path):
 def test_a_rerun_leaves_out_where_the_first_run_went():
     words = ["profile", "vim_tiny", "--output", "here", "--no-open", "--output=there", "--out", "x", "--batch", "4"]
     assert hints._without_place(words) == ["profile", "vim_tiny", "--batch", "4"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "said"),
+    [
+        ("profile vim_tiny --batch 4 --train", ("--batch", "16"), "profile vim_tiny --train --batch 16"),
+        ("profile vim_tiny --batch=4", ("--batch", "16"), "profile vim_tiny --batch 16"),
+        ("profile vim_tiny --bat 4 --compile", ("--compile",), "profile vim_tiny --bat 4 --compile"),
+        ("profile vim_tiny --bat 4 --compile", ("--batch", "16"), "profile vim_tiny --compile --batch 16"),
+        ("profile mlp --dtype fp32 --tool torch", ("--tool", "torch,ncu"), "profile mlp --dtype fp32 --tool torch,ncu"),
+        ("profile vim_tiny --sweep batch=1,4 --batch 2", ("--batch", "16"), "profile vim_tiny --batch 16"),
+        ("profile vim_tiny --no-stack --steps 3", ("--no-stack",), "profile vim_tiny --steps 3 --no-stack"),
+    ],
+)
+def test_a_rerun_says_each_option_once(command, options, said):
+    manifest = RunManifest(
+        identity=Identity(command=("tracetui", *command.split())), workload=Workload(options={"batch": 2})
+    )
+    assert hints.rerun(SimpleNamespace(manifest=manifest), *options) == f"tracetui {said}"
 
 
 def test_the_memory_of_a_program_is_refused_before_anything_is_made(tmp_path, monkeypatch, capsys):

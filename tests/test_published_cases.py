@@ -10,6 +10,9 @@ def test_vim_on_orin_nano_ran_another_batch(tmp_path):
     found = facts(published_cases.vim_on_orin_nano(tmp_path / "run"))
     assert fired(found) == {"V1"}
     assert "120 samples, not the 4" in fires("V1", found).title
+    # the report: almost entirely GPU kernel time, and loss.item() waits for it after each forward pass
+    assert found.verdict.kind == "gpu"
+    assert "S19" not in {finding.id for finding in find(found).found}
 
 
 def test_vim_on_orin_nano_was_not_in_its_15_watt_mode(tmp_path):

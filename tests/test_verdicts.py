@@ -59,7 +59,7 @@ SAMPLE_RUNS: dict[str, tuple[str, str | None]] = {
     "topk_deit_sweep/batch=1,keep=1.0/repeat-1": ("gpu", "F1"),
     "topk_deit_sweep/batch=4,keep=0.1/repeat-1": ("host", "S2"),
     "topk_deit_sweep/batch=4,keep=1.0/repeat-1": ("gpu", "F1"),
-    "topk_deit_sweep/batch=16,keep=0.1/repeat-1": ("gpu", "F6"),
+    "topk_deit_sweep/batch=16,keep=0.1/repeat-1": ("gpu", "F1"),
     "topk_deit_sweep/batch=16,keep=1.0/repeat-1": ("gpu", "F1"),
 }
 

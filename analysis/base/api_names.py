@@ -1,9 +1,14 @@
-"""Names of calls into the CUDA and HIP runtimes and drivers: what they are without their variants, and which wait."""
+"""Names of calls into the runtimes and drivers of GPUs: whose they are, without their variants, and which wait."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _VERSION = re.compile(r"_v\d{4,5}$")
 """What CUPTI adds to tell the version that the function's parameters have: ``cudaMemcpy_v3020``."""
@@ -23,6 +28,22 @@ _FILLS = re.compile(r"^(cuda|hip)Memset(2D|3D|D8|D16|D32)?$|^cuMemset(D8|D16|D32
 _DEVICE_WIDE = re.compile(r"(Device|Ctx|Thread)Synchronize$|^(cuda|hip)Free$|^cuMemFree$")
 _COPIES = re.compile(r"[Mm]emcpy|^hsa_amd_memory_async_copy")
 _STREAM_WAITS = re.compile(r"^(cuda|cu|hip)StreamWaitEvent$")
+
+
+_RUNTIMES = (
+    ("CUDA", re.compile(r"^(cuda|cu)[A-Z]|^cu(da)?_")),
+    ("HIP", re.compile(r"^hip[A-Z]|^hsa_")),
+    ("SYCL", re.compile(r"^(ur|pi)[A-Z]")),
+    ("Level Zero", re.compile(r"^ze[A-Z]")),
+    ("CANN", re.compile(r"^acl[A-Za-z]|^rt[A-Z]")),
+)
+"""Whose functions begin so."""
+
+
+def runtime(names: Iterable[str]) -> str:
+    """The runtime that most of these calls belong to: ``CUDA``, ``HIP``; empty where no name tells."""
+    found = Counter(of for name in names for of, pattern in _RUNTIMES if pattern.search(name))
+    return found.most_common(1)[0][0] if found else ""
 
 
 @cache

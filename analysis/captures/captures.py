@@ -12,10 +12,12 @@ from tracetui.analysis.captures.measure import category_of
 from tracetui.analysis.captures.names import axes_of, names_of, stem
 from tracetui.analysis.captures.outcome import cut_roles, out_of_memory, without_capture
 from tracetui.analysis.captures.roles import Phases, Share, phases
+from tracetui.analysis.captures.step_ranges import step_ranges
+from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.captures.names import Value
+    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
 
@@ -67,6 +70,10 @@ class Capture:
     """Kernel launches in scope."""
     gpu_ns: int | None = None
     """Kernels, copies, fills and whole graphs in scope, summed."""
+    step_kernels: float | None = None
+    """Of a capture with steps: how many kernels the average one launched."""
+    step_gpu_ns: float | None = None
+    """Of a capture with steps: kernels, copies, fills and graphs that the average one launched, summed."""
     busy_percent: float | None = None
     """Share of the step time (of the file without steps) in which a GPU has work; mean over the GPUs."""
     categories: tuple[Share, ...] = ()
@@ -148,6 +155,7 @@ def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None
         steps, average = summary.steps, summary.average_step_ns
     elif found.steps and found.step_ns is not None:
         steps, average = found.steps, found.step_ns / found.steps
+    in_step = _of_steps(sel, steps) if steps else (None, None)
     window = extent(trace) if timed else None
     why = out_of_memory(trace.source.path, trace.info.kind)
     return Capture(
@@ -164,12 +172,25 @@ def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None
         wall_ns=window[1] - window[0] if window else None,
         kernels=kernels.height if trace.device.height else None,
         gpu_ns=int(device["duration"].sum()) if device["duration"].count() else None,
+        step_kernels=in_step[0],
+        step_gpu_ns=in_step[1],
         busy_percent=None if summary is None else _mean(summary.gpu["busy_percent"]),
         categories=tuple(Share(*row) for row in shares.iter_rows()),
         top=_top(work),
         phases=found,
         own=ranges(sel) if timed else pl.DataFrame(),
     )
+
+
+def _of_steps(sel: Selection, steps: int) -> tuple[float, float]:
+    """Kernels and GPU time that the average step launched."""
+    if sel.trace.steps.height:
+        work = device_work(in_steps(sel))
+        kernels = work.filter(pl.col("kind").is_in(["kernel", "graph"])).height
+        return kernels / steps, int(work["duration"].sum()) / steps
+    marked = step_ranges(sel)
+    outside, whole = outside_steps(sel, marked)
+    return sum(per_step(sel, marked)) / steps, (whole - outside) / steps
 
 
 def _mean(values: pl.Series) -> float | None:

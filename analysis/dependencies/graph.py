@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import numbered_by, parents_of, row_ids
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
-from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
+from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import select
@@ -60,7 +60,7 @@ class Graph:
     unknown_waits: int
     """Waits of one stream for another whose source could not be found."""
     begin: int | None = None
-    """When the step begins where there is but one; null for several steps, and where all of the work is one step."""
+    """When the first of one or two steps begins; null for more steps, and where all of the work is one step."""
 
 
 @latest
@@ -122,12 +122,12 @@ def graph(sel: Selection) -> Graph | None:
 
 
 def _begin(sel: Selection, work: Work) -> int | None:
-    """When a lone step begins (`step_slots`), at the latest with its own work.
+    """When the first of one or two steps begins (`step_slots`), at the latest with its own work.
 
-    Two steps keep the first one's work as its beginning: their median is half its first launch, which takes longest and
-    which a replay keeps as it was.
+    Of more steps the first one does not count. Of two it is half of their median: what the host did before its first
+    launch, such as waiting for data, is part of it.
     """
-    if sel.steps.height != 1:
+    if not 0 < sel.steps.height < LEAST_ENDS:
         return None
     own = work.start[(work.step != NONE) & (work.call != NONE)]
     return int(min(step_slots(sel).start[0], own.min())) if own.size else None

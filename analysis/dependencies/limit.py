@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import polars as pl
+
+from tracetui.analysis.base import names
+from tracetui.analysis.base.conventions import is_host_collective
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import (
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
     Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "unknown"]
 
@@ -93,10 +98,17 @@ def _kind(found: Model, path: CriticalPath) -> Kind:
 def _without_model(sel: Selection, base: str) -> str:
     device = sel.trace.device
     if not device.height or not device["kind"].is_in(["kernel", "memcpy", "memset", "graph"]).any():
-        return f"No GPU work was recorded: there is nothing to wait for but the CPU ({base})."
+        others = " and other ranks" if _exchanges(sel.trace) else ""
+        return f"No GPU work was recorded: there is nothing to wait for but the CPU{others} ({base})."
     if not sel.trace.has_timeline:
         return f"Durations alone can't tell what the run waits for ({base})."
     return f"What the run waits for can't be told: no launches of its GPU work were recorded ({base})."
+
+
+def _exchanges(trace: Trace) -> bool:
+    """Whether the host itself took part in collectives."""
+    annotations = trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"]
+    return bool(names.matching(annotations.unique(), is_host_collective).any())
 
 
 _WAITS = {

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
 
+LEAST_ENDS = 3
+"""With so many steps the first one is left out: nothing says when the one before it ended."""
 NONE = -1
 
 

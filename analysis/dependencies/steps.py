@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.dependencies.nodes import NONE
+from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.walk import Times
-
-
-LEAST_ENDS = 3
-"""With so many steps the first one is left out: nothing says when the one before it ended."""
 
 
 def recorded_steps(graph: Graph) -> Ints:
@@ -26,8 +22,8 @@ def recorded_steps(graph: Graph) -> Ints:
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
-    A lone step counts from its own beginning in the recording (`Graph.begin`), the first of two from the start of its
-    first work; of three and more the first one is left out. Without steps, all the work is one step.
+    The first of one or two steps counts from its own beginning in the recording (`Graph.begin`); of three and more the
+    first one is left out. Without steps, all the work is one step.
     """
     return _between(graph, times.work_start, times.work_end)
 

@@ -87,7 +87,7 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
     first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
     wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
-    anchor, earliest, lag = _anchored(graph)
+    anchor, earliest, lag = _anchored(graph, costs)
     rows = zip(
         calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
         (calls.start - calls.stretch).tolist(), strict=True,
@@ -128,17 +128,21 @@ def _anchor(graph: Graph) -> int:
     return int(graph.work.call[item]) if item < graph.work.call.size else -1
 
 
-def _anchored(graph: Graph) -> tuple[int, int, int]:
+def _anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
     """The first launching call, when its work begins at the earliest, and how long after the call.
 
-    It is taken as it was. In a lone step that is as long after the call as in the recording: what the host did before
-    it may take less.
+    It is taken as it was. Where a step begins with its host, that is as long after the call as in the recording: what
+    the host did before it may take less. What the call itself takes less comes off too.
     """
     anchor = _anchor(graph)
     if anchor < 0:
         return anchor, _LONG_AGO, 0
-    began = int(graph.work.start[graph.first[0]])
-    return (anchor, began, 0) if graph.begin is None else (anchor, _LONG_AGO, began - int(graph.calls.start[anchor]))
+    began, called = int(graph.work.start[graph.first[0]]), int(graph.calls.start[anchor])
+    if graph.begin is None:
+        return anchor, began, 0
+    lasted = min(int(graph.calls.end[anchor]) - called, (_EVER, WAIT_NS, FULL_NS, _EVER)[graph.calls.kind[anchor]])
+    spared = lasted - int(costs.call[anchor])
+    return anchor, _LONG_AGO, max(began - called - max(spared, 0), min(began - called, costs.latency_ns))
 
 
 def blocks(graph: Graph) -> Ints | None:
@@ -179,7 +183,7 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
     followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
     many_streams = bool(work.stream.size and work.stream.max() > 0)
     spent = np.cumsum(costs.stretch + costs.call)
-    anchor, earliest, lag = _anchored(graph)
+    anchor, earliest, lag = _anchored(graph, costs)
     edges, first = found.tolist(), graph.first[found].tolist()
     heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
     waits = (calls.kind[found[1:] - 1] == WAIT).tolist()

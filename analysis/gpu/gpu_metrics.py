@@ -47,7 +47,6 @@ def gpu_metrics(
     """
     if window is None or window[1] <= window[0]:
         return pl.DataFrame(schema=SCHEMA)
-    known = {device.id: device.name for device in trace.info.devices}
     linked = _launched_by_operators(trace, work) if conventions.operator_kernels_only else None
     device = work.column("device")
     rows = []
@@ -65,7 +64,7 @@ def gpu_metrics(
         rows.append(
             {
                 "device": None if number < 0 else number,
-                "name": known.get(number),
+                "name": None if (described := trace.info.device(number)) is None else described.name,
                 "busy_percent": 100 * intervals.length(busy) / (window[1] - window[0]),
                 **metrics,
             }

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions
+from tracetui.analysis.base.conventions import TB_COLLECTIVES, TRACETUI, Conventions, is_host_collective
 from tracetui.parsers import schema
 from tracetui.parsers.iterations import as_recorded
 
@@ -25,7 +25,8 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
     """When at least one host thread was in an API call, in the data loader, or in other operators and annotations.
 
     As in torch-tb-profiler (`StepParser._parse_step`): step marks, modules, Python functions and the profiler's own
-    overhead are none of these. Its "communication" holds host time as well.
+    overhead are none of these. Its "communication" holds host time as well, and so does ours where no GPU worked:
+    there gloo's operators exchange what the ranks share.
     """
     kind = trace.host["kind"].to_physical().to_numpy()
     start = trace.host["start"].to_numpy()
@@ -45,6 +46,11 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
     if conventions.communication == "operators":
         rows = np.flatnonzero(busy)
         collective = rows[names.matching(trace.host["name"][rows], TB_COLLECTIVES.__contains__)]
+        busy[collective] = False
+        ranges["communication"] = intervals.union(start[collective], end[collective])
+    elif not trace.device.height:
+        rows = np.flatnonzero(busy)
+        collective = rows[names.matching(trace.host["name"][rows], is_host_collective)]
         busy[collective] = False
         ranges["communication"] = intervals.union(start[collective], end[collective])
     ranges["cpu_exec"] = intervals.union(start[busy], end[busy])

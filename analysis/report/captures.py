@@ -41,6 +41,8 @@ def _capture(row: Capture) -> Json:
         "wall_us": us(row.wall_ns),
         "kernels": row.kernels,
         "gpu_us": us(row.gpu_ns),
+        "kernels_per_step": known(row.step_kernels),
+        "gpu_us_per_step": us(row.step_gpu_ns),
         "busy_percent": known(row.busy_percent) if row.busy_percent is not None else None,
         "categories": _shares(row.categories, row.gpu_ns),
         "top_kernel": top[0] if top else None,

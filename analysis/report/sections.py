@@ -106,7 +106,7 @@ def source(trace: Trace) -> Json:
 
 def devices(trace: Trace) -> list[Json]:
     """The GPUs the trace describes."""
-    fields = ("id", "name", "compute_capability", "sm_count", "memory_bytes")
+    fields = ("id", "name", "compute_capability", "architecture", "sm_count", "memory_bytes")
     return [{field: getattr(device, field) for field in fields} for device in trace.info.devices]
 
 

@@ -170,6 +170,8 @@ def _of_manifest(manifest: RunManifest, number: int) -> DeviceInfo:
 
 def _is_other_maker(device: DeviceInfo) -> bool:
     """Whether the capability is not CUDA's: ROCm's traces have the architecture's number there, and wide warps."""
+    if device.architecture:
+        return True
     return device.warp_size not in (None, 32) or re.search(r"\b(AMD|Radeon|Instinct)\b", device.name or "") is not None
 
 
@@ -183,13 +185,26 @@ def _cap(manifest: RunManifest | None) -> int | None:
     return gpus[0].max_clock_hz if gpus else None
 
 
-def _product(name: str | None, capability: str | None) -> dict[str, Any] | None:
-    if name is None:
+_FAMILY = re.compile(r"^((NVIDIA|AMD|Tesla|GeForce|Instinct)\s+)+")
+"""What names of products begin with, and what tells none from another."""
+_SUMMED = ("tf32_tensor", "fp16_tensor", "bf16_tensor", "fp8_tensor")
+"""Precisions whose products are summed in fp32: GeForce cards do so at half the rate."""
+
+
+def _product(device: DeviceInfo) -> dict[str, Any] | None:
+    """The product of exactly this name; one that is only nearly known is another chip."""
+    if device.name is None:
         return None
-    for row in table()["gpu"]:
-        if re.search(row["match"], name) and capability in (None, row["capability"]):
-            return dict(row)
-    return None
+    name = _FAMILY.sub("", device.name.strip())
+    return next((dict(row) for row in table()["gpu"] if re.fullmatch(row["match"], name) and _fits(device, row)), None)
+
+
+def _fits(device: DeviceInfo, row: dict[str, Any]) -> bool:
+    """Whether what the recording says of the chip agrees; a part of one (MIG) has fewer SMs."""
+    if device.sm_count is not None and device.sm_count > row["sms"]:
+        return False
+    told = (device.compute_capability, row.get("capability")), (device.architecture, row.get("architecture"))
+    return all(None in pair or pair[0] == pair[1] for pair in told)
 
 
 def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -205,9 +220,25 @@ def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str,
     return row, next((mode for mode in row["modes"] if re.search(mode["mode"], label, re.IGNORECASE)), None)
 
 
+def _fp32_sum(name: str | None, row: dict[str, Any]) -> float:
+    """The share of its tensor rate that a GPU has left with sums in fp32; half on a GeForce that the table lacks."""
+    unnamed = 0.5 if not row and "GeForce" in (name or "") else 1.0
+    share: float = row.get("fp32_sum", unnamed)
+    return share
+
+
+def fma_per_clock(device: DeviceInfo, precision: str) -> float | None:
+    """What an SM of this GPU multiplies and adds per clock, with sums in fp32; null for an unknown capability."""
+    row = table()["capability"].get(device.compute_capability or "")
+    if row is None or _is_other_maker(device) or not row["fma"].get(precision):
+        return None
+    share = _fp32_sum(device.name, _product(device) or {}) if precision in _SUMMED else 1.0
+    return float(row["fma"][precision] * share)
+
+
 def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     """Peaks by formula from clocks that are recorded, else from the table."""
-    product = _product(device.name, device.compute_capability)
+    product = _product(device)
     module, mode = (None, None) if product else _jetson(device, manifest)
     row = product or mode or {}
     capability = device.compute_capability or (product or module or {}).get("capability")
@@ -219,13 +250,17 @@ def _calculated(device: DeviceInfo, manifest: RunManifest | None) -> Peaks:
     if clock and sms:
         source = "metadata" if cap else "table"
         reason = row.get("source", per_sm.get("source", ""))
+        summed = _fp32_sum(device.name, row)
         for name, fma in per_sm.get("fma", {}).items():
             tensor = name.endswith("_tensor")
             hz = min(clock, row.get("tensor_mhz", 1e6) * 1e6) if tensor else clock
-            share = row.get("fp32_sum", 1.0) if name in ("fp16_tensor", "bf16_tensor") else 1.0
+            share = summed if name in _SUMMED else 1.0
             about = f"{sms} SMs × {fma} FMA × 2 × {hz / 1e9:.3f} GHz"
             about += f" × {share:g} (sums in fp32)" if share != 1 else ""
             compute[name] = Peak(sms * fma * 2 * hz * share, source, f"{about}; {reason}")
+        slower = min(1.0, clock / (row["mhz"] * 1e6)) if "mhz" in row else 1.0
+        for name, tflops in row.get("tflops", {}).items():
+            compute[name] = Peak(tflops * 1e12 * slower, source, reason)
     return Peaks(device.name, capability, compute, _bandwidth(device, manifest, module, row))
 
 

@@ -380,7 +380,7 @@ API_CALLS = Table(
     "API calls",
     "functions",
     (
-        Field("name", "Function", width=24, priority=0, flex=True, about="CUDA runtime or driver call"),
+        Field("name", "Function", width=24, priority=0, flex=True, about="call into the GPU's runtime or driver"),
         Field("total_ns", "Total", "time", priority=0, main=True, sums=True, about="sum of the durations of all calls"),
         Field(
             "percent", "%", "percent", width=5, priority=1, bar=True, main=True,
@@ -411,6 +411,6 @@ API_LAUNCHES = Table(
         Field("delay_ns", "Delay", "time", priority=1, about="from the end of the call to the start of the work"),
         Field("kernel", "Started", width=16, priority=1, flex=True, short="short_name",
               about="the first activity it started"),
-        Field("api", "Call", width=16, priority=2, flex=True, about="CUDA call"),
+        Field("api", "Call", width=16, priority=2, flex=True, about="the call into the runtime or driver"),
     ),
 )  # fmt: skip

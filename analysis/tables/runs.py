@@ -114,9 +114,12 @@ CAPTURES = Table(
                 Field(f"{role}_gpu_ns", f"{short} GPU", "time", priority=rank, about="its mean GPU work"),
             )
         ),
-        Field("gpu_ns", "GPU work", "time", priority=1, main=True, about="kernels, copies and fills, summed"),
+        Field(
+            "gpu_ns", "GPU work", "time", priority=1, main=True,
+            about="kernels, copies and fills of the average step, else of the file, summed",
+        ),
         Field("busy_percent", "busy", "percent", priority=2, about="share of steps, else of the file, with GPU work"),
-        Field("kernels", "kernels", "count", priority=3, about="kernel launches"),
+        Field("kernels", "kernels", "count", priority=3, about="kernels of the average step, else of the file"),
         Field("wall_ns", "whole file", "time", priority=7, about="from the first event to the last"),
         Field("top", "top kernel", width=14, priority=4, flex=True, about="the kernel that takes most GPU time"),
     ),

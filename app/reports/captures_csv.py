@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 PLAIN = (
     "path", "kind", "rank", "problem", "base", "steps", "average_step_us", "wall_us", "kernels", "gpu_us",
-    "busy_percent",
+    "kernels_per_step", "gpu_us_per_step", "busy_percent",
 )  # fmt: skip
 TOP = ("short_name", "category", "calls", "total_us", "mean_us", "percent")
 PHASE = (

@@ -100,5 +100,17 @@ def looked(checked: int, abstained: int, aside: int) -> str:
     return text + (f"; {_count(aside, 'finding')} set aside" if aside else "")
 
 
+NAMED = 6
+"""Rules that miss the same thing are named up to so many, and counted beyond."""
+
+
+def missing_by_reason(abstained: Sequence[Json]) -> list[tuple[str, str]]:
+    """What is missing, once for all the rules that miss it: (their ids or how many they are, what it is)."""
+    rules: dict[str, list[str]] = {}
+    for row in abstained:
+        rules.setdefault(row["missing"], []).append(row["id"])
+    return [(", ".join(ids) if len(ids) <= NAMED else f"{len(ids)} rules", missing) for missing, ids in rules.items()]
+
+
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

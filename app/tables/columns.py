@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base import number_format
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tracetui.analysis.tables.field import Field, Kind
 
@@ -129,3 +129,15 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
     if kind == "count" and float(value).is_integer():
         return number_format.format_count(value)
     return number_format.format_number(value)
+
+
+def own_time(fields: Iterable[Field], *, per_step: bool) -> tuple[Field, ...]:
+    """These columns of the table of host functions, of a recording with steps or without, where nothing is per step."""
+    if per_step:
+        return tuple(fields)
+    about = "own time, without what it called"
+    return tuple(
+        replace(one, title="Self", about=about) if one.name == "self_per_step_ns" else one
+        for one in fields
+        if one.name != "self_ns"
+    )

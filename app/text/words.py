@@ -40,7 +40,7 @@ _NOTHING = {
     "kernels": "No GPU kernels in this trace.",
     "operators": "No operators in this trace.",
     "host": "No host events in this trace.",
-    "api": "No CUDA API calls in this trace.",
+    "api": "No API calls in this trace.",
     "ranges": "No ranges in this trace.",
     "modules": "No nn.Module calls in this trace.",
 }

@@ -12,6 +12,7 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES
+from tracetui.app.tables.columns import own_time
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
@@ -73,6 +74,7 @@ class HostView(CountedView):
         page = Page.of(
             HOST_FUNCTIONS,
             frame,
+            columns=own_time(HOST_FUNCTIONS.columns, per_step=bool(selection.steps.height)),
             note=f"{selection.describe()}{selection.host_words} · own time, % of {base} · waits last",
             empty=nothing("host", selection.trace.info.kind),
             alone=not selection.trace.host.height,

@@ -9,14 +9,16 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import columns, xla
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
+from tracetui.parsers.chrome.devices import accelerators
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
-    from tracetui.parsers.chrome.columns import Events
+    from tracetui.parsers.chrome.columns import Columns, Events
     from tracetui.parsers.trace import TraceInfo
 
 HOST_CATEGORIES = {
-    "cpu_op": "operator", "operator": "operator", "hpu_op": "operator", "mtia_ccp_events": "operator",
+    "cpu_op": "operator", "operator": "operator", "hpu_op": "operator",
     "user_annotation": "annotation",
     "python_function": "python",
     "cuda_runtime": "runtime", "runtime": "runtime", "glow_runtime": "runtime", "mtia_runtime": "runtime",
@@ -33,11 +35,22 @@ DEVICE_CATEGORIES = {
     "cuda_sync": "synchronization", "cuda_event": "synchronization",
     "gpu_user_annotation": "annotation", "collective_comm": "annotation",
 }  # fmt: skip
+NAMED_CATEGORIES = frozenset({"mtia_ccp_events"})
+"""Categories of work on a device whose names tell the kind."""
 PROFILER_RANGE = "cuda_profiler_range"
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", PROFILER_RANGE})
 """Spans of the profiler itself: they define the recorded window and are never shown as work."""
+_OPENS = re.compile(r"<built-in method __enter__ of torch\._C\._profiler\._?RecordFunctionFast")
 COUNTERS_NOT_KERNELS = "kernel of which Kineto recorded counters (cuda_profiler_range) and no times"
 """The note on a kernel in a profiler range: with `profiler_metrics` CUPTI replays kernels one by one and times none."""
+
+
+def device_kind(category: str) -> int:
+    """The kind of an event that is none of the host's, as a number in a column."""
+    if category in NAMED_CATEGORIES:
+        return NAMED_WORK
+    known = DEVICE_CATEGORIES.get(category)
+    return OTHER_KIND if known is None else schema.DEVICE_KINDS.index(known)
 
 
 def settle(events: Events, info: TraceInfo) -> None:
@@ -46,6 +59,7 @@ def settle(events: Events, info: TraceInfo) -> None:
     Names distinguish modules and data-loader waits from other Python functions and annotations. Events without a usable
     category are classified by their process (JAX) or their arguments (damaged Kineto files).
     """
+    accelerators.settle(events)
     _settle_others(events, info)
     host = events.groups["host"]
     kind, name = host["kind"], host["name"]
@@ -59,10 +73,41 @@ def settle(events: Events, info: TraceInfo) -> None:
         codes = [code for code, text in categories.texts(name[rows]).items() if text.startswith(prefix)]
         if codes:
             kind[rows[np.isin(name[rows], np.array(codes, np.uint32))]] = schema.HOST_KINDS.index(target)
+    _settle_opened(host)
     device = events.groups["device"]
     for column, fallback in (("device", "process"), ("stream", "thread")):
         empty = device[column] == NULL
         device[column][empty] = device.pop(fallback)[empty]
+
+
+def _settle_opened(host: Columns) -> None:
+    """Makes annotations of operators that a call opened and left open, in place.
+
+    `torch._C._profiler._RecordFunctionFast` begins its range within its ``__enter__``, and another function's
+    ``__exit__`` may end it: unlike an operator it outlives the call that it begins in.
+    """
+    kind, name = host["kind"], host["name"]
+    python = np.flatnonzero(kind == schema.HOST_KINDS.index("python"))
+    if not python.size:
+        return
+    codes = [code for code, text in categories.texts(name[python]).items() if _OPENS.match(text)]
+    calls = python[np.isin(name[python], np.array(codes, np.uint32))]
+    operators = np.flatnonzero(kind == schema.HOST_KINDS.index("operator"))
+    if not calls.size or not operators.size:
+        return
+    rows = np.concatenate((calls, operators))
+    thread, _ = columns.lanes(host["process"][rows], host["thread"][rows])
+    start, end = host["start"][rows], host["start"][rows] + host["duration"][rows]
+    # the last such call begun on the operator's thread, if it is still in progress
+    order = np.lexsort((start[: calls.size], thread[: calls.size]))
+    times = LaneClock(int(thread.max()) + 1, start, end)
+    keys = times.key(thread[: calls.size], start[: calls.size])[order]
+    mine = slice(calls.size, None)
+    at = np.searchsorted(keys, times.key(thread[mine], start[mine]), side="right") - 1
+    call = order[np.maximum(at, 0)]
+    left_open = (at >= 0) & (thread[call] == thread[mine])
+    left_open &= (start[mine] < end[call]) & (end[mine] > end[call])
+    kind[operators[left_open]] = schema.HOST_KINDS.index("annotation")
 
 
 def _settle_others(events: Events, info: TraceInfo) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 NULL = np.iinfo(np.int64).min
 OTHER_KIND = 255
 """The kind of an event whose category doesn't say what it is; `frames` decides once all metadata is known."""
+NAMED_WORK = 254
+"""The kind of an activity of a device whose name says what it is (see `devices.accelerators`)."""
 
 _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
     np.dtype(np.int64),
@@ -52,10 +54,13 @@ MEMORY: dict[str, np.dtype[Any] | None] = {
 FLOWS: dict[str, np.dtype[Any] | None] = {
     "id": _INT, "process": _INT, "thread": _INT, "time": _INT, "begins": np.dtype(np.bool_),
 }  # fmt: skip
-COUNTERS: dict[str, np.dtype[Any] | None] = {"time": _INT, "name": _CODE, "series": _CODE, "value": _FLOAT}
+COUNTERS: dict[str, np.dtype[Any] | None] = {
+    "time": _INT, "name": _CODE, "series": _CODE, "value": _FLOAT,
+    "counted": _INT,  # the `offset` of the kernel whose counter it is
+}  # fmt: skip
 
 OPTIONAL = frozenset({
-    "step", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
+    "step", "counted", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
     "kernel_details", "memcpy_details", "memset_details", "xla_context",
 })  # fmt: skip
 """Columns that only some tools fill; a group has them only if one of its parts does."""

@@ -10,9 +10,10 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NAMED_WORK, NULL
+from tracetui.parsers.chrome.devices.counted import COUNTED, link_launches
 from tracetui.parsers.chrome.marks import marked_steps
-from tracetui.parsers.frame_columns import column, frame, integers
+from tracetui.parsers.frame_columns import column, frame, integers, row_ids
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
@@ -57,6 +58,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     if not steps.height:
         steps = marked_steps(events.header, info, host, device, tally)
     forward = _forward_operators(host, nesting, threads, flows)
+    counted = {int(device["offset"][row]): row for row in np.flatnonzero(device["kind"] == COUNTED).tolist()}
     linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
 
     return Trace(
@@ -64,7 +66,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         host=_host_frame(host, nesting, forward),
         device=_device_frame(device, linked),
         memory=_memory_frame(memory, host["kind"], nesting, threads),
-        counters=_counters_frame(events.groups.pop("counters")),
+        counters=_counters_frame(events.groups.pop("counters"), counted),
         info=info,
         source=source,
         notes=tally.notes(),
@@ -209,6 +211,7 @@ def _link_device(
     api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
     launching = links.launches(host["name"][api])
     launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
+    link_launches(host, device, api, launch)
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE
     operator = nearest(parent, is_operator, launch)
@@ -252,8 +255,8 @@ def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
     layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
     kinds = columns["kind"] if group == "device" else None
     known = {name: dtype for name, dtype in layout.items() if name in columns}
-    if kinds is not None and (kinds == OTHER_KIND).any():  # known only from the file's metadata, which comes last
-        columns = {name: values[kinds != OTHER_KIND] for name, values in columns.items()}
+    if kinds is not None and (kinds >= NAMED_WORK).any():  # known only from the file's metadata, which comes last
+        columns = {name: values[kinds < NAMED_WORK] for name, values in columns.items()}
     return pl.DataFrame([column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
 
 
@@ -279,13 +282,24 @@ def _memory_frame(memory: Columns, kind: NDArray[np.uint8], nesting: Nesting, th
     return frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
 
 
-def _counters_frame(counters: Columns) -> pl.DataFrame:
+def _counters_frame(counters: Columns, counted: dict[int, int]) -> pl.DataFrame:
+    """Samples of the trace's counters, and the counters of kernels.
+
+    Args:
+        counters: the columns that the reader filled.
+        counted: the row of each kernel that was run for its counters, by its place in the file.
+    """
     size = counters["time"].size
+    row = np.full(size, NONE, np.int64)
+    if "counted" in counters:
+        row[:] = [counted.get(at, NONE) for at in counters["counted"].tolist()]
     missing = pl.repeat(None, size, dtype=pl.String, eager=True)
     return pl.DataFrame(
         {
-            "kind": pl.repeat("sample", size, dtype=pl.String, eager=True).cast(schema.CounterKind),
-            "device_row": pl.repeat(None, size, dtype=schema.RowId, eager=True),
+            "kind": pl.select(
+                pl.when(pl.Series(row >= 0)).then(pl.lit("metric")).otherwise(pl.lit("sample")).cast(schema.CounterKind)
+            ).to_series(),
+            "device_row": row_ids(row),
             "time": integers(counters["time"]),
             "section": categories.decode(counters["name"]),
             "metric": categories.decode(counters["series"]),

@@ -17,7 +17,7 @@ ARGUMENTS = (
     "Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id", "Device Type",
     "correlation_id", "graph node id", "cuda_graph_node_id",
     "hlo_op", "hlo_module", "tf_op", "step_num", "kernel_details", "memcpy_details", "Memset_details",
-    "memset_details", "context_id",
+    "memset_details", "context_id", "size",
 )  # fmt: skip
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
+from tracetui.parsers.chrome.devices.properties import described_devices, whole
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.trace import DeviceInfo, TraceInfo
@@ -40,12 +41,12 @@ def trace_info(events: Events) -> TraceInfo:
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
         tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",
-        rank=_whole(distributed.get("rank")),
-        world_size=_whole(distributed.get("world_size")),
-        devices=_devices(header.get("deviceProperties")) or _jax_devices(processes.values()),
+        rank=whole(distributed.get("rank")),
+        world_size=whole(distributed.get("world_size")),
+        devices=described_devices(header) or _jax_devices(processes.values()),
         captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
-        base_time=_whole(header.get("baseTimeNanoseconds")),
+        base_time=whole(header.get("baseTimeNanoseconds")),
         processes=tuple((pid, without_users(name)) for pid, name in sorted(processes.items())),
         threads=tuple(threads),
         run_id=_text(own.get("run")),
@@ -57,27 +58,20 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _text(value: Any) -> str | None:
     return encodable(value) if isinstance(value, str) else None
 
 
 def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, str]]:
     for event in metadata:
-        pid, name = _whole(event.get("pid")), _mapping(event.get("args")).get("name")
+        pid, name = whole(event.get("pid")), _mapping(event.get("args")).get("name")
         if event.get("name") == kind and pid is not None and isinstance(name, str):
             yield pid, encodable(name)
 
 
 def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, int], str]]:
     for event in metadata:
-        pid, tid, name = _whole(event.get("pid")), _thread(event.get("tid")), _mapping(event.get("args")).get("name")
+        pid, tid, name = whole(event.get("pid")), _thread(event.get("tid")), _mapping(event.get("args")).get("name")
         if event.get("name") == "thread_name" and pid is not None and tid is not None and isinstance(name, str):
             yield (pid, tid), encodable(name)
 
@@ -85,30 +79,7 @@ def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, 
 def _thread(value: Any) -> int | None:
     if isinstance(value, str) and (digits := re.search(r"\d+", value)):
         return int(digits.group())
-    return _whole(value)
-
-
-def _devices(properties: Any) -> tuple[DeviceInfo, ...]:
-    if not isinstance(properties, list):
-        return ()
-    found = []
-    for position, entry in enumerate(properties):
-        device = _mapping(entry)
-        major, minor = _whole(device.get("computeMajor")), _whole(device.get("computeMinor"))
-        found.append(
-            DeviceInfo(
-                id=position if (number := _whole(device.get("id"))) is None else number,
-                name=encodable(device["name"]) if isinstance(device.get("name"), str) else None,
-                compute_capability=None if major is None or minor is None else f"{major}.{minor}",
-                sm_count=_whole(device.get("numSms")),
-                memory_bytes=_whole(device.get("totalGlobalMem")),
-                max_threads_per_sm=_whole(device.get("maxThreadsPerMultiprocessor")),
-                warp_size=_whole(device.get("warpSize")),
-                registers_per_sm=_whole(device.get("regsPerMultiprocessor")),
-                shared_memory_per_sm=_whole(device.get("sharedMemPerMultiprocessor")),
-            )
-        )
-    return tuple(found)
+    return whole(value)
 
 
 def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:

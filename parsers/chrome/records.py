@@ -13,7 +13,8 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
+from tracetui.parsers.chrome.columns import NULL, OPTIONAL
+from tracetui.parsers.chrome.devices.counted import COUNTED
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -223,6 +224,7 @@ class Collector:
                 self.window = (start, duration)
             elif category == classify.PROFILER_RANGE:
                 self._tally.missing(classify.COUNTERS_NOT_KERNELS, 1, str(event.get("name", "")))
+                self._counted(start, position, event)
             return
         name = event.get("name")
         if not isinstance(name, str):
@@ -237,14 +239,31 @@ class Collector:
             row["stack"] = (stack or None) if isinstance(stack := args.get("Call stack"), str) else None
             self._rows["host"].append(row)
             return
-        known = classify.DEVICE_CATEGORIES.get(category)
-        row["kind"] = OTHER_KIND if known is None else schema.DEVICE_KINDS.index(known)
+        row["kind"] = classify.device_kind(category)
         row |= {column: self._int(args, key) for column, key in DEVICE_INTS.items()}
         row |= {column: self._real(args, key) for column, key in DEVICE_REALS.items()}
         row |= {key: _dim3(args.get(key)) for key in ("grid", "block")}
         row |= {column: _plain(args, key) for column, key in XLA_TEXTS.items()}
         row["op_name"] = _plain(args, "name")
         self._rows["device"].append(row)
+
+    def _counted(self, start: int, position: int, event: Event) -> None:
+        """Adds a kernel that was run again for its counters, and these; the range's length is no time of the kernel."""
+        name, place = str(event.get("name", "")), self._place(event)
+        row: Row = {"name": name, "start": start, "duration": NULL, **place, "offset": position, "kind": COUNTED}
+        row |= dict.fromkeys(DEVICE_INTS, NULL) | dict.fromkeys(DEVICE_REALS, math.nan)
+        self._rows["device"].append(row | {"grid": [-1, -1, -1], "block": [-1, -1, -1]})
+        for metric, value in arguments(event).items():
+            number = _number(value)
+            if number is not None:
+                counter = {
+                    "time": start,
+                    "name": "",
+                    "series": str(metric),
+                    "value": float(number),
+                    "counted": position,
+                }
+                self._rows["counters"].append(counter)
 
     def _memory(self, event: Event) -> None:
         time = self._time(event)
@@ -267,7 +286,7 @@ class Collector:
             number = _number(value)
             if number is not None:
                 row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
-                self._rows["counters"].append(row)
+                self._rows["counters"].append(row | {"counted": NULL})
 
     def _place(self, event: Event) -> Row:
         return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}
@@ -285,8 +304,7 @@ class Collector:
         whole = int(number)
         if not -(2**63) < whole < 2**63:
             self._tally.repaired("id beyond 63 bits kept modulo 2^64", 1, str(value))
-            return (whole + 2**63) % 2**64 - 2**63
-        return whole
+        return _wrapped(whole)
 
     def _real(self, args: Event, key: str) -> float:
         value = args.get(key)
@@ -337,7 +355,12 @@ def identity(value: Any) -> int:
     number = _number(value)
     if number is None and isinstance(value, str) and (digits := _DIGITS.search(value)):
         number = _number(digits.group())
-    return int(number) if number is not None and abs(number) < 2**63 else NULL
+    return NULL if number is None or abs(number) >= 2**64 else _wrapped(int(number))
+
+
+def _wrapped(number: int) -> int:
+    """An id as 64 bits, also one that is written without a sign."""
+    return number if -(2**63) < number < 2**63 else (number + 2**63) % 2**64 - 2**63
 
 
 def category_of(event: Event) -> str:

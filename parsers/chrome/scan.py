@@ -40,16 +40,15 @@ def _spellings(words: dict[str, str]) -> dict[str, str]:
     return {spelling: kind for word, kind in words.items() for spelling in (word, word.capitalize())}
 
 
-_HOST, _DEVICE = _spellings(classify.HOST_CATEGORIES), _spellings(classify.DEVICE_CATEGORIES)
+_HOST = _spellings(classify.HOST_CATEGORIES)
+_DEVICE = _spellings({word: word for word in (*classify.DEVICE_CATEGORIES, *sorted(classify.NAMED_CATEGORIES))})
 _IGNORED = tuple(s for word in sorted(classify.IGNORED_CATEGORIES) for s in (word, word.capitalize()))
 _WORDS = (*_HOST, *_DEVICE, *_IGNORED, "fwdbwd", "forward_backward")
 _CATEGORIES = Vocabulary(_WORDS)
 _NAMES = Vocabulary(("[memory]",))
 # what each category number means, with one more entry at the end for "unknown" (-1)
 _HOST_KIND = np.array([schema.HOST_KINDS.index(_HOST[w]) if w in _HOST else 255 for w in _WORDS] + [255], np.uint8)
-_DEVICE_KIND = np.array(
-    [schema.DEVICE_KINDS.index(_DEVICE[w]) if w in _DEVICE else OTHER_KIND for w in _WORDS] + [OTHER_KIND], np.uint8
-)
+_DEVICE_KIND = np.array([classify.device_kind(_DEVICE.get(w, "")) for w in _WORDS] + [OTHER_KIND], np.uint8)
 _IS_HOST = _HOST_KIND < 255
 _ANNOTATION = schema.HOST_KINDS.index("annotation")
 _IS_IGNORED = np.array([w in _IGNORED for w in _WORDS] + [False])
@@ -70,7 +69,7 @@ HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 # older or other spellings of an argument, read if the first is absent
 ALIASES = {
     "External id": "external id", "correlation": "correlation_id", "graph node id": "cuda_graph_node_id",
-    "Memset_details": "memset_details",
+    "Memset_details": "memset_details", "bytes": "size",
 }  # fmt: skip
 XLA_TEXTS = {"hlo_op": "hlo_op", "hlo_module": "hlo_module", "tf_op": "tf_op", "step_num": "step_num",
              "kernel_details": "kernel_details", "memcpy_details": "memcpy_details",

@@ -10,21 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tracetui.parsers.names.itanium import demangle
+from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
+from tracetui.parsers.names.kernel_categories import by_inductor, by_namespace, by_own_name
 
-CATEGORIES = (
-    "scan",
-    "gemm",
-    "conv",
-    "attention",
-    "softmax",
-    "norm",
-    "elementwise",
-    "reduce",
-    "copy",
-    "communication",
-    "optimizer",
-    "other",
-)
 SHORT_NAME_LENGTH = 48
 
 _CACHE = 1 << 16
@@ -41,6 +29,8 @@ _GENERIC_BASES = frozenset(
 )
 _GUARDS = re.compile(r"enable_\w*(sm\d+|family)\w*|Sm\w*Only")
 """Matches wrappers that only restrict a kernel to some GPUs: `flash::enable_sm90_or_later<…>`."""
+_IN_WORDS = re.compile(r"^(?!void )[^<(]* [^<(]*$")
+"""Matches what is no C++ name but a few words, as accelerators that are no GPUs call their work."""
 _LAMBDA_ARGUMENTS = re.compile(r"lambda\(([\w:, ]*)\)")
 
 # Template arguments that carry no meaning of their own: dispatch machinery, containers, index arithmetic.
@@ -109,6 +99,8 @@ class _Parts:
 @lru_cache(_CACHE)
 def _parts(name: str) -> _Parts:
     text = name.strip()
+    if _IN_WORDS.search(text):
+        return _Parts((text,), "")
     if text.startswith("_Z"):
         text = demangle(text) or text
     text = _ANONYMOUS.sub("", text)
@@ -215,6 +207,8 @@ def short_name(name: str) -> str:
     if match := re.match(r"cudnn_generated_fort_native_(.*?)(_knob_.*)?$", base):
         return _fit(f"cudnn_{match.group(1)}")
     own = _own_name(parts)
+    if own == "EigenMetaKernel" and (operation := re.search(r"scalar_(\w+?)_op\b", parts.template)):
+        own = f"{own}: {operation.group(1)}"
     if len(own) > SHORT_NAME_LENGTH:
         own = re.sub(r"(?<=gemm)(.*)_align\d+$|(?<=scudnn)(.*)_v1$", r"\1\2", own)
         own = re.sub(r"(?<=nvjet)(.*)_[hv]_bz(?=_)", r"\1", own)
@@ -275,57 +269,6 @@ def _short_xmma(base: str) -> str:
     return re.sub(r"(_(?:(?:tf|bf|f|i|u)\d+){1,2}){2,3}(?=_)", types, text)
 
 
-_PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (category, re.compile(pattern, re.IGNORECASE))
-    for category, pattern in (
-        (
-            "communication",
-            r"^(nccl|rccl|msccl|hccl)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all",
-        ),
-        ("elementwise", r"rotary|rope_"),
-        ("other", r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index"),
-        ("copy", r"reshape_and_cache"),
-        ("attention", r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv"),
-        ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing"),
-        (
-            "conv",
-            r"fprop|dgrad|wgrad|convol|conv\d|conv_|_conv(?!ert)|conv2d|winograd|cudnn.*gemm|scudnn|hcudnn|im2col|col2im"
-            r"|cask_cudnn|igemm_(fwd|bwd|wrw)|depthwise|gemmconv|sp3asmconv",
-        ),
-        (
-            "norm",
-            # bN in the names of TensorRT-LLM's products (biasM_bN_) is the layout of a bias
-            r"(layer|batch|group|instance|rms|weight)_?norm|rmsnorm|\bbn_|_(?-i:bn)_|gammabeta|rowwisemoments|welford"
-            r"|computeinternalgradients|computefusedparams|norm_(fwd|bwd|forward|backward)",
-        ),
-        ("softmax", r"softmax"),
-        ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
-        (
-            "gemm",
-            r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_|^bmm_|dot_kernel|xmma|884|1688",
-        ),
-        (
-            "copy",
-            r"copy|SubTensorOpWith(Cast|Sub)|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permute|flip|roll_|memcpy|index_copy|repeat"
-            r"|pack_|unpack",
-        ),
-        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|triton_(red|per)_"),
-        (
-            "elementwise",
-            r"elementwise|pointwise|activation|dropout|fill|where|gelu|silu|swiglu|relu|scal|triu|tril|arange|add"
-            r"|mul|triton_poi_|^loop_|sigmoid|tanh|clamp",
-        ),
-    )
-)
-
-
-_BY_NAMESPACE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("attention", re.compile(r"flash|fmha|attention", re.IGNORECASE)),
-    ("conv", re.compile(r"cudnn::(detail|cnn|winograd)|cask_cudnn")),
-    ("gemm", re.compile(r"cublas|cutlass")),
-)
-
-
 @lru_cache(_CACHE)
 def category(name: str) -> str:
     """The kind of work, one of `CATEGORIES`: from the function's own name, then from what it wraps.
@@ -338,17 +281,14 @@ def category(name: str) -> str:
     if base in _WRAPPERS:
         return _wrapper_category(base, parts.functor)
     if base == "multi_tensor_apply_kernel":
-        return "reduce" if "Norm" in _multi_tensor_functor(parts) else "optimizer"
-    if base.startswith("triton_poi_"):
-        return "elementwise"
+        functor = _multi_tensor_functor(parts)
+        return "reduce" if "Norm" in functor else "copy" if functor.startswith("Copy") else "optimizer"
     own = _own_name(parts)
-    if base in _GENERIC_BASES and "cudnn" in parts.path[0]:
+    if (generated := by_inductor(own)) is not None:
+        return generated
+    if base in _GENERIC_BASES and ("cudnn" in parts.path[0] or parts.template.startswith("xmma_new::implicit_gemm")):
         return "conv"  # CUTLASS kernels that cuDNN instantiates, including the reduction for split K
-    for found, pattern in _PRIMARY:
-        if pattern.search(own):
-            return found
-    spaces = "::".join(parts.path[:-1])
-    return next((found for found, pattern in _BY_NAMESPACE if pattern.search(spaces)), "other")
+    return by_own_name(own) or by_namespace("::".join(parts.path[:-1])) or "other"
 
 
 def _wrapper_category(base: str, functor: str) -> str:
@@ -356,16 +296,20 @@ def _wrapper_category(base: str, functor: str) -> str:
         return "reduce"
     if re.search(r"copy|flip|roll", functor):
         return "copy"
+    if functor.startswith("batch_norm"):
+        return "norm"
     return "other" if base in ("index_elementwise_kernel", "_scatter_gather_elementwise_kernel") else "elementwise"
 
 
 _PLAIN_MATH = re.compile(
-    r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv", re.IGNORECASE
+    r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv|preprocess|postprocess"
+    r"|prepare_varlen",
+    re.IGNORECASE,
 )
 _TENSOR_MATH = re.compile(
     r"(?<!sub)tensorop|nvjet|tensor\d+x\d+x\d+|tf32|[hidqb]mma|wgmma|gmma|wmma|warpgroup|h884|s884|i8816|[hsci]1688|16816"
     r"|161616|fp8_gemm|s16832|i16832|sdpa|flash(?!infer)|prefillwith|warpspecialized|mfma|xdlops|_xdl_|_gtcx\d?_|tcgen05|umma"
-    r"|tensor_?core|_et\d+x\d+_m\d+x\d+x\d+_",
+    r"|tensor_?core|_et\d+x\d+_m\d+x\d+x\d+_|sm(90|100)_\w*_gemm",
     re.IGNORECASE,
 )
 """SubTensorOp is MIOpen's elementwise work, gtcx its matrix cores; ``et…_m128x16x32`` has the shape of one tensor-core
@@ -387,7 +331,7 @@ def uses_tensor_cores(name: str) -> bool:
         return False
     if own.startswith("Cijk_"):
         return re.search(r"_MI(16|32|4)x", own) is not None
-    if parts.path[0] == "ck_tile" and _CK_ATTENTION.search(own):
+    if own == "Marlin" or (parts.path[0] == "ck_tile" and (_CK_ATTENTION.search(own) or "Gemm" in own)):
         return True
     if "fmha" in own:
         return _PRE_AMPERE_FMHA.search(own) is None

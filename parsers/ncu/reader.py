@@ -176,5 +176,5 @@ def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -
         )
         numbers_of["clock_hz"] = round(clock * 1000) or None
         numbers_of["memory_bandwidth"] = round(memory * 1000 * 2 * bus / 8) or None
-        found.append(DeviceInfo(number, name["text"] if name else None, capability or None, **numbers_of))
+        found.append(DeviceInfo(number, name["text"] if name else None, capability or None, None, **numbers_of))
     return tuple(found)

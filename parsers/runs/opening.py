@@ -167,7 +167,16 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
         from tracetui.parsers.ncu.pages import join_pages
 
         return join_pages(traces)
+    if any(_has_counted(trace) for trace in traces):
+        from tracetui.parsers.chrome.devices.counted import split_counted
+
+        return [part for trace in traces for part in split_counted(trace)]
     return traces
+
+
+def _has_counted(trace: Trace) -> bool:
+    """Whether the file has counters of kernels in place of their times."""
+    return trace.info.kind == "chrome" and "counted" in trace.device["kind"].unique().to_list()
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:

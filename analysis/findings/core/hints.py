@@ -13,7 +13,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tracetui.analysis.findings.core.facts import Facts
 
@@ -41,7 +41,9 @@ def is_integrated(facts: Facts) -> bool:
 def is_nvidia(facts: Facts) -> bool:
     """Whether nothing points to another vendor's GPU: ROCm traces give AMD's architectures as capabilities."""
     devices = facts.trace.info.devices
-    if any(_AMD.search(device.name or "") or device.warp_size not in (None, 32) for device in devices):
+    if any(device.architecture or _AMD.search(device.name or "") for device in devices):
+        return False
+    if any(device.warp_size not in (None, 32) for device in devices):
         return False
     return not facts.api["name"].str.starts_with("hip").any()
 
@@ -101,7 +103,27 @@ def rerun(facts: Facts, *options: str) -> str:
     given = manifest.workload.options
     axes = [word.partition("=")[0] for before, word in pairwise(manifest.identity.command) if before == "--sweep"]
     point = [text for axis in axes if axis in given for text in (f"--{axis.replace('_', '-')}", str(given[axis]))]
-    return shlex.join(["tracetui", *_without_place(manifest.identity.command[1:]), *point, *options])
+    before = _without(_without_place(manifest.identity.command[1:]), point)
+    return shlex.join(["tracetui", *_without([*before, *point], options), *options])
+
+
+def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """A command line without what the options to come say anew: each stands there once."""
+    follows = {
+        option: bool(after) and not after.startswith("--")
+        for option, after in pairwise([*options, ""])
+        if option[:2] == "--"
+    }
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        # options may be abbreviated as long as they stay unique
+        same = [option for option in follows if len(name) > len("--x") and option.startswith(name)]
+        if not (skip or same):
+            kept.append(word)
+        skip = bool(same) and not given and follows[same[0]]
+    return kept
 
 
 def _without_place(words: Iterable[str]) -> list[str]:

@@ -32,10 +32,11 @@ _PYTHON = re.compile(r"^(.*/)?(python|pypy|ipython|uvicorn|gunicorn|torchrun)[\d
 _OPENMP = re.compile(r"^__omp_offloading|^nvkernel_|(?<![a-z])(openmp|gomp|kmpc?)(?![a-z])", re.IGNORECASE)
 _LIBRARY = re.compile(
     r"^(sm\d+|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell)_|cub(las)?::|cublas|cudnn|cutlass|nvjet|xmma|cutensor|cufft|cusparse|cusolver|nccl|rccl|^Cijk_|miopen|rocblas|hipblas"
-    r"|tensorrt|myelin|^__myl|tensorflow|Eigen::|mxnet|onnxruntime|cupy|cudapy|numba|^triton_|^tvm|thrust::|rocprim",
+    r"|tensorrt|myelin|^__myl|tensorflow|Eigen::|mxnet|onnxruntime|cupy|cudapy|numba|^triton_|^tvm|thrust::|rocprim"
+    r"|^SenRdma| (Cmpt (Exec|Prep)|Dma[IO])$",
     re.IGNORECASE,
 )
-"""Kernels of libraries and of other frameworks: they don't tell what calls them."""
+"""Kernels of libraries, of other frameworks and of other devices: they don't tell what calls them."""
 
 
 @dataclass(frozen=True, slots=True)

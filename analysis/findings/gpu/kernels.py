@@ -294,7 +294,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
                 for part, _ in guilty[:MOST]
             ),
         ),
-        f"{short(worst.name)}: {words.count(worst.grid)} blocks, {worst.held.blocks} per SM ="
+        f"{short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
         f" {words.number(worst.waves or 0)} waves; {gained.why}",
         f"below one wave, or more than {words.percent(limits.loss_percent)} lost in the last of fewer than"
         f" {limits.waves:g}; from {words.percent(limits.time_percent)} of kernel time",

@@ -14,6 +14,7 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.names import kernel_names, matrix_work
+from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,11 +40,12 @@ def ratio(facts: Facts, precision: str) -> Ratio | None:
     fast, slow = known.compute.get(precision), known.compute.get("fp32")
     if fast is not None and slow is not None and fast.source == slow.source and slow.value:
         return Ratio(fast.value / slow.value, f"{_tera(fast.value)} by {_tera(slow.value)}, {fast.source}")
-    row = peaks.table()["capability"].get(hints.capability(facts) or "")
-    if row is None or not row["fma"].get(precision) or not row["fma"].get("fp32"):
+    capability = hints.capability(facts)
+    device = DeviceInfo(0, name=known.device, compute_capability=capability)
+    tensor, plain = peaks.fma_per_clock(device, precision), peaks.fma_per_clock(device, "fp32")
+    if tensor is None or plain is None:
         return None
-    per_clock = row["fma"][precision], row["fma"]["fp32"]
-    return Ratio(per_clock[0] / per_clock[1], f"{per_clock[0]} by {per_clock[1]} FMA per SM and clock")
+    return Ratio(tensor / plain, f"{tensor:g} by {plain:g} FMA per SM and clock")
 
 
 def _faster(found: Ratio | None) -> str:

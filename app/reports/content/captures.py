@@ -179,9 +179,9 @@ def _overview(found: Sequence[Json], layout: Layout) -> Block:
                 label(row),
                 layout.time(row["average_step_us"]),
                 layout.time(row["wall_us"]),
-                layout.time(row["gpu_us"]),
+                layout.time(row["gpu_us_per_step" if row["steps"] else "gpu_us"]),
                 format_share(row["busy_percent"]),
-                format_count(row["kernels"]),
+                _count(row["kernels_per_step"] if row["steps"] else row["kernels"]),
                 OOM if row["out_of_memory"] else "not read" if row["problem"] else _top_name(top),
             ]
         )
@@ -189,8 +189,16 @@ def _overview(found: Sequence[Json], layout: Layout) -> Block:
         Shown("capture", right=False, share=3), Shown("step"), Shown("whole file"), Shown("GPU work"),
         Shown("busy%"), Shown("kernels"), Shown("top kernel", right=False, share=2),
     )  # fmt: skip
-    base = "step: average of those marked; GPU work: summed; busy: share of steps, else of the file"
+    some = any(row["steps"] for row in found)
+    base = "average step; GPU work (summed), busy and kernels are of it, else of the file"
+    if not some:
+        base = "GPU work: summed; busy: share of the file"
     return Block("Captures", note=base, columns=tuple(columns), cells=cells, whole=len(found))
+
+
+def _count(many: float | None) -> str:
+    """Kernels of an average step: with a fraction where steps differ."""
+    return format_count(None if many is None else int(many)) if many is None or many == int(many) else f"{many:,.1f}"
 
 
 def _top_name(top: Json | None) -> str:

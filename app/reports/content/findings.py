@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.finding_words import LABEL_WIDTH, STEP, evidence_text, headline, looked, parts, whole_of
+from tracetui.app.reports.finding_words import (
+    LABEL_WIDTH,
+    STEP,
+    evidence_text,
+    headline,
+    looked,
+    missing_by_reason,
+    parts,
+    whole_of,
+)
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.text.fitting import cell_width, pad
 
@@ -100,6 +109,6 @@ def _rest(found: Json, layout: Layout) -> list[str]:
             lines += layout.field(f"{INDENT}{row['id']}", f"{row['title']} ({why})", width=LABEL_WIDTH)
     if found["findings_abstained"]:
         lines += ["", "Could not judge: what is missing"]
-        for row in found["findings_abstained"]:
-            lines += layout.field(f"{INDENT}{row['id']}", row["missing"], width=LABEL_WIDTH)
+        for rules, missing in missing_by_reason(found["findings_abstained"]):
+            lines += layout.field(INDENT, f"{rules}: {missing}", width=len(INDENT) * 2)
     return lines

@@ -207,7 +207,8 @@ def _devices(devices: list[Json]) -> str:
     for device in devices:
         facts = [
             f"compute capability {device['compute_capability']}" if device["compute_capability"] else "",
-            f"{device['sm_count']} SMs" if device["sm_count"] else "",
+            device["architecture"] or "",
+            f"{device['sm_count']} {_units(device)}" if device["sm_count"] else "",
             format_bytes(device["memory_bytes"]) if device["memory_bytes"] else "",
         ]
         detail = ", ".join(fact for fact in facts if fact)
@@ -216,6 +217,10 @@ def _devices(devices: list[Json]) -> str:
         kinds[kind] = kinds.get(kind, 0) + 1
     described = (f"{count} × {kind}" if count > 1 else kind for kind, count in kinds.items())
     return "; ".join(described) or "none described in the file"
+
+
+def _units(device: Json) -> str:
+    return "compute units" if device["architecture"] else "SMs"
 
 
 def _slowest(run: Json) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
@@ -14,6 +15,7 @@ from tracetui.app.reports.content import tensor_words
 from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
+from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
@@ -215,8 +217,10 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
     if not rows or waits_for == "gpu":
         return
     ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
-    columns = [replace(one, short="", tail=one.flex) for one in HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports)]
-    whole = "step time" if (trace.get("overview") or {}).get("steps", 1) else "the recorded time"
+    steps = "(no steps" not in trace["base"]
+    chosen = own_time(HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports), per_step=steps)
+    columns = [replace(one, short="", tail=one.flex) for one in chosen]
+    whole = "step time" if steps else "the recorded time"
     named = [{**row, "name": row["short_name"]} for row in ranked]
     yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}")
 
@@ -264,9 +268,10 @@ def memops(trace: Json, layout: Layout) -> Iterator[Part]:
 
 
 def api(trace: Json, layout: Layout) -> Iterator[Part]:
-    """CUDA API calls."""
+    """Calls into the GPU's runtime and driver, under the runtime's name."""
     if trace["api"]:
-        yield listed(API_CALLS, trace["api"], layout, base="")
+        title = " ".join(filter(None, (runtime(row["name"] for row in trace["api"]), API_CALLS.title)))
+        yield listed(API_CALLS, trace["api"], layout, base="", heading=title)
 
 
 def launches(trace: Json, layout: Layout) -> Iterator[Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.finding_words import evidence_text, headline, looked, parts, whole_of
+from tracetui.app.reports.finding_words import evidence_text, headline, looked, missing_by_reason, parts, whole_of
 from tracetui.app.reports.html.markup import element, said
 
 if TYPE_CHECKING:
@@ -31,8 +31,12 @@ def findings(found: Json, layout: Layout, level: int) -> list[str]:
     lines = [_finding(row, whole, level, layout) for row in rows] or ["<p>None.</p>"]
     away = [(row["id"], f"{row['title']} (by {row['by']})") for row in found["findings_suppressed"]]
     away += [(row["id"], f"{row['title']} (silenced: {row['reason']})") for row in found["findings_silenced"]]
-    missing = [(row["id"], row["missing"]) for row in found["findings_abstained"]]
-    return [*lines, *_fold("Set aside", away), *_fold("Could not judge: what is missing", missing)]
+    missing = missing_by_reason(found["findings_abstained"])
+    return [
+        *lines,
+        *_fold("Set aside", away),
+        *_fold("Could not judge: what is missing", missing, len(found["findings_abstained"])),
+    ]
 
 
 def _finding(row: Json, whole: str, level: int, layout: Layout) -> str:
@@ -53,8 +57,9 @@ def _finding(row: Json, whole: str, level: int, layout: Layout) -> str:
     return element("article", "\n".join(lines), class_=f"finding {row['severity']}")
 
 
-def _fold(title: str, rows: list[tuple[str, str]]) -> list[str]:
+def _fold(title: str, rows: list[tuple[str, str]], count: int | None = None) -> list[str]:
     if not rows:
         return []
     inside = "".join(f"<dt>{said(name)}</dt><dd>{said(text)}</dd>" for name, text in rows)
-    return [f"<details><summary>{said(title)} ({len(rows)})</summary><dl>{inside}</dl></details>"]
+    many = len(rows) if count is None else count
+    return [f"<details><summary>{said(title)} ({many})</summary><dl>{inside}</dl></details>"]

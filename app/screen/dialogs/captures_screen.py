@@ -139,9 +139,9 @@ def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
             "capture": _label(row),
             "problem": row.problem,
             "step_ns": row.average_step_ns,
-            "gpu_ns": row.gpu_ns,
+            "gpu_ns": row.step_gpu_ns if row.steps else row.gpu_ns,
             "busy_percent": row.busy_percent,
-            "kernels": row.kernels,
+            "kernels": row.kernels if not row.steps or row.step_kernels is None else round(row.step_kernels),
             "wall_ns": row.wall_ns,
             "top": row.problem or (row.top[0].short_name if row.top else None),
         }

@@ -222,7 +222,7 @@ def _row(event: Event, tally: Tally) -> tuple[int, int, int, int, int, int, int,
 def _sort_of(category: str) -> int:
     if category in classify.HOST_CATEGORIES:
         return RANGE if classify.HOST_CATEGORIES[category] == "annotation" else CALL
-    if category in classify.DEVICE_CATEGORIES:
+    if category in classify.DEVICE_CATEGORIES or category in classify.NAMED_CATEGORIES:
         return DEVICE
     return PROFILER if category in classify.IGNORED_CATEGORIES else OTHER
 

@@ -14,6 +14,7 @@ from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 from tracetui.app.reports.content.ncu import sweep as sweep_counters
 from tracetui.app.reports.content.sweeps.variants import kind_blocks, speedup_chart
 from tracetui.app.reports.csv_report import plain_csv
+from tracetui.app.reports.finding_words import missing_by_reason
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
 from tracetui.app.text.fitting import cell_width
@@ -109,10 +110,7 @@ def accounts(found: Json) -> list[str]:
 
 def abstained(found: Json) -> str:
     """What rules could not judge, and why; empty where all could."""
-    reasons: dict[str, list[str]] = {}
-    for row in found["findings_abstained"]:
-        reasons.setdefault(row["missing"], []).append(row["id"])
-    said = "; ".join(f"{', '.join(ids)}: {missing}" for missing, ids in reasons.items())
+    said = "; ".join(f"{rules}: {missing}" for rules, missing in missing_by_reason(found["findings_abstained"]))
     return f"Could not judge: {said}" if said else ""
 
 
