@@ -215,8 +215,11 @@ def main() -> int:
     if there["machine"] != "aarch64":
         raise SystemExit(f"that was a {there['machine']}")
     found = list(differences(there["found"], here["found"]))
-    print(f"{values(here['found']):,} values of {len(here['found']['reports'])} recordings, three boards and four commands:"
-          f" {len(found)} differ from those of {here['machine']}")  # fmt: skip
+    recorded = len(here["found"]["reports"])
+    print(
+        f"{values(here['found']):,} values of {recorded} recordings, three boards and four commands: {len(found)} differ"
+        f" from those of {here['machine']}"
+    )
     print(*found[:40], sep="\n")
     screen = Screen("open", DATA / "vim_tiny")
     screen.until("Overview")
