@@ -8,6 +8,7 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
+from tracetui.analysis.report.beside import ON_REQUEST
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
@@ -49,7 +50,8 @@ def report(
     Args:
         run: what `open_path` returned.
         scope: the steps, devices or stretch of time the numbers are about.
-        sections: names out of `SECTIONS`; all of them by default. Only these are computed.
+        sections: names out of `SECTIONS`; by default all but `ON_REQUEST`, which read the file again. Only these are
+            computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
         open_file: opens one of the folder's other files for the table of captures. For Chrome traces that table is
             filled only if it is asked for by name: reading many takes long.
@@ -64,7 +66,7 @@ def report(
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
     """
-    wanted = tuple(SECTIONS if sections is None else sections)
+    wanted = tuple([name for name in SECTIONS if name not in ON_REQUEST] if sections is None else sections)
     unknown = [name for name in wanted if name not in SECTIONS]
     if unknown:
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
