@@ -11,7 +11,7 @@ from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
-from tracetui.parsers.ncu.sniff import decode
+from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, decode
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 TOOL = "NVIDIA Nsight Compute"
 BLOCK = 1 << 22
-EXPORT = "export the report with: ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
 PERMISSION = (
     "run ncu as root, or let everybody read counters: load the nvidia module with "
     "NVreg_RestrictProfilingToAdminUsers=0 (see https://developer.nvidia.com/ERR_NVGPUCTRPERM)"
@@ -122,6 +121,8 @@ def _no_table(path: Path, log: Log) -> TraceError:
         return TraceError(path, f"an ncu log without a table; ncu says: {next(iter(log.errors))}")
     if log.other_page:
         return TraceError(path, "ncu's source page, which has no table of launches", EXPORT)
+    if log.for_people:
+        return TraceError(path, *FOR_PEOPLE)
     return TraceError(path, "an ncu log without a table", f"run ncu with --csv --page raw, or {EXPORT}")
 
 

@@ -14,6 +14,35 @@ _QUOTED_ID = re.compile(r'"(?:ID|Process ID)"\s*(?=,)')
 _NAME = re.compile(r',\s*"?(?:Kernel|Function|Range|Graph) Name"?\s*(?:,|$)')
 _METRIC = re.compile(r',\s*"?Metric Name"?\s*,')
 
+EXPORT = "export the report with: ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
+FOR_PEOPLE = (
+    "what ncu prints for people, without --csv",
+    f"run ncu with --csv --page raw (its output > REPORT.csv), or {EXPORT}",
+)
+TEXT_TABLE = re.compile(r"^\s*Metric Name {2,}Metric Unit {2,}Metric Value", re.MULTILINE)
+_OTHERS = (
+    (
+        re.compile(r'^(Launch Settings|Session Info)\s*\n("(Launch|Session) Attribute"|-{4})', re.MULTILINE),
+        ("ncu's session page, which is about the machine and has no kernels", EXPORT),
+    ),
+    (
+        re.compile(r'^"(Address|#|Line No)","Source"', re.MULTILINE),
+        ("ncu's source page, which has no table of launches", EXPORT),
+    ),
+    (
+        re.compile(r"^(Address|#|Line No) {2,}(Source|Address) ", re.MULTILINE),
+        ("ncu's source page, printed for people, without a table of launches", EXPORT),
+    ),
+    (TEXT_TABLE, FOR_PEOPLE),
+)
+"""What tells other texts of ncu, each with what it is and what to do."""
+
+
+def other_page(head: bytes) -> tuple[str, str] | None:
+    """For the start of a text of ncu's without its table of launches: what it is, and what to do."""
+    text = decode(head)
+    return next((said for pattern, said in _OTHERS if pattern.search(text)), None)
+
 
 @lru_cache(maxsize=1)
 def looks_like_ncu(head: bytes) -> bool:
