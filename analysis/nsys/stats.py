@@ -131,6 +131,8 @@ def nsys_report(sel: Selection, name: str) -> StatsTable:
         raise KeyError(name)
     if current in NOT_MADE:
         title, data, table = NOT_MADE[current]
-        return StatsTable(current, title, pl.DataFrame(), data, not_made=table in held(sel.trace))
+        return StatsTable(
+            current, title, pl.DataFrame(schema={"Name": pl.String}), data, not_made=table in held(sel.trace)
+        )
     report = _REPORTS[current]
     return StatsTable(current, report.title, report.make(sel), report.lacks)

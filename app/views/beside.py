@@ -12,6 +12,7 @@ from tracetui.analysis.nsys.os_calls import os_calls
 from tracetui.analysis.nsys.threads import cpu_functions, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.tables import system
+from tracetui.app.reports.content.beside import WHOLE_TIME
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.page import Page
 from tracetui.parsers.nsys.beside.unread import held
@@ -58,6 +59,9 @@ def beside_page(session: Session, name: str) -> Page:
     table, make = PAGES[name]
     selection = session.selection()
     frame = session.cached(("beside", name), lambda: make(selection))
+    if name == "GPU metrics":
+        every = pl.when(pl.col("calls").is_null()).then(pl.lit(WHOLE_TIME)).otherwise("kernel")
+        frame = frame.with_columns(kernel=every)
     page = Page.of(
         table, frame, note=table.base or "in the recorded time", empty="The file can't be read any more, or has none."
     )
