@@ -16,7 +16,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
-from tracetui.analysis.report.beside import ON_REQUEST
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
@@ -108,6 +108,7 @@ NEVER_NULL = {
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
     "ranks": "idle_us behind_percent",
     # read on request only: test_nsys_beside
+    "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",
     "cpu_functions": "module process thread thread_name",
     "os_calls": "process thread thread_name caller",
@@ -208,7 +209,7 @@ def test_sections_choose_what_is_computed() -> None:
         report(run_of(VIM), sections=["kernel"])
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST} == set(TRACE) - beside
+    assert set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST, SOURCE_LINES} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.tables import system
+from tracetui.analysis.tables.counters import SOURCE_LINES as SOURCE_LINES_TABLE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 ON_REQUEST = ("threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
 """Their names; each is a method of `BesideSections`."""
+
+
+SOURCE_LINES = "source_lines"
+"""The section of ncu's source page, which has nothing else."""
 
 
 class BesideSections:
@@ -52,6 +57,12 @@ class BesideSections:
         from tracetui.analysis.nsys.unified_memory import unified_memory
 
         return self._listed(unified_memory(self.sel), system.UNIFIED_MEMORY)
+
+    def source_lines(self) -> tuple[Any, int | None]:
+        """Where in the source a kernel waits and how it accesses memory."""
+        from tracetui.analysis.counters.source_lines import source_lines
+
+        return self._listed(source_lines(self.sel.trace), SOURCE_LINES_TABLE)
 
     def _listed(self, frame: pl.DataFrame, table: Table) -> tuple[Any, int | None]:
         return table_rows(frame, table, self.limit), frame.height

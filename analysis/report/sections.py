@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES, BesideSections
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import ROOFLINE
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
@@ -49,6 +49,7 @@ SECTIONS = (
     "roofline",
     "memory",
     "findings",
+    SOURCE_LINES,
     *ON_REQUEST,
 )
 """Every section of a trace, in the order of the report; each is a method of `Sections`."""

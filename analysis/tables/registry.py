@@ -58,6 +58,7 @@ SECTIONS: dict[str, Table] = {
     "configurations": configurations.CONFIGURATIONS,
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
+    "source_lines": counters.SOURCE_LINES,
     "threads": system.THREADS,
     "cpu_functions": system.CPU_FUNCTIONS,
     "os_calls": system.OS_CALLS,

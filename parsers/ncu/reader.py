@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
-from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, decode
+from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode
+from tracetui.parsers.ncu.source_page import PAGE, read_source
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
@@ -58,6 +60,8 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     watch = watch or Watch()
     tally = Tally()
     text, size = _read(path, tally, watch)
+    if SOURCE_PAGE.search(text):
+        return _source(path, text, size, tally)
     tables, log = read_tables(text, tally)
     del text
     if not tables:
@@ -87,6 +91,13 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
         source=Source(path, size, parsed + tally.skipped_events, parsed),
         notes=tally.notes(),
     )
+
+
+def _source(path: Path, text: str, size: int, tally: Tally) -> Trace:
+    device, counters, rows = read_source(text, tally)
+    info = TraceInfo(kind="ncu", tool=TOOL, captured=(("page", PAGE),))
+    source = Source(path, size, rows + tally.skipped_events, rows)
+    return replace(Trace.empty(info, source, tally.notes()), device=device, counters=counters)
 
 
 def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:

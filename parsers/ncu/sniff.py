@@ -19,7 +19,9 @@ FOR_PEOPLE = (
     "what ncu prints for people, without --csv",
     f"run ncu with --csv --page raw (its output > REPORT.csv), or {EXPORT}",
 )
-TEXT_TABLE = re.compile(r"^\s*Metric Name {2,}Metric Unit {2,}Metric Value", re.MULTILINE)
+TEXT_TABLE = re.compile(r"^\s*Metric Name +Metric Unit +Metric Value\s*$", re.MULTILINE)
+SOURCE_PAGE = re.compile(r'^"(Address|#|Line No)","Source",', re.MULTILINE)
+"""The header of the source page with its counters; without any it is the program's text alone."""
 _OTHERS = (
     (
         re.compile(r'^(Launch Settings|Session Info)\s*\n("(Launch|Session) Attribute"|-{4})', re.MULTILINE),
@@ -27,7 +29,10 @@ _OTHERS = (
     ),
     (
         re.compile(r'^"(Address|#|Line No)","Source"', re.MULTILINE),
-        ("ncu's source page, which has no table of launches", EXPORT),
+        (
+            "ncu's source page without its counters",
+            "print it with: ncu --import REPORT.ncu-rep --csv --page source --print-source cuda,sass > REPORT.csv",
+        ),
     ),
     (
         re.compile(r"^(Address|#|Line No) {2,}(Source|Address) ", re.MULTILINE),
@@ -44,6 +49,11 @@ def other_page(head: bytes) -> tuple[str, str] | None:
     return next((said for pattern, said in _OTHERS if pattern.search(text)), None)
 
 
+def is_source_page(head: bytes) -> bool:
+    """Whether the start of a file is ncu's source page with counters."""
+    return b'"Source",' in head and SOURCE_PAGE.search(decode(head)) is not None
+
+
 @lru_cache(maxsize=1)
 def looks_like_ncu(head: bytes) -> bool:
     """Whether the start of a file has ncu's table header or a line of its log.
@@ -53,7 +63,9 @@ def looks_like_ncu(head: bytes) -> bool:
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)
-    return _TOOL_LINE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
+    return bool(_TOOL_LINE.search(text) or SOURCE_PAGE.search(text)) or any(
+        header_start(line) >= 0 for line in _candidates(text)
+    )
 
 
 def decode(content: bytes) -> str:

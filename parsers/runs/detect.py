@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout, marks
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.ncu.sniff import other_page
+from tracetui.parsers.ncu.sniff import is_source_page, other_page
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, tool_of
 
@@ -106,6 +106,9 @@ def looks_like_trace(path: Path) -> bool:
         head = read_all(path, PEEK_BYTES)
     except TraceError:
         return any(tool.doubtful for tool in tools)
+    # it has no launches that could stand beside others': it is read where it is asked for by its own name
+    if is_source_page(head):
+        return False
     return any(re.search(t.found_by, head) if t.found_by else _kind(head) == t.kind for t in tools)
 
 

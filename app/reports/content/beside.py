@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.tables.counters import SOURCE_LINES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES
 from tracetui.app.reports.parts import Sentences, listed
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,4 +50,14 @@ def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
     return parts
 
 
-SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {name: _section(name) for name in NOTHING}
+def source_lines(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The lines of each kernel of ncu's source page."""
+    for kernel in dict.fromkeys(row["kernel"] for row in trace["source_lines"]):
+        rows = [row for row in trace["source_lines"] if row["kernel"] == kernel]
+        yield listed(SOURCE_LINES, rows, layout, heading=short_name(kernel))
+
+
+SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+    "source_lines": source_lines,
+    **{name: _section(name) for name in NOTHING},
+}
