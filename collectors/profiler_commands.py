@@ -30,8 +30,13 @@ NCU_REPORT, NCU_RAW, NCU_DETAILS = "ncu.ncu-rep", "ncu.csv", "ncu.details.csv"
 NCU_SECTIONS = (
     "SpeedOfLight", "SpeedOfLight_RooflineChart", "SpeedOfLight_HierarchicalTensorRooflineChart", "LaunchStats",
     "Occupancy", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
+    "SourceCounters",
 )  # fmt: skip
-"""Sections, not single metrics: which metrics a section has differs from chip to chip, and ncu knows that."""
+"""Sections, not single metrics: which metrics a section has differs from chip to chip, and ncu knows that.
+
+SourceCounters tells uncoalesced accesses and bank conflicts. On an H200 it makes 29 passes of 27, and 33.6 s of 25.0 s
+for 40 launches; MemoryWorkloadAnalysis_Tables, which tells nothing more that a rule needs, would make 34 and 60 s.
+"""
 
 
 @dataclass(frozen=True)

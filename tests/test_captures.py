@@ -291,6 +291,20 @@ def test_nsight_compute_has_ranges_without_a_host(tmp_path):
     assert "GPU proj." not in report_text(report(open_path(tmp_path, cache=False)))  # no table of nothing but dashes
 
 
+def test_both_pages_of_a_report_are_one_capture(tmp_path):
+    for name, spent in (("a_bs1", "100"), ("a_bs2", "200")):
+        (tmp_path / f"{name}.csv").write_text(
+            ncu_file.wide_table({"gpu__time_duration.sum": "nsecond"}, [(GEMM, [spent]), (SOFTMAX, ["50"])])
+        )
+        rows = [(n, k, "GPU Speed Of Light Throughput", "Duration", "nsecond", t) for n, (k, t) in
+                enumerate(((GEMM, spent), (SOFTMAX, "50")))]  # fmt: skip
+        (tmp_path / f"{name}.details.csv").write_text(ncu_file.long_table(rows))
+    found = captures(open_path(tmp_path, cache=False))
+    assert [row.name for row in found] == ["a_bs1", "a_bs2"]
+    (tmp_path / "a_bs2.csv").unlink()  # without its raw page the details page stands for the report
+    assert len(captures(open_path(tmp_path, cache=False))) == 2
+
+
 def test_chrome_traces_are_compared_when_asked(tmp_path):
     events = [
         {"ph": "X", "cat": "user_annotation", "name": "forward", "pid": 1, "tid": 1, "ts": 0, "dur": 50},

@@ -16,9 +16,11 @@ from sample_runs import recorded
 
 from tracetui.analysis.counters.configurations import ALL, COMMON, MEASURED, configurations, weights_of
 from tracetui.analysis.report.report import report
+from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.roofline.launch_table import launch_table
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.cli.main import main
+from tracetui.app.views.sweep import _page as sweep_page
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.ncu.reader import read_ncu
@@ -249,6 +251,17 @@ def test_launched_runs_bring_their_counters(tmp_path: Path, capsys: pytest.Captu
     lines = [line.split() for line in text.splitlines()]
     assert ["tf32", "7", "39.78", "µs", "3.16", "10.0", "9.83", "0", "24.8", "10.6", "80.9"] in lines
     assert "Change from dtype fp32" in text
+    found = sweep_report(read_sweep(tmp_path))
+    page = sweep_page("counters", found)
+    rows = page.frame.filter(kind="all").select("axis_dtype", "launches", "total_ns").rows()
+    assert rows == [
+        (row["dtype"], row["launches"], pytest.approx(row["total_us"] * 1000))
+        for row in found["counters"]["rows"]
+        if row["kind"] == "all"
+    ]
+    assert len(rows) == 2
+    assert page.frame.height == len(found["counters"]["rows"]) > 2
+    assert {"axis_dtype", "kind", "sm_percent", "l2_hit_percent"} <= {column.name for column in page.columns}
 
 
 def test_pages_of_one_report_are_one_point(tmp_path: Path) -> None:

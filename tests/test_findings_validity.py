@@ -11,7 +11,7 @@ import pytest
 from chrome_file import ChromeFile
 from judged import abstains, facts, fired, fires, manifest, silent
 from ncu_file import SOL, long_table
-from nsys_file import NsysFile
+from nsys_file import NsysFile, global_pid
 from nvtx_trace import nvtx_trace
 from sample_runs import recorded
 
@@ -445,6 +445,10 @@ def test_lost_kernels(tmp_path, recording: Recording):
     assert (
         fires("V17", run(25)).title == "20.0 % of the launches have no kernel in the recording: GPU events were dropped"
     )
+    lost = NsysFile()
+    lost.launch("k", (0, 10), (20, 90))
+    lost.row("DIAGNOSTIC_EVENT", severity=2, text="CUDA events were lost.", globalPid=global_pid(200))
+    assert silent("V17", facts(lost.write(tmp_path / "other.sqlite")))  # another program's events
     assert silent("V17", run(0))  # the warning stands in nearly every export, and no launch lacks its kernel
     for name in (VIM_NSYS, "nsys/graph_whole.sqlite.gz", "chrome/cudagraph_replay.trace.json.gz"):
         assert silent("V17", facts(recording(name)))

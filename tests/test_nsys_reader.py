@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from nsys_file import PID, NsysFile, global_pid
 
+from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.selection import select
 from tracetui.parsers.nsys.reader import read_nsys
@@ -424,6 +425,48 @@ def test_threads_processes_and_gpus_are_named(read: Callable[[NsysFile], Trace])
     ]  # fmt: skip
     assert trace.info.devices[0].max_threads_per_sm == 2048
     assert dict(trace.info.captured)["NVTX categories"] == "io"
+
+
+def test_events_that_no_frame_holds_are_counted_and_named(read: Callable[[NsysFile], Trace]) -> None:
+    file = NsysFile()
+    file.kernel("k", 0, 10)
+    for n in range(5):
+        file.row("SCHED_EVENTS", start=n, cpu=1, isSchedIn=n % 2, globalTid=global_pid(PID))
+    for n in (3, 9):  # nsys numbers these itself, not without gaps
+        file.row("COMPOSITE_EVENTS", id=n, start=n, cpu=1, threadState=1, globalTid=global_pid(PID), cpuCycles=1)
+    file.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", deviceId=0, streamId=7, eventId=1)
+    file.row("SAMPLING_CALLCHAINS", id=3, symbol=1, module=1, stackDepth=0)
+    file.row("TARGET_INFO_PROCESS", start=0)
+    trace = read(file)
+    assert reasons(trace, "skipped") == {
+        "events of the table SCHED_EVENTS, which --section threads reads when asked": 5,
+        "events of the table COMPOSITE_EVENTS, which --section threads reads when asked": 2,
+        "events of the table CUPTI_ACTIVITY_KIND_CUDA_EVENT, which is not read": 1,
+    }
+    assert (trace.source.events_total, trace.source.events_parsed) == (9, 1)
+
+
+def test_a_warning_of_the_profiler_names_its_process(read: Callable[[NsysFile], Trace]) -> None:
+    file = NsysFile()
+    file.call("cudaFree", 0, 10)
+    file.process("/usr/bin/python3")
+    file.process("nvidia-smi", 200)
+    file.row("DIAGNOSTIC_EVENT", severity=2, text="Events were lost.", globalPid=global_pid(200))
+    file.row("DIAGNOSTIC_EVENT", severity=2, text="Events were late.", globalPid=global_pid(PID))
+    file.row("DIAGNOSTIC_EVENT", severity=2, text="All is slow.", globalPid=1 << 48)
+    assert set(reasons(read(file), "missing")) >= {
+        "Nsight Systems warning of process 200 (nvidia-smi), of which no event is here: Events were lost.",
+        f"Nsight Systems warning of process {PID} (python3): Events were late.",
+        "Nsight Systems warning: All is slow.",
+    }
+
+
+def test_a_file_without_gpu_work_is_as_long_as_it_was_recorded(read: Callable[[NsysFile], Trace]) -> None:
+    file = NsysFile()
+    file.call("cudaFree", 1_000, 2_000)
+    file.row("ANALYSIS_DETAILS", globalVid=1, duration=50_000, startTime=777, stopTime=50_777)
+    found = overview(select(read(file)))
+    assert (found.average_step_ns, found.recorded_ns) == (50_000, 50_000)
 
 
 def test_what_the_profiler_itself_says(read: Callable[[NsysFile], Trace]) -> None:

@@ -16,6 +16,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
@@ -106,6 +107,16 @@ NEVER_NULL = {
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
     "ranks": "idle_us behind_percent",
+    # read on request only: test_nsys_beside
+    "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
+    "threads": "process thread program name on_cpu_us percent turns samples samples_percent",
+    "cpu_functions": "module process thread thread_name",
+    "os_calls": "process thread thread_name caller",
+    "gpu_samples": (
+        "kernel calls samples sm_active_percent sm_issue_percent tensor_percent warps_percent dram_read_percent "
+        "dram_write_percent pcie_rx_percent pcie_tx_percent nvlink_rx_percent nvlink_tx_percent clock_mhz"
+    ),
+    "unified_memory": "cause process device faults bytes total_us",
 }
 """What the analysis leaves unknown where it must, though none of these recordings makes it do so."""
 
@@ -198,7 +209,7 @@ def test_sections_choose_what_is_computed() -> None:
         report(run_of(VIM), sections=["kernel"])
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"ranks", "captures", "configurations"} == set(TRACE) - beside
+    assert set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST, SOURCE_LINES} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

@@ -17,6 +17,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.host import CALLS
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.report import SECTIONS, report
 from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path
@@ -42,7 +43,7 @@ def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run
     assert there["nsys"] == set()
     assert there["ncu"] == {"counters", "findings"}
     assert there["memory_snapshot"] == {"memory", "findings"}
-    assert there["chrome"] == set(SECTIONS) - {"ranks", "captures", "configurations"}
+    assert there["chrome"] == set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST, SOURCE_LINES}
 
 
 @pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])

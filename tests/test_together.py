@@ -95,6 +95,19 @@ def test_a_recording_of_another_program_is_not_matched() -> None:
     assert told.startswith("gpt_small_ctx256.sqlite.gz is set aside: it is of another run than ops.trace.json.gz")
 
 
+def test_ranks_by_name_alone_are_of_one_program() -> None:
+    ours, other = opened("nsys/vim_tiny_fp32_bs4.sqlite.gz"), opened("nsys/gpt_small_ctx256.sqlite.gz")
+
+    def ranks(second: Trace, world: int | None = None) -> Facts:
+        named = [replace(t, info=replace(t.info, rank=n, world_size=world)) for n, t in enumerate((ours, second))]
+        return Facts(Run(ours.source.path.parent, tuple(named)), named[0])
+
+    finding = fires("V25", ranks(other))
+    assert finding.title.startswith("gpt_small_ctx256.sqlite.gz is named like a rank of vim_tiny_fp32_bs4.sqlite.gz")
+    assert silent("V25", ranks(ours))
+    abstains("V25", ranks(other, 2))  # the files themselves say so, and ranks of a pipeline may do other work
+
+
 def test_batches_that_operators_show_must_be_equal() -> None:
     trace = opened("vim_tiny_fp32_bs4.pt.trace.json.gz")
     assert one_program(trace, trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -102,12 +103,14 @@ def captures(
         open_file: opens a file that is not open yet; a TraceError makes it a row with a problem.
         done: called with each row as soon as it is ready.
     """
+    at_hand = {trace.source.path: trace for trace in run.of_kind(run.main.info.kind)}
     files = comparable_files(run)
+    if run.main.info.kind == "ncu":
+        files = _reports(files, at_hand, open_file or _open)
     if len(files) < 2:
         return []
     names = names_of(files)
     axes = axes_of(names)
-    at_hand = {trace.source.path: trace for trace in run.of_kind(run.main.info.kind)}
     found = []
     for path, name, where in zip(files, names, axes, strict=True):
         try:
@@ -122,6 +125,18 @@ def captures(
         missing(log, where, run.main.info.kind, why) for log, where, why in without_capture(files, run.main.info.kind)
     ]
     return ordered(found)
+
+
+def _reports(files: list[Path], at_hand: dict[Path, Trace], open_file: Callable[[Path], Trace]) -> list[Path]:
+    """The files without the second page of a report whose first is among them; what was opened for it is at hand."""
+    from tracetui.parsers.ncu.pages import join_pages
+
+    for path in files:
+        if path not in at_hand:
+            with suppress(TraceError):
+                at_hand[path] = open_file(path)
+    kept = {trace.source.path for trace in join_pages(list(at_hand.values()))}
+    return [path for path in files if path in kept or path not in at_hand]
 
 
 def unread(path: Path, name: str, axes: dict[str, Value], kind: str, problem: str) -> Capture:

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.counters.counters import MEANS, launch_counters
 from tracetui.analysis.counters.metrics import by_column
+from tracetui.analysis.counters.source_lines import has_lines
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.kernel_key import key
@@ -100,7 +101,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
         run: what `open_path` returned.
         open_file: opens a file that is not open yet.
     """
-    traces, problems = list(run.of_kind("ncu")), list[str]()
+    traces, problems = [trace for trace in run.of_kind("ncu") if not has_lines(trace)], list[str]()
     if not traces or not run.others or run.main.info.kind != "ncu":
         return traces, problems
     from tracetui.parsers.runs.detect import comparable_files
@@ -112,7 +113,7 @@ def reports_of(run: Run, open_file: Callable[[Path], Trace] | None = None) -> tu
                 at_hand[path] = open_file(path) if open_file else open_path(path).main
             except TraceError as problem:
                 problems.append(str(problem))
-    return join_pages([at_hand[path] for path in sorted(at_hand)]), problems
+    return join_pages([at_hand[path] for path in sorted(at_hand) if not has_lines(at_hand[path])]), problems
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

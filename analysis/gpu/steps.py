@@ -172,6 +172,8 @@ def _whole_file(trace: Trace) -> StepSlots:
         start, duration = frame["start"].to_numpy()[chosen], frame["duration"].to_numpy()[chosen]
         if start.size:
             low, high = min(low, int(start.min())), max(high, int((start + duration).max()))
+    if trace.info.kind == "nsys" and trace.info.window is not None and (whole := extent(trace)) is not None:
+        low, high = whole  # the file says how long was recorded, be it that nothing happened
     if low > high:
         none = np.empty(0, np.int64)
         return StepSlots((), (), none, none, marked=False)

@@ -8,6 +8,7 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
@@ -49,7 +50,8 @@ def report(
     Args:
         run: what `open_path` returned.
         scope: the steps, devices or stretch of time the numbers are about.
-        sections: names out of `SECTIONS`; all of them by default. Only these are computed.
+        sections: names out of `SECTIONS`; by default all but `ON_REQUEST`, which read the file again. Only these are
+            computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
         open_file: opens one of the folder's other files for the table of captures. For Chrome traces that table is
             filled only if it is asked for by name: reading many takes long.
@@ -64,7 +66,7 @@ def report(
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
     """
-    wanted = tuple(SECTIONS if sections is None else sections)
+    wanted = tuple(_by_default(run) if sections is None else sections)
     unknown = [name for name in wanted if name not in SECTIONS]
     if unknown:
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
@@ -91,6 +93,16 @@ def report(
     if "ranks" in wanted:
         body["ranks"] = ranks
     return {"schema": SCHEMA, "run": body}
+
+
+def _by_default(run: Run) -> list[str]:
+    """All sections but those that are read on request, or that only another recording has."""
+    from tracetui.analysis.counters.source_lines import has_lines
+
+    if run.traces and all(map(has_lines, run.traces)):
+        return [SOURCE_LINES]
+    left_out = {*ON_REQUEST} if any(map(has_lines, run.traces)) else {*ON_REQUEST, SOURCE_LINES}
+    return [name for name in SECTIONS if name not in left_out]
 
 
 def trace_report(

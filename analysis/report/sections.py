@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES, BesideSections
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.counters import ROOFLINE
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
@@ -48,6 +49,8 @@ SECTIONS = (
     "roofline",
     "memory",
     "findings",
+    SOURCE_LINES,
+    *ON_REQUEST,
 )
 """Every section of a trace, in the order of the report; each is a method of `Sections`."""
 
@@ -63,6 +66,7 @@ NEED_TIMELINE = frozenset(
         "range_tree",
         "launches",
         "communication",
+        *ON_REQUEST,
     )
 )
 """The sections that are empty for a recording without a timeline."""
@@ -110,7 +114,7 @@ def devices(trace: Trace) -> list[Json]:
     return [{field: getattr(device, field) for field in fields} for device in trace.info.devices]
 
 
-class Sections:
+class Sections(BesideSections):
     """The sections of one selection. Each method is a section of that name.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).

@@ -267,6 +267,29 @@ ALL_METRICS = Table(
         COUNTER_METRICS.field("section"),
     ),
 )
+SOURCE_LINES = Table(
+    "source_lines",
+    "Lines of the source",
+    "lines",
+    (
+        Field("kernel", "Kernel", width=14, priority=1, flex=True, short="short_name", about="kernel"),
+        Field("place", "Line", width=8, priority=0, about="file and line, or the address of an instruction"),
+        Field("source", "Source", width=24, priority=0, flex=True, about="the line, or the instruction"),
+        Field("samples", "Smpl", "number", width=5, priority=2, type="real", about="samples that found a warp there"),
+        Field("percent", "%", "percent", width=5, main=True, null=True, about="share of the kernel's samples"),
+        Field("stall", "Stall", width=9, null=True, about="what most of these waited for, as ncu names it"),
+        Field("stall_percent", "Stall%", "percent", width=5, null=True, about="share of that in the line's samples"),
+        Field("instructions", "Inst", "number", width=7, priority=3, type="real", about="instructions warps executed"),
+        Field("sectors_per_request", "Sect/rq", "number", width=7, priority=1, type="real", null=True,
+              about="32-byte sectors of global memory per execution by a warp; 4 for neighbouring numbers of 4 bytes"),
+        Field("surplus_percent", "Surpl%", "percent", width=6, priority=1, null=True,
+              about="share of the sectors that accesses of neighbouring addresses would not need"),
+    ),
+    data=("kernel", "place", "source", "samples", "percent", "stall", "stall_percent", "instructions",
+          "sectors_per_request", "surplus_percent"),
+    reports=("percent", "stall", "stall_percent", "sectors_per_request", "surplus_percent", "place", "source"),
+    base="% of the kernel's samples",
+)  # fmt: skip
 NCU_RULES = Table(
     "counter_rules",
     "Advice of ncu",

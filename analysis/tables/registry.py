@@ -16,6 +16,7 @@ from tracetui.analysis.tables import (
     program,
     runs,
     sweeps,
+    system,
 )
 from tracetui.analysis.tables.table import Table
 
@@ -34,6 +35,7 @@ MODULES: tuple[ModuleType, ...] = (
     runs,
     captures,
     sweeps,
+    system,
 )
 TABLES: dict[str, Table] = {
     value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
@@ -56,6 +58,12 @@ SECTIONS: dict[str, Table] = {
     "configurations": configurations.CONFIGURATIONS,
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
+    "source_lines": counters.SOURCE_LINES,
+    "threads": system.THREADS,
+    "cpu_functions": system.CPU_FUNCTIONS,
+    "os_calls": system.OS_CALLS,
+    "gpu_samples": system.GPU_SAMPLES,
+    "unified_memory": system.UNIFIED_MEMORY,
     "ranks": runs.RANKS,
 }
 """The table whose rows a section of the report lists."""

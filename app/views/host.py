@@ -14,6 +14,7 @@ from tracetui.analysis.ranges import ranges
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.words import nothing
+from tracetui.app.views.beside import PAGES, beside_page, pages_of
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.critical_path import inside_path, path_page
@@ -55,7 +56,7 @@ class HostView(CountedView):
     """One row per host function; the critical path, API calls, launches and ranges beside them."""
 
     TAB = "host"
-    TABLES = ("functions", "critical path", "API calls", "launches", "ranges")
+    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", *PAGES)
 
     def root(self) -> Page:
         """One of the tables in scope."""
@@ -67,6 +68,8 @@ class HostView(CountedView):
             return self._launches()
         if self.kind == "ranges":
             return self._ranges()
+        if self.kind in PAGES:
+            return beside_page(self.session, self.kind)
         session = self.session
         selection = session.counted()
         frame = ranked(session.of_counted("host", host_functions))
@@ -80,6 +83,12 @@ class HostView(CountedView):
             alone=not selection.trace.host.height,
         )
         return in_units(session, page)
+
+    @property
+    def _next_kind(self) -> str:
+        known = () if "a" not in self.session.runs else pages_of(self.session.selection().trace)
+        there = [table for table in self.TABLES if table not in PAGES or table in known]
+        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The stretches of a resource of the critical path."""

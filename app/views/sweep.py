@@ -11,9 +11,11 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_number, format_percent, format_us
+from tracetui.analysis.counters.configurations import ALL
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
+from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.analysis.tables.sweeps import KINDS as SWEEP_KINDS
@@ -58,7 +60,7 @@ class SweepView(TableView):
     """Points, variants against their baseline, and findings, below a chart."""
 
     TAB = "sweep"
-    TABLES = ("points", "variants", "findings", "kinds")
+    TABLES = ("points", "variants", "findings", "kinds", "counters")
     BINDINGS = commands.bindings("sweep")
 
     def __init__(self) -> None:
@@ -85,6 +87,12 @@ class SweepView(TableView):
         except TraceError as problem:
             return _Result(_empty(str(problem)), None)
         return _Result(_page(self.kind, found), found)
+
+    @property
+    def _next_kind(self) -> str:
+        counted = self._found is not None and self._found["counters"] is not None
+        there = [kind for kind in self.TABLES if kind != "counters" or counted]
+        return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def _config(self, folder: Path) -> Config:
         return self.session.config or load(folder)
@@ -176,18 +184,44 @@ def _page(kind: str, found: Json) -> Page:
         return Page.of(SWEEP_VARIANTS, _variants(found), note=note, empty="No two variants to compare here.")
     if kind == "kinds":
         return Page.of(SWEEP_KINDS, _kinds(found), note=note, empty="No two variants whose recordings have GPU work.")
+    if kind == "counters":
+        return _counters(found)
     if kind == "findings":
         rows = [(headline(row), row["advice"]) for row in found["findings"]]
         frame = pl.DataFrame(rows, schema={"said": pl.String, "try": pl.String}, orient="row")
         return Page.of(SWEEP_FINDINGS, frame, note=note, empty="The rules found nothing to say of this sweep.")
     frame = _points(found)
-    axes = tuple(
+    shown = [column for column in SWEEP_POINTS.columns if frame[column.name].null_count() < frame.height]
+    drill = "open run" if any(row["path"] for row in found["points"]) else ""
+    return Page.of(SWEEP_POINTS, frame, columns=(*_axes(found), *shown), note=note, inside=drill)
+
+
+def _counters(found: Json) -> Page:
+    """What Nsight Compute counted: a row per point, and then per kind of kernels."""
+    counted = found["counters"] or {"rows": []}
+    columns = [field for field in CONFIGURATIONS.data_fields if field.screen and field.name != "configuration"]
+    axes = found["axes"]
+    rows = [
+        {f"axis_{axis}": spelled(row[axis]) for axis in axes}
+        | {
+            field.name: _ns(row[field.json_key]) if field.name.endswith("_ns") else row[field.json_key]
+            for field in columns
+        }
+        for row in sorted(counted["rows"], key=lambda row: row["kind"] != ALL)
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    shown = [field for field in columns if frame.height and frame[field.name].null_count() < frame.height]
+    return Page.of(
+        CONFIGURATIONS, frame, columns=(*_axes(found), *shown), empty="Nsight Compute measured no point of this sweep.",
+        note="profiled launches, by kind of kernel; means weighted by time, active cycles or sectors",
+    )  # fmt: skip
+
+
+def _axes(found: Json) -> tuple[Field, ...]:
+    return tuple(
         Field(f"axis_{axis}", axis, width=min(len(axis), 12), priority=0, about="what the runs differ in")
         for axis in found["axes"]
     )
-    shown = [column for column in SWEEP_POINTS.columns if frame[column.name].null_count() < frame.height]
-    drill = "open run" if any(row["path"] for row in found["points"]) else ""
-    return Page.of(SWEEP_POINTS, frame, columns=(*axes, *shown), note=note, inside=drill)
 
 
 def _points(found: Json) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,8 @@ from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
-from tracetui.parsers.ncu.sniff import decode
+from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode
+from tracetui.parsers.ncu.source_page import PAGE, read_source
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 TOOL = "NVIDIA Nsight Compute"
 BLOCK = 1 << 22
-EXPORT = "export the report with: ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
 PERMISSION = (
     "run ncu as root, or let everybody read counters: load the nvidia module with "
     "NVreg_RestrictProfilingToAdminUsers=0 (see https://developer.nvidia.com/ERR_NVGPUCTRPERM)"
@@ -59,6 +60,8 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     watch = watch or Watch()
     tally = Tally()
     text, size = _read(path, tally, watch)
+    if SOURCE_PAGE.search(text):
+        return _source(path, text, size, tally)
     tables, log = read_tables(text, tally)
     del text
     if not tables:
@@ -88,6 +91,13 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
         source=Source(path, size, parsed + tally.skipped_events, parsed),
         notes=tally.notes(),
     )
+
+
+def _source(path: Path, text: str, size: int, tally: Tally) -> Trace:
+    device, counters, rows = read_source(text, tally)
+    info = TraceInfo(kind="ncu", tool=TOOL, captured=(("page", PAGE),))
+    source = Source(path, size, rows + tally.skipped_events, rows)
+    return replace(Trace.empty(info, source, tally.notes()), device=device, counters=counters)
 
 
 def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
@@ -122,6 +132,8 @@ def _no_table(path: Path, log: Log) -> TraceError:
         return TraceError(path, f"an ncu log without a table; ncu says: {next(iter(log.errors))}")
     if log.other_page:
         return TraceError(path, "ncu's source page, which has no table of launches", EXPORT)
+    if log.for_people:
+        return TraceError(path, *FOR_PEOPLE)
     return TraceError(path, "an ncu log without a table", f"run ncu with --csv --page raw, or {EXPORT}")
 
 

@@ -14,6 +14,45 @@ _QUOTED_ID = re.compile(r'"(?:ID|Process ID)"\s*(?=,)')
 _NAME = re.compile(r',\s*"?(?:Kernel|Function|Range|Graph) Name"?\s*(?:,|$)')
 _METRIC = re.compile(r',\s*"?Metric Name"?\s*,')
 
+EXPORT = "export the report with: ncu --import REPORT.ncu-rep --csv --page raw > REPORT.csv"
+FOR_PEOPLE = (
+    "what ncu prints for people, without --csv",
+    f"run ncu with --csv --page raw (its output > REPORT.csv), or {EXPORT}",
+)
+TEXT_TABLE = re.compile(r"^\s*Metric Name +Metric Unit +Metric Value\s*$", re.MULTILINE)
+SOURCE_PAGE = re.compile(r'^"(Address|#|Line No)","Source",', re.MULTILINE)
+"""The header of the source page with its counters; without any it is the program's text alone."""
+_OTHERS = (
+    (
+        re.compile(r'^(Launch Settings|Session Info)\s*\n("(Launch|Session) Attribute"|-{4})', re.MULTILINE),
+        ("ncu's session page, which is about the machine and has no kernels", EXPORT),
+    ),
+    (
+        re.compile(r'^"(Address|#|Line No)","Source"', re.MULTILINE),
+        (
+            "ncu's source page without its counters",
+            "print it with: ncu --import REPORT.ncu-rep --csv --page source --print-source cuda,sass > REPORT.csv",
+        ),
+    ),
+    (
+        re.compile(r"^(Address|#|Line No) {2,}(Source|Address) ", re.MULTILINE),
+        ("ncu's source page, printed for people, without a table of launches", EXPORT),
+    ),
+    (TEXT_TABLE, FOR_PEOPLE),
+)
+"""What tells other texts of ncu, each with what it is and what to do."""
+
+
+def other_page(head: bytes) -> tuple[str, str] | None:
+    """For the start of a text of ncu's without its table of launches: what it is, and what to do."""
+    text = decode(head)
+    return next((said for pattern, said in _OTHERS if pattern.search(text)), None)
+
+
+def is_source_page(head: bytes) -> bool:
+    """Whether the start of a file is ncu's source page with counters."""
+    return b'"Source",' in head and SOURCE_PAGE.search(decode(head)) is not None
+
 
 @lru_cache(maxsize=1)
 def looks_like_ncu(head: bytes) -> bool:
@@ -24,7 +63,9 @@ def looks_like_ncu(head: bytes) -> bool:
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)
-    return _TOOL_LINE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
+    return bool(_TOOL_LINE.search(text) or SOURCE_PAGE.search(text)) or any(
+        header_start(line) >= 0 for line in _candidates(text)
+    )
 
 
 def decode(content: bytes) -> str:

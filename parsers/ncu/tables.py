@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.parsers.ncu.sniff import header_start
+from tracetui.parsers.ncu.sniff import TEXT_TABLE, header_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -122,6 +122,8 @@ class Log:
     nothing_profiled: bool = False
     other_page: bool = False
     """Whether the text has a table of another page: the source view."""
+    for_people: bool = False
+    """Whether it has tables as ncu prints them without ``--csv``."""
 
 
 def read_tables(text: str, tally: Tally) -> tuple[list[Table], Log]:
@@ -195,6 +197,8 @@ def _other(line: str, log: Log) -> None:
         log.denied = True
     elif '"Address","Source"' in line or '"#","Source"' in line:
         log.other_page = True
+    elif TEXT_TABLE.match(line):
+        log.for_people = True
 
 
 def _add(tables: list[Table], lines: list[str], tally: Tally) -> None:

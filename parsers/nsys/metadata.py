@@ -51,10 +51,6 @@ SHOWN_SETTINGS = {
 }
 """The properties that are shown; no other is read."""
 VALUE_LENGTH = 200
-SEVERITIES = {2: "warning", 3: "error"}
-DIAGNOSTIC_LENGTH = 400
-DIAGNOSTICS = 40
-"""How many different messages are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +115,8 @@ def vocabulary(tables: SmallTables) -> Vocabulary:
     return Vocabulary(labels("ENUM_CUDA_MEMCPY_OPER", COPY_KINDS), labels("ENUM_CUDA_MEM_KIND", MEMORY_KINDS))
 
 
-def read(tables: SmallTables, tally: Tally) -> Metadata:
-    """Reads everything but the events and their names; the profiler's warnings and errors go to the tally."""
-    _diagnostics(tables, tally)
+def read(tables: SmallTables) -> Metadata:
+    """Reads everything but the events, their names, and what the profiler warns of."""
     export = [row for name in EXPORT_TABLES for row in tables.rows(name, texts=("name", "value"))]
     version = next((row["value"] for row in export if row["name"] == "EXPORT_PRODUCT_VERSION"), None)
     settings = [
@@ -199,16 +194,3 @@ def _processes(tables: SmallTables) -> tuple[tuple[int, str], ...]:
     rows = tables.rows("PROCESSES", "globalPid", "pid", texts=("name",))
     named = {row["pid"]: row["name"] for row in rows if row["pid"] is not None and row["name"]}
     return tuple((pid, without_users(name)) for pid, name in sorted(named.items()) if not is_environment(name))
-
-
-def _diagnostics(tables: SmallTables, tally: Tally) -> None:
-    """What the profiler itself warns of, each message once."""
-    counts: dict[tuple[int, str], int] = {}
-    for row in tables.rows("DIAGNOSTIC_EVENT", "severity", texts=("text",)):
-        severity, text = row["severity"], row["text"]
-        if severity not in SEVERITIES or not text or is_environment(text):
-            continue
-        key = (severity, " ".join(without_users(text[:DIAGNOSTIC_LENGTH]).split()))
-        counts[key] = counts.get(key, 0) + 1
-    for (severity, text), count in sorted(counts.items(), key=lambda item: -item[0][0])[:DIAGNOSTICS]:
-        tally.missing(f"Nsight Systems {SEVERITIES[severity]}: {text}", count)

@@ -9,6 +9,8 @@ import numpy as np
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.nsys import metadata, names, tables
+from tracetui.parsers.nsys.beside import diagnostics
+from tracetui.parsers.nsys.beside.unread import say_what_is_unread
 from tracetui.parsers.nsys.database import open_database
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
@@ -60,10 +62,12 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         try:
             small = metadata.SmallTables(database, connection, tally)
             shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
-            known = metadata.read(small, tally)
+            known = metadata.read(small)
             found = scan(database, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
+            say_what_is_unread(database, [table.name for table in tables.EVENT_TABLES], tally)
+            diagnostics.say(small, dict(known.processes), _processes(shared), tally)
             needed = dict(shared.strings)
             needed["thread"] = _thread_strings(shared, known)
             strings = names.Strings(database, reader, set().union(*needed.values()))
@@ -131,8 +135,7 @@ def _text(row: dict[str, object], strings: Strings) -> str:
 def _info(events: Events, tally: Tally) -> TraceInfo:
     known, shared = events.metadata, events.shared
     threads = [value for value in shared.threads.values if value is not None]
-    processes = {value & tables.PID_MASK for value in shared.processes.values if value is not None}
-    processes |= {(value >> tables.PID_BITS) & tables.PID_MASK for value in threads}
+    processes = _processes(shared)
     _say_what_is_missing(events, tally)
     return TraceInfo(
         kind="nsys",
@@ -145,6 +148,14 @@ def _info(events: Events, tally: Tally) -> TraceInfo:
         processes=tuple(entry for entry in known.processes if entry[0] in processes),
         threads=_thread_names(events, threads),
     )
+
+
+def _processes(shared: Shared) -> set[int]:
+    """The processes with events."""
+    found = {value & tables.PID_MASK for value in shared.processes.values if value is not None}
+    return found | {
+        (value >> tables.PID_BITS) & tables.PID_MASK for value in shared.threads.values if value is not None
+    }
 
 
 def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, str], ...]:

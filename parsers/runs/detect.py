@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout, marks
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu.sniff import is_source_page, other_page
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, tool_of
 
@@ -82,11 +83,8 @@ def inspect(path: Path) -> Candidate:
             return Candidate(path, tool.kind + REPORT)
     kind = _kind(head)
     if kind is None:
-        raise TraceError(
-            path,
-            "not a trace that tracetui knows",
-            f"give {EXAMPLES}",
-        )
+        what, advice = other_page(head) or ("not a trace that tracetui knows", f"give {EXAMPLES}")
+        raise TraceError(path, what, advice)
     return _ranked(path, head) if kind == "chrome" else Candidate(path, kind, _rank_in_name(path))
 
 
@@ -108,6 +106,9 @@ def looks_like_trace(path: Path) -> bool:
         head = read_all(path, PEEK_BYTES)
     except TraceError:
         return any(tool.doubtful for tool in tools)
+    # it has no launches that could stand beside others': it is read where it is asked for by its own name
+    if is_source_page(head):
+        return False
     return any(re.search(t.found_by, head) if t.found_by else _kind(head) == t.kind for t in tools)
 
 

@@ -35,6 +35,7 @@ KINDS = ("chrome", "nsys", "ncu")
             "of the other's time in kernels of both that is in launches of a size that this one has",
             own=True,
         ),
+        "ranks_percent": Threshold(40, "%", "of a rank's kernel time that is in kernels of another rank too", own=True),
     },
     advice="Keep the recordings of each program, size and machine in a folder of their own.",
 )
@@ -46,10 +47,14 @@ def side_by_side(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]
     kernels that this recording has too, and of these, most of the time in launches whose grid and block it has too:
     another batch or size of the input launches the same kernels with other grids. Every two files of different tools
     are compared. What is of another run is not matched with this recording's kernels.
+
+    Files of one tool in a folder are runs of their own, except for ranks. If nothing but the files' names says that
+    they are ranks of one job, they must have much of the kernel time in common: ranks of real jobs share 58 to 100 %.
     """
     others = [trace for trace in facts.run.traces if trace is not facts.trace and trace.info.kind in KINDS]
     of_others = [other for other in others if _of_other_tool(facts.trace, other)]
-    if not of_others:
+    named = [other for other in others if _is_rank_by_name(facts.trace, other)]
+    if not of_others and not named:
         yield Abstention("V25", "another tool's recording of the same run beside this one")
         return
     agreeing = []  # what differs from this recording differs from what agrees with it too
@@ -58,6 +63,7 @@ def side_by_side(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]
             agreeing.append(other)
         else:
             yield found
+    yield from filter(None, (_of_other_job(facts.trace, other, limits) for other in named))
     agreeing.sort(key=lambda trace: trace.info.kind == "ncu")
     for first, second in combinations(agreeing, 2):
         if _of_other_tool(first, second) and (found := _apart(first, second, limits)) is not None:
@@ -68,6 +74,33 @@ def _of_other_tool(trace: Trace, other: Trace) -> bool:
     """Whether another tool recorded the same rank; ranks may do other work."""
     ranks = {rank for rank in (trace.info.rank, other.info.rank) if rank is not None}
     return trace.info.kind != other.info.kind and len(ranks) < 2
+
+
+def _is_rank_by_name(trace: Trace, other: Trace) -> bool:
+    """Whether the same tool recorded another rank, as far as the files' names tell: no file says of how many."""
+    ours, theirs = trace.info, other.info
+    known = None not in (ours.rank, theirs.rank)
+    return (
+        ours.kind == theirs.kind and known and ours.rank != theirs.rank and ours.world_size is theirs.world_size is None
+    )
+
+
+def _of_other_job(trace: Trace, other: Trace, limits: Limits) -> Finding | None:
+    """Says that what is named like a rank has hardly a kernel of this one; sizes and batches of ranks may differ."""
+    compared = apart(trace, other)
+    if compared.common_percent >= limits.ranks_percent:
+        return None
+    file, share = other.source.path.name, words.percent(compared.common_percent)
+    return Finding(
+        "V25",
+        "warning",
+        f"{file} is named like a rank of {trace.source.path.name}, but is of another program: "
+        f"{share} of its kernel time is in kernels of both",
+        (Evidence("its kernel time in kernels of both", compared.common_percent, "%"),),
+        f"{share} of its kernel time",
+        f"{words.percent(limits.ranks_percent)} of the kernel time of ranks of one job",
+        f"Do not compare them as ranks: open {file} by itself, and give it a name without a rank.",
+    )
 
 
 def _apart(trace: Trace, other: Trace, limits: Limits) -> Finding | None:

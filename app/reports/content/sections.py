@@ -11,7 +11,7 @@ from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
-from tracetui.app.reports.content import tensor_words
+from tracetui.app.reports.content import beside, tensor_words
 from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
@@ -370,4 +370,5 @@ SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
     "api": api,
     "launches": launches,
     "memory": memory,
+    **beside.SECTIONS,
 }

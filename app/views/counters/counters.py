@@ -11,6 +11,7 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.counters.source_lines import has_lines, source_lines
 from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
 from tracetui.analysis.roofline.counters import counts_flops
@@ -23,6 +24,7 @@ from tracetui.analysis.tables.counters import (
     FILE,
     NCU_RULES,
     ROOFLINE,
+    SOURCE_LINES,
 )
 from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
 from tracetui.app.text.names import tell_apart
@@ -143,6 +145,9 @@ class CountersView(TableView):
             if traces or page.frame.height:
                 return page
             return Page("counters", "Counters", pl.DataFrame(), (), "kernels", empty=NO_COUNTERS)
+        if all(map(has_lines, traces)):
+            lines = self.session.cached("source_lines", lambda: pl.concat(map(source_lines, traces)))
+            return Page.of(SOURCE_LINES, lines, note=SOURCE_LINES.base, alone=True)
         launches = self._launches()
         self._gaps = self._missing()
         note = f"{profiled_text(int(launches['launches'].sum()), launches['name'].n_unique())}"

@@ -1,0 +1,141 @@
+"""Opens the file behind a trace once more, to read what the frames don't hold, piece by piece."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.nsys import metadata, names, privacy, tables
+from tracetui.parsers.nsys.database import open_database
+from tracetui.parsers.nsys.query import Query
+from tracetui.parsers.nsys.scan import RANGE_ROWS, TableReader
+from tracetui.parsers.progress import Watch
+from tracetui.parsers.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.trace import Trace
+
+REPORTS = (".nsys-rep", ".qdrep")
+"""Files that were exported into a folder that is gone."""
+ADDRESS = "0x"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The tables of an export, for reading."""
+
+    database: Database
+    reader: TableReader
+    connection: sqlite3.Connection
+
+    def pieces(self, table: str, *integers: str) -> Iterator[pl.DataFrame]:
+        """The table's rows, some at a time: all these columns, null where the file lacks one."""
+        found = self.database.tables.get(table)
+        if found is None:
+            return
+        query = Query.of(found, *integers)
+        if not query.columns:
+            return
+        lacking = [pl.lit(None, pl.Int64).alias(name) for name in integers if name not in query.columns]
+        for first, last in self._stretches(table):
+            yield self.reader.read(query, first, last).with_columns(*lacking).select(integers)
+
+    def whole(self, table: str, *integers: str) -> pl.DataFrame:
+        """All rows of a table."""
+        return pl.concat([pl.DataFrame(schema=dict.fromkeys(integers, pl.Int64)), *self.pieces(table, *integers)])
+
+    def _stretches(self, table: str) -> Iterator[tuple[int | None, int | None]]:
+        rowid = self.database.tables[table].rowid
+        low = high = None
+        if rowid is not None:
+            name = '"' + table.replace('"', '""') + '"'
+            try:
+                low = self.connection.execute(f"SELECT min({rowid}) FROM {name}").fetchone()[0]
+                high = self.connection.execute(f"SELECT max({rowid}) FROM {name}").fetchone()[0]
+            except sqlite3.Error:
+                low = None
+        if low is None or high is None or high - low > self.database.bytes:
+            yield None, None
+            return
+        for first in range(low, high + 1, RANGE_ROWS):
+            yield first, min(first + RANGE_ROWS - 1, high)
+
+    def small(self) -> metadata.SmallTables:
+        """Reads small tables, with their texts."""
+        return metadata.SmallTables(self.database, self.connection, Tally())
+
+    def texts(self, ids: Iterable[int | None]) -> dict[int, str]:
+        """The strings of these numbers, without what must not be shown."""
+        wanted = {number for number in ids if number is not None}
+        found = names.Strings(self.database, self.reader, wanted)
+        return {number: privacy.shown(text) for number in wanted if (text := found.text(number))}
+
+    def thread_names(self) -> dict[int, str]:
+        """The name of each thread, by its global number; the program's own name where there are several."""
+        best: dict[int, tuple[int, int]] = {}
+        for row in self.small().rows("ThreadNames", "nameId", "priority", "globalTid"):
+            thread, name, priority = row["globalTid"], row["nameId"], row["priority"] or 0
+            if thread is not None and name is not None:
+                best[thread] = max(best.get(thread, (-1, 0)), (priority, name))
+        texts = self.texts(name for _, name in best.values())
+        return {thread: texts[name] for thread, (_, name) in best.items() if name in texts}
+
+    def process_names(self) -> dict[int, str]:
+        """The program of each process, without its folder."""
+        found = metadata.read(self.small()).processes
+        return {process: name.rsplit("/", 1)[-1] for process, name in found}
+
+
+@contextmanager
+def beside(trace: Trace) -> Iterator[Beside | None]:
+    """The tables of the trace's file; None if it is no export of Nsight Systems, or can't be opened any more."""
+    path = trace.source.path
+    if trace.info.kind != "nsys" or path.suffix in REPORTS or not path.is_file():
+        yield None
+        return
+    tally = Tally()
+    try:
+        opening = open_database(path, tally, Watch())
+        database = opening.__enter__()
+    except (TraceError, OSError):
+        yield None
+        return
+    reader, connection = TableReader(database, tally), database.connect()
+    try:
+        yield Beside(database, reader, connection)
+    finally:
+        connection.close()
+        reader.close()
+        opening.__exit__(None, None, None)
+
+
+def process_of(thread: int) -> int:
+    """The process of a global thread number."""
+    return (thread >> tables.PID_BITS) & tables.PID_MASK
+
+
+def number_of(thread: int) -> int:
+    """The system's number of a thread."""
+    return thread & tables.TID_MASK
+
+
+def function(symbol: str | None, module: str | None) -> str:
+    """A function as people know it: an address without a name says only which library it is in."""
+    if symbol and not symbol.startswith(ADDRESS):
+        return symbol
+    found = library(module)
+    return f"[{found}]" if found else "(unknown)"
+
+
+def library(module: str | None) -> str | None:
+    """A library or program without its folder; None for one that nsys did not find."""
+    name = (module or "").rsplit("/", 1)[-1]
+    return None if not name or name.startswith("[") else name
