@@ -44,6 +44,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_float=str)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
 _BLANKS = re.compile(r"[\s,]*")
+_BLANK = re.compile(r"\s*")
 _RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _DIGITS = re.compile(r"-?\d+")
@@ -81,7 +82,7 @@ def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str,
         try:
             event, end = _DECODER.raw_decode(content, at)
             shown = content[at:end]
-            if _RESUME.match(content, end - 1) or _ends_list(content, end):
+            if _ends_value(content, end):
                 piece_end = end
         except UNDECODABLE:
             shown, event = _mended(content[at:piece_end], tally)
@@ -96,18 +97,25 @@ def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str,
         at = piece_end
 
 
-def _ends_list(content: str, end: int) -> bool:
-    blanks = _BLANKS.match(content, end)
-    after = blanks.end() if blanks else end
-    return after >= len(content) or content[after] in "]{"
+def _ends_value(content: str, end: int) -> bool:
+    """Whether what ends here is followed by another value, the end of the list, or nothing."""
+    blank = _BLANK.match(content, end)
+    after = blank.end() if blank else end
+    return after >= len(content) or content[after] in ",]{"
 
 
 def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
-    """Decodes events whose bounds are known."""
+    """Decodes events whose bounds are known; between two bounds there may be something else beside an event."""
     for position, text in bounded:
-        event = decoded(text, tally)[1]
-        if event is not None:
-            yield position, event
+        try:
+            event = _DECODER.decode(text.decode("utf-8"))
+        except UNDECODABLE:  # bytes that are no UTF-8 too
+            yield from split(text, position, tally)
+        else:
+            if isinstance(event, dict):
+                yield position, event
+            else:
+                tally.skipped("event that is no valid JSON object", 1, text.decode("utf-8"))
 
 
 def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:

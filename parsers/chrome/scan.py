@@ -210,12 +210,20 @@ class ChunkScan:
 
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
         begins = np.empty(self.tokens.events, np.int64)
-        begins[0], begins[1:] = 0, self.tokens.ends[:-1] + 1
+        begins[0] = self._first_brace()
+        begins[1:] = self.tokens.ends[:-1] + self._chunk.layout.separator.index(b"{")
         return {
             "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
             "offset": begins[rows] + self._chunk.position,
         }  # fmt: skip
+
+    def _first_brace(self) -> int:
+        """Where the chunk's first event begins; a comma and blanks may precede it."""
+        text = self._chunk.buffer[: self._chunk.end]
+        return next(
+            (int(found[0]) for part in (text[:4096], text) if (found := np.flatnonzero(part == ord("{"))).size), 0
+        )
 
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result: Columns = {"time": self.start[rows]}
