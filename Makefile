@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs trust
+.PHONY: check test lint typecheck layers typed-links screens docs trust fuzz fuzz-table
 
 check: lint typecheck layers test
 
@@ -31,6 +31,17 @@ docs: screens
 # Writes the table of docs/trust.md that says what `tracetui scrub` leaves of what was planted.
 trust:
 	$(PYTHON) tests/planted.py
+
+# Tries COUNT damaged and odd inputs of every format on JOBS processes; finds and summary.json go to build/fuzz.
+SEED ?= 1
+COUNT ?= 4000
+JOBS ?= 1
+fuzz:
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --out build/fuzz
+
+# Writes the fuzzer's table of docs/trust.md from the summary of the last run.
+fuzz-table:
+	PYTHONPATH=tests $(PYTHON) -m fuzz --table build/fuzz/summary.json
 
 # Writes the recorded screens that the screen tests compare with, and the documentation's page of keys.
 screens:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fuzz.cached import Cached
 from fuzz.chrome import Chrome
 from fuzz.jax import Jax
+from fuzz.manifest import Manifest
+from fuzz.memory import Memory
+from fuzz.ncu import Ncu
+from fuzz.nsys import Nsys
+from fuzz.settings import Settings
 
-FORMATS = {format.name: format for format in (Chrome, Jax)}
+FORMATS: dict[str, Any] = {f.name: f for f in (Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings)}
