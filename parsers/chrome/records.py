@@ -21,6 +21,7 @@ from tracetui.parsers.chrome.scan import (
     DEVICE_REALS,
     HOST_INTS,
     HOST_TEXTS,
+    LONGEST,
     MEMORY_INTS,
     TIME_LIMIT,
     XLA_TEXTS,
@@ -219,7 +220,7 @@ class Collector:
         if start is None:
             return
         duration = nanoseconds(event.get("dur"))
-        if duration is None:
+        if duration is None or duration > LONGEST:
             duration = 0
             if category not in classify.IGNORED_CATEGORIES:
                 self._tally.repaired("missing or unreadable duration read as 0", 1, str(event.get("name", "")))

@@ -32,6 +32,8 @@ _STREAM = np.uint64(int.from_bytes(b'"stream ', "little"))
 SHORT = 10**7
 """A number below this and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
+LONGEST = 2**53
+"""ns: no event takes 104 days, and sums of such durations would not fit 64 bits."""
 """Times beyond 73 years are damage; below, sums of two still fit in int64."""
 
 
@@ -128,7 +130,7 @@ class ChunkScan:
         self.duration, has_duration = self._times("dur")
         tokens.odd |= is_complete & ~has_duration
         tokens.odd |= (host | device | memory | flow) & ~self.has_start
-        tokens.odd |= is_complete & (self.duration < 0)
+        tokens.odd |= is_complete & ((self.duration < 0) | (self.duration > LONGEST))
         self._kind, self._category_codes = kind, category
         self.rows = {"host": host, "device": device, "memory": memory, "flows": flow}
         self._left = left

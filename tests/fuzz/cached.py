@@ -32,19 +32,18 @@ class CachedDoc:
 
     bases: list[Any]
     number: int
-    changes: list[tuple[Change, int]] = field(default_factory=list)
-    sealed: bool = False
-    """Whether checksums are made anew after the changes, as a writer with another mind would."""
+    changes: list[tuple[Change, int, bool]] = field(default_factory=list)
+    """Each with its seed, and whether checksums are made anew behind it, as a writer with another mind would."""
 
     def write(self, folder: Path) -> Path:
         recording, entry, _ = self.bases[self.number]
         cache = folder / "cache"
         shutil.copytree(entry, cache / entry.name)
         os.environ["TRACETUI_CACHE_DIR"] = str(cache)
-        for change, seed in self.changes:
+        for change, seed, sealed in self.changes:
             # a later step may meet what an earlier one took away
             with contextlib.suppress(OSError, KeyError, ValueError, TypeError, *_of_polars()):
-                change(Entry(cache / entry.name, self.bases[1 - self.number][1], self.sealed), Random(seed))
+                change(Entry(cache / entry.name, self.bases[1 - self.number][1], sealed), Random(seed))
         return recording
 
 
@@ -70,12 +69,12 @@ class Entry:
             checked["check"] = zlib.crc32(checked["context"].encode())
         file.write_text(json.dumps(checked))
 
-    def seal(self) -> None:
-        """Makes the checksums of the frames fit."""
+    def seal(self, *names: str) -> None:
+        """Makes the checksums of these frames fit."""
         if self.sealed:
             from tracetui.parsers.runs import cache
 
-            self.context(lambda context: context.update(frames={n: cache._check(self.frame(n)) for n in FRAMES}))
+            self.context(lambda context: context["frames"].update({n: cache._check(self.frame(n)) for n in names}))
 
 
 def _of_polars() -> tuple[type[Exception], ...]:
@@ -94,7 +93,7 @@ def _frame(change: Callable[[Any, Random], Any]) -> Change:
         name = dice.choice([n for n in names if pl.read_ipc(entry.frame(n)).height] or names)
         frame = pl.read_ipc(entry.frame(name))
         change(frame, dice).write_ipc(entry.frame(name))
-        entry.seal()
+        entry.seal(name)
 
     return changed
 
@@ -135,8 +134,6 @@ def _other_trace(entry: Entry, dice: Random) -> None:
     files = dice.choice((["host.arrow"], ["device.arrow"], ["context.json"], [f.name for f in entry.other.iterdir()]))
     for name in files:
         shutil.copy(entry.other / name, entry.folder / name)
-    if files != ["context.json"]:
-        entry.seal()
 
 
 def _gone(entry: Entry, dice: Random) -> None:
@@ -164,7 +161,7 @@ def _swapped(entry: Entry, dice: Random) -> None:
     one, two = entry.frame(a).read_bytes(), entry.frame(b).read_bytes()
     entry.frame(a).write_bytes(two)
     entry.frame(b).write_bytes(one)
-    entry.seal()
+    entry.seal(a, b)
 
 
 def _bytes(change: Any) -> Change:
@@ -173,16 +170,13 @@ def _bytes(change: Any) -> Change:
         spans = Spans(bytearray(file.read_bytes()), [])
         change(spans, dice)
         file.write_bytes(bytes(spans.data))
-        if file.suffix == ".arrow" and dice.random() < 0.5:
-            entry.seal()
 
     return changed
 
 
 def _later(change: Change, sealed: float = 0.5) -> Any:
     def changed(doc: CachedDoc, dice: Random) -> None:
-        doc.sealed |= dice.random() < sealed
-        doc.changes.append((change, dice.randrange(1 << 32)))
+        doc.changes.append((change, dice.randrange(1 << 32), dice.random() < sealed))
 
     return changed
 

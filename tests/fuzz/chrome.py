@@ -443,7 +443,7 @@ def _texts(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -56,6 +56,7 @@ class NsysDoc:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
+            connection.set_progress_handler(lambda: 1, 20_000_000)  # a step that reads a view without end is given up
             for _, apply in self.changes:
                 try:
                     apply(connection)
@@ -99,9 +100,10 @@ def _recoded(path: Path, encoding: str) -> None:
         new.execute("BEGIN")
         for name, sql in old.execute("SELECT name, sql FROM sqlite_master WHERE type='table' AND sql NOT NULL").fetchall():
             new.execute(sql)
-            rows = old.execute(f'SELECT * FROM "{name}"').fetchall()
+            quoted = '"' + name.replace('"', '""') + '"'
+            rows = old.execute(f"SELECT * FROM {quoted}").fetchall()
             if rows:
-                new.executemany(f'INSERT INTO "{name}" VALUES ({",".join("?" * len(rows[0]))})', rows)
+                new.executemany(f'INSERT INTO {quoted} VALUES ({",".join("?" * len(rows[0]))})', rows)
         new.execute("COMMIT")
     target.replace(path)
 

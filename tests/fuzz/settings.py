@@ -193,7 +193,9 @@ class Settings:
             road.one_line(problem)
         if not doc.torn and not settings.unread:
             for key in SIMPLE:
-                if key not in doc.touched and settings.value(key) != self.known.value(key) and key not in doc.state["settings"]:
+                if key in doc.touched or (key == "theme" and (doc.remembered or doc.state != STATE)):
+                    continue
+                if settings.value(key) != self.known.value(key):
                     raise Find(f"{key} was {self.known.value(key)!r}, is {settings.value(key)!r}")
         if settings.names not in ("short", "full", "raw") or (settings.limit is not None and type(settings.limit) is not int):
             raise Find(f"a setting of another type: {settings}")
