@@ -108,15 +108,19 @@ def _ends_value(content: str, end: int) -> bool:
 def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
     """Decodes events whose bounds are known; between two bounds there may be something else beside an event."""
     for position, text in bounded:
-        try:
-            event = _DECODER.decode(text.decode("utf-8"))
-        except UNDECODABLE:  # bytes that are no UTF-8 too
-            yield from split(text, position, tally)
+        event = _decoded(text)
+        if isinstance(event, dict):
+            yield position, event
         else:
-            if isinstance(event, dict):
-                yield position, event
-            else:
-                tally.skipped("event that is no valid JSON object", 1, text.decode("utf-8"))
+            yield from split(text, position, tally)
+
+
+def _decoded(text: bytes) -> Any:
+    """What the whole of a text is as JSON; None if it is not."""
+    try:
+        return _DECODER.decode(text.decode("utf-8"))
+    except UNDECODABLE:  # bytes that are no UTF-8 too
+        return None
 
 
 def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:

@@ -103,7 +103,7 @@ def load(key: str, path: Path) -> Trace | None:
         return None
     try:
         trace = _read(entry, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pl.exceptions.PolarsError):
         _remove(entry)
         return None
     with suppress(OSError):  # a cache that can only be read

@@ -36,7 +36,8 @@ def check(path: Path, kind: str) -> None:
             total = f"reading it takes about {size(wanted + taken)} of memory in all"
             raise TraceError(path, f"{total}, --max-memory allows {size(allowed)}", more)
     elif (free := free_bytes()) is not None and wanted > free:
-        advice = f"--max-memory {-(-wanted // (1 << 30)) + 1}GiB reads it all the same, a recording with fewer steps needs less"
+        more = f"--max-memory {-(-wanted // (1 << 30)) + 1}GiB"
+        advice = f"{more} reads it all the same, a recording with fewer steps needs less"
         raise TraceError(path, f"reading it takes about {size(wanted)} of memory, {size(free)} are free", advice)
 
 
@@ -82,7 +83,7 @@ def _taken() -> int:
 
 
 def free_bytes() -> int | None:
-    """What the machine has free for programs, or the group that this one runs in; null where the system does not say."""
+    """What the machine, or the group that this program runs in, has free; null where the system does not say."""
     found: dict[str, int] = {}
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

@@ -16,7 +16,7 @@ READ, NOTED, REFUSED = "read", "read, with notes", "refused in one line"
 SHAPED, BYTES = "shape", "bytes"
 
 
-class Find(AssertionError):
+class Find(AssertionError):  # noqa: N818  what is found is the program's error, not the fuzzer's
     """What should not have happened; the message says what."""
 
 

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CHUNK = 500
 """Inputs of one process: few enough that what it keeps of each (dictionaries of names) does not fill the memory."""
@@ -43,7 +43,9 @@ def run(names: list[str], seed: int, first: int, count: int, jobs: int, finds: P
     tasks.sort(key=lambda task: task[1])  # all formats from the beginning, so that an early end shows of each
     summary: dict[str, Any] = {"seed": seed, "first": first, "formats": {name: _empty() for name in names}}
     with ThreadPoolExecutor(jobs) as pool:
-        for name, lines in pool.map(lambda task: (task[0], list(_chunk(task[0], seed, task[1], task[2], finds))), tasks):
+        for name, lines in pool.map(
+            lambda task: (task[0], list(_chunk(task[0], seed, task[1], task[2], finds))), tasks
+        ):
             _add(summary["formats"][name], lines)
             _say(name, summary["formats"][name])
     return summary
@@ -53,14 +55,21 @@ def _empty() -> dict[str, Any]:
     return {"inputs": 0, "outcomes": {}, "classes": {}, "finds": []}
 
 
+def _lines(task: tuple[str, int, int], seed: int, finds: Path) -> list[dict[str, Any]]:
+    return list(_chunk(task[0], seed, task[1], task[2], finds))
+
+
 def _chunk(name: str, seed: int, begin: int, count: int, finds: Path) -> Iterator[dict[str, Any]]:
     """The lines of one process's inputs; where it dies at an input, that is a find, and another goes on behind it."""
     end = begin + count
     while begin < end:
-        last, command = None, [sys.executable, "-m", "fuzz.worker", name, str(seed), str(begin), str(end - begin), str(finds)]
+        last, command = (
+            None,
+            [sys.executable, "-m", "fuzz.worker", name, str(seed), str(begin), str(end - begin), str(finds)],
+        )
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(("tests", os.environ.get("PYTHONPATH", "")))},
+            env={**os.environ, **ENVIRONMENT},
         )  # fmt: skip
         said = process.communicate()
         for line in said[0].splitlines():

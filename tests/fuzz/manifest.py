@@ -137,15 +137,19 @@ def _bytewise(change: Any) -> Any:
     return changed
 
 
+SHAPED = {
+    "odd value": odd_value, "key missing": missing, "new key": new_key, "swapped": swapped, "longer list": twice,
+    "other schema": other_schema, "byte order mark": with_mark,
+}  # fmt: skip
+TORN = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+
+
 class Manifest:
     """What `tracetui profile` says of a run."""
 
     name = "run.json"
-    shaped = {
-        "odd value": odd_value, "key missing": missing, "new key": new_key, "swapped": swapped, "longer list": twice,
-        "other schema": other_schema, "byte order mark": with_mark,
-    }  # fmt: skip
-    bytewise = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+    shaped = SHAPED
+    bytewise = TORN
 
     def __init__(self) -> None:
         self.bases: list[ManifestBase] = []
@@ -186,7 +190,11 @@ class Manifest:
             raise Find(f"a damaged run.json hides the recording beside it: {error}") from error
         same.counts(run.main)
         if known is None:
-            if not doc.torn and isinstance(doc.value, dict) and str(doc.value.get("schema")).startswith("tracetui.run/"):
+            if (
+                not doc.torn
+                and isinstance(doc.value, dict)
+                and str(doc.value.get("schema")).startswith("tracetui.run/")
+            ):
                 raise Find("run.json was not taken for one")
             return REFUSED
         for note in known.notes:
@@ -228,7 +236,9 @@ def leaves(manifest: Any) -> dict[Path_, Any]:
     for key in manifest.__struct_fields__:
         if key == "noted":
             continue
-        value = to_builtins(getattr(manifest, key), enc_hook=lambda raw: bytes(memoryview(raw)).decode("utf-8", "replace").split())
+        value = to_builtins(
+            getattr(manifest, key), enc_hook=lambda raw: bytes(memoryview(raw)).decode("utf-8", "replace").split()
+        )
         if isinstance(value, dict):
             found |= {(key, inner): item for inner, item in value.items()}
         else:

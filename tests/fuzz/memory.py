@@ -85,7 +85,9 @@ class MemoryBase:
 
 def _odd(dice: Random) -> Any:
     value = values.plain(values.anything(dice))
-    return dice.choice((value, value, b"bytes", (1, 2), {1, 2}, 2**200, -(2**70), float("nan"), 1e300, copy.deepcopy(value)))
+    return dice.choice(
+        (value, value, b"bytes", (1, 2), {1, 2}, 2**200, -(2**70), float("nan"), 1e300, copy.deepcopy(value))
+    )
 
 
 def _entry(doc: MemoryDoc, dice: Random) -> dict[Any, Any] | None:
@@ -179,7 +181,8 @@ def annotations(doc: MemoryDoc, dice: Random) -> None:
     if isinstance(doc.value, dict):
         stages = ("START", "END", "", None)
         doc.value["external_annotations"] = [
-            {"name": dice.choice((values.text(dice), "# 1", "ProfilerStep#1")), "stage": dice.choice(stages), "device": dice.choice((0, 1, -1, "x")),
+            {"name": dice.choice((values.text(dice), "# 1", "ProfilerStep#1")), "stage": dice.choice(stages),
+             "device": dice.choice((0, 1, -1, "x")),
              "time_us": dice.choice((0, 5, 1_795_150_494_000_100, -1, 2**62, 2**64, None, "7", 1.5))}
             for _ in range(dice.choice((1, 4, 40)))
         ]  # fmt: skip
@@ -232,24 +235,30 @@ def opcodes(doc: MemoryDoc, dice: Random) -> None:
     content = bytearray(doc.content())
     at = dice.randrange(2, len(content))
     content[at:at] = dice.choice((
-        b"cos\nsystem\n", b"\x8c\x02os\x8c\x06system\x93", b"R", b"\x81", b"b", b"r\xff\xff\xff\x7f", b"j\xff\xff\xff\x7f",
-        b"\x8d" + b"\xff" * 7 + b"\x00", b"B\xff\xff\xff\x7f", b"]" * 5000, b"(" * 5000, b"\x85" * 3000, b"0" * 50, b"2",
-        b"\x95" + b"\xff" * 8, b"I" + b"9" * 5000 + b"\n", b"Pid\n", b"Q", b"\x8a\xff" + b"\x7f" * 255, b"}q\x00.",
+        b"cos\nsystem\n", b"\x8c\x02os\x8c\x06system\x93", b"R", b"\x81", b"b", b"r\xff\xff\xff\x7f",
+        b"j\xff\xff\xff\x7f", b"\x8d" + b"\xff" * 7 + b"\x00", b"B\xff\xff\xff\x7f", b"]" * 5000, b"(" * 5000,
+        b"\x85" * 3000,
+        b"0" * 50, b"2", b"\x95" + b"\xff" * 8, b"I" + b"9" * 5000 + b"\n", b"Pid\n", b"Q", b"\x8a\xff" + b"\x7f" * 255,
+        b"}q\x00.",
     ))  # fmt: skip
     doc.data, doc.torn = bytes(content), True
+
+
+SHAPED = {
+    "odd value": odd_entry, "key missing": missing_key, "odd stack": odd_frames, "other action": odd_action,
+    "no entry": no_entry, "entries removed": removed_entries, "other order": shuffled, "odd segment": odd_segment,
+    "other top": odd_top, "annotations": annotations, "loop": loop, "odd key": odd_key, "call": calls,
+    "many devices": many_devices, "other protocol": other_protocol, "packed": packed,
+}  # fmt: skip
+TORN = {**{name: _bytewise(change) for name, change in BYTEWISE.items()}, "opcodes": opcodes}
 
 
 class Memory:
     """Pickles of PyTorch's allocator."""
 
     name = "memory snapshot"
-    shaped = {
-        "odd value": odd_entry, "key missing": missing_key, "odd stack": odd_frames, "other action": odd_action,
-        "no entry": no_entry, "entries removed": removed_entries, "other order": shuffled, "odd segment": odd_segment,
-        "other top": odd_top, "annotations": annotations, "loop": loop, "odd key": odd_key, "call": calls,
-        "many devices": many_devices, "other protocol": other_protocol, "packed": packed,
-    }  # fmt: skip
-    bytewise = {**{name: _bytewise(change) for name, change in BYTEWISE.items()}, "opcodes": opcodes}
+    shaped = SHAPED
+    bytewise = TORN
 
     def __init__(self) -> None:
         self.bases: list[MemoryBase] = []

@@ -105,8 +105,9 @@ class NcuBase:
 
 def _cell(dice: Random) -> str:
     value = values.anything(dice) if dice.random() < 0.5 else dice.choice(
-        ("1,234.5", "1.234,5", "12%", "nan", "inf", "-1", "1e308", "1e400", "n/a", "(1, 2)", "(1,2,3)", "(x)", "9" * 400, "0",
-         "1;2;3", '"', '""', "a,b", "3 (1; 2)", "0x10", "1 234", "−5"))  # fmt: skip
+        ("1,234.5", "1.234,5", "12%", "nan", "inf", "-1", "1e308", "1e400", "n/a", "(1, 2)", "(1,2,3)", "(x)",
+         "9" * 400,
+         "0", "1;2;3", '"', '""', "a,b", "3 (1; 2)", "0x10", "1 234", "−5"))  # fmt: skip
     return values.written(value) if not isinstance(value, str) else str(value)
 
 
@@ -128,13 +129,15 @@ def odd_cell(doc: NcuDoc, dice: Random) -> None:
 def odd_identity(doc: NcuDoc, dice: Random) -> None:
     """ID, process, sizes, device and compute capability."""
     known = [at for at, name in enumerate(doc.header) if name in (
-        "ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC", "Section Name",
-        "Metric Name", "Metric Unit", "Metric Value")]  # fmt: skip
+        "ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC",
+        "Section Name", "Metric Name", "Metric Unit", "Metric Value")]  # fmt: skip
     for _ in range(dice.choice((1, 2, 6))):
         if doc.records and known:
             record, at = doc.records[_record(doc, dice)], dice.choice(known)
             if at < len(record):
-                record[at] = _cell(dice) if dice.random() < 0.7 else dice.choice(("", "0", "-1", "99999999999999999999", "1 "))
+                record[at] = (
+                    _cell(dice) if dice.random() < 0.7 else dice.choice(("", "0", "-1", "99999999999999999999", "1 "))
+                )
     doc.everything = True
 
 
@@ -170,7 +173,9 @@ def shuffled(doc: NcuDoc, dice: Random) -> None:
 def other_column(doc: NcuDoc, dice: Random) -> None:
     """A column with another name, the name of another, or none."""
     at = dice.randrange(len(doc.header))
-    doc.header[at] = dice.choice(("", "x", doc.header[dice.randrange(len(doc.header))], values.text(dice), "ID", "Metric Name"))
+    doc.header[at] = dice.choice(
+        ("", "x", doc.header[dice.randrange(len(doc.header))], values.text(dice), "ID", "Metric Name")
+    )
     doc.everything = True
 
 
@@ -188,14 +193,17 @@ def odd_units(doc: NcuDoc, dice: Random) -> None:
         doc.units = None
         return
     for _ in range(dice.choice((1, 4))):
-        doc.units[dice.randrange(len(doc.units))] = dice.choice(("", "Kbyte", "usecond", "%", "\x1b[1m", "x" * 99, "Tbyte/s"))
+        doc.units[dice.randrange(len(doc.units))] = dice.choice(
+            ("", "Kbyte", "usecond", "%", "\x1b[1m", "x" * 99, "Tbyte/s")
+        )
 
 
 def lines_around(doc: NcuDoc, dice: Random) -> None:
     """Lines of ncu's log and of the program, before, between and after the records."""
     lines = (
-        "==PROF== Connected to process 77", "==WARNING== odd", "==ERROR== failed", "epoch 1, loss 0.5", "a,b,c", "", "1,2",
-        "==PROF== Profiling \"k\": 0%", "\x1b[32mok\x1b[0m", '"ID","Address","Source"', "==ERROR== ERR_NVGPUCTRPERM",
+        "==PROF== Connected to process 77", "==WARNING== odd", "==ERROR== failed", "epoch 1, loss 0.5", "a,b,c", "",
+        "1,2", "==PROF== Profiling \"k\": 0%",
+        "\x1b[32mok\x1b[0m", '"ID","Address","Source"', "==ERROR== ERR_NVGPUCTRPERM",
     )  # fmt: skip
     doc.counted = False  # a line of the program may look like a record
     for _ in range(dice.choice((1, 3))):
@@ -248,18 +256,29 @@ def _bytewise(change: Any) -> Any:
     return changed
 
 
+SHAPED = {
+    "odd cell": odd_cell, "odd identity": odd_identity, "fields too many or few": cell_count,
+    "record removed": removed_record, "record twice": doubled_record, "other order": shuffled,
+    "column renamed": other_column, "column gone": removed_column, "odd units": odd_units,
+    "lines around": lines_around, "second table": second_table, "other line ends": other_ends,
+    "other quotes": other_quotes, "other encoding": other_encoding, "zeros": no_durations, "packed": packed,
+}  # fmt: skip
+TORN = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+
+
 class Ncu:
     """CSV of Nsight Compute."""
 
     name = "ncu"
-    shaped = {
-        "odd cell": odd_cell, "odd identity": odd_identity, "fields too many or few": cell_count,
-        "record removed": removed_record, "record twice": doubled_record, "other order": shuffled,
-        "column renamed": other_column, "column gone": removed_column, "odd units": odd_units,
-        "lines around": lines_around, "second table": second_table, "other line ends": other_ends,
-        "other quotes": other_quotes, "other encoding": other_encoding, "zeros": no_durations, "packed": packed,
-    }  # fmt: skip
-    bytewise = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+    files = (
+        ("ncu/scan_metrics_raw.csv.gz", 8),
+        ("ncu/vim_full_raw.csv.gz", 3),
+        ("ops/ops.ncu.csv.gz", 12),
+        ("ncu/vim_full_details.csv.gz", 150),
+        ("ncu/vim_basic_stdout_details.csv.gz", 120),
+    )
+    shaped = SHAPED
+    bytewise = TORN
 
     def __init__(self) -> None:
         self.bases: list[NcuBase] = []
@@ -267,8 +286,7 @@ class Ncu:
     def prepare(self, folder: Path) -> None:
         from sample_runs import recorded
 
-        for name, count in (("ncu/scan_metrics_raw.csv.gz", 8), ("ncu/vim_full_raw.csv.gz", 3), ("ops/ops.ncu.csv.gz", 12),
-                            ("ncu/vim_full_details.csv.gz", 150), ("ncu/vim_basic_stdout_details.csv.gz", 120)):  # fmt: skip
+        for name, count in self.files:
             base = _cut(gzip.decompress(recorded(name).read_bytes()).decode(), count)
             trace = _opened(base.doc().write(folder))
             base.counters = same.rows(trace.counters, ROW)
@@ -310,7 +328,7 @@ def _cut(text: str, count: int) -> NcuBase:
     """The first records of a table."""
     lines = text.split("\n")
     start = next(at for at, line in enumerate(lines) if line.startswith('"ID"'))
-    rows = [row for row in csv.reader(line for line in lines[start:] if line.startswith('"'))]
+    rows = list(csv.reader(line for line in lines[start:] if line.startswith('"')))
     units = rows[1] if rows[1][0] == "" else None
     records = rows[1 + (units is not None) :]
     return NcuBase(lines[:start][-4:], rows[0], units, records[:count])
@@ -328,6 +346,12 @@ def _compare(doc: NcuDoc, trace: Any) -> None:
     intact = len(doc.records) - len(spoilt)
     allowed = each * (len(doc.base.records) - intact)
     same.kept(doc.base.counters, same.rows(trace.counters, ROW), allowed, "counters")
-    if doc.counted and not doc.torn and not doc.touched and len(doc.records) == len(doc.base.records) and not doc.between:
-        if trace.source.events_total != doc.base.total:
-            raise Find(f"the file holds {doc.base.total} records, {trace.source.events_total} are counted")
+    if (
+        doc.counted
+        and not doc.torn
+        and not doc.touched
+        and len(doc.records) == len(doc.base.records)
+        and not doc.between
+        and trace.source.events_total != doc.base.total
+    ):
+        raise Find(f"the file holds {doc.base.total} records, {trace.source.events_total} are counted")

@@ -141,7 +141,18 @@ def equal(a: Trace, b: Trace, what: str) -> None:
 def _events(frame: Any) -> Any:
     from fuzz import same
 
-    numbers = ("parent", "depth", "forward", "launch", "operator", "module", "forward_module", "range", "step", "device_row")
+    numbers = (
+        "parent",
+        "depth",
+        "forward",
+        "launch",
+        "operator",
+        "module",
+        "forward_module",
+        "range",
+        "step",
+        "device_row",
+    )
     return same.rows(frame, [name for name in frame.columns if name not in numbers])
 
 

@@ -22,7 +22,9 @@ def rows(frame: pl.DataFrame, columns: Sequence[str]) -> Counter[tuple[object, .
     chosen = frame.select(columns)
     wide = [name for name, kind in chosen.schema.items() if isinstance(kind, pl.Array)]
     if wide:
-        chosen = chosen.with_columns(pl.col(name).arr.to_list().cast(pl.List(pl.String)).list.join(",") for name in wide)
+        chosen = chosen.with_columns(
+            pl.col(name).arr.to_list().cast(pl.List(pl.String)).list.join(",") for name in wide
+        )
     return Counter(chosen.rows())
 
 

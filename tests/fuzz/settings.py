@@ -44,7 +44,10 @@ hide = ["calls"]
 F1 = "fp32 is needed for the reference run"
 """
 STATE = {
-    "settings": {"theme": {"value": "dark", "over": "light"}, "columns": {"kernels": {"over": [[], []], "hidden": ["a"], "pinned": []}}},
+    "settings": {
+        "theme": {"value": "dark", "over": "light"},
+        "columns": {"kernels": {"over": [[], []], "hidden": ["a"], "pinned": []}},
+    },
     "left": {"version": 1, "runs": {}},
     "recent": {"version": 1, "entries": [{"path": "/x", "kinds": ["chrome"], "bytes": 5, "opened": 1.0}]},
 }  # fmt: skip
@@ -90,8 +93,8 @@ def _line(doc: SettingsDoc, dice: Random) -> int:
 
 def _toml(dice: Random) -> str:
     value = values.anything(dice)
-    return dice.choice((values.written(value), str(value), "1979-05-27", "'''x'''", "{ a = 1 }", "inf", "nan", "0o7", "[1, 'a']",
-                        "1" * 400, "true", '"light"', "-1", "[[[]]]"))  # fmt: skip
+    odd = ("1979-05-27", "'''x'''", "{ a = 1 }", "inf", "nan", "0o7", "[1, 'a']", "1" * 400, "true", '"light"', "-1")
+    return dice.choice((values.written(value), str(value), *odd))
 
 
 def odd_value(doc: SettingsDoc, dice: Random) -> None:
@@ -106,7 +109,9 @@ def other_key(doc: SettingsDoc, dice: Random) -> None:
     at = _line(doc, dice)
     key, sign, value = doc.lines[at].partition(" = ")
     if sign:
-        doc.lines[at] = f"{dice.choice((json.dumps(values.text(dice)), key + 'x', 'columns', 'keys.a.b', 'thresholds'))} = {value}"
+        doc.lines[at] = (
+            f"{dice.choice((json.dumps(values.text(dice)), key + 'x', 'columns', 'keys.a.b', 'thresholds'))} = {value}"
+        )
         doc.torn = True
 
 
@@ -119,11 +124,16 @@ def twice(doc: SettingsDoc, dice: Random) -> None:
     doc.lines.insert(at, doc.lines[at])
 
 
+TABLES = (
+    "[columns]\nkernels = 5", "[columns.x]\nshow = 3", '[keys]\n"a" = 1', "[thresholds]\nx = nan", "[silence]\nS2 = 1",
+    "[[columns]]", "[columns.kernels.show]", "[keys.table]\nfilter = ['f', 1]", "[thresholds.S2]\nlate_percent = 3",
+    '[silence]\nS2 = ""', "[a.b.c.d]",
+)  # fmt: skip
+
+
 def other_tables(doc: SettingsDoc, dice: Random) -> None:
     """Tables of other types, for pages and actions that are none."""
-    doc.lines.append(dice.choice(("[columns]\nkernels = 5", "[columns.x]\nshow = 3", '[keys]\n"a" = 1', "[thresholds]\nx = nan",
-                                  "[silence]\nS2 = 1", "[[columns]]", "[columns.kernels.show]", "[keys.table]\nfilter = ['f', 1]",
-                                  "[thresholds.S2]\nlate_percent = 3", '[silence]\nS2 = ""', "[a.b.c.d]")))  # fmt: skip
+    doc.lines.append(dice.choice(TABLES))
     doc.torn = True
 
 
@@ -160,15 +170,19 @@ def _bytewise(change: Any) -> Any:
     return changed
 
 
+SHAPED = {
+    "odd value": odd_value, "other key": other_key, "line removed": removed, "line twice": twice,
+    "other tables": other_tables, "odd state": odd_state, "state's bytes": state_bytes,
+}  # fmt: skip
+TORN = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+
+
 class Settings:
     """`config.toml` and the remembered JSON."""
 
     name = "settings"
-    shaped = {
-        "odd value": odd_value, "other key": other_key, "line removed": removed, "line twice": twice,
-        "other tables": other_tables, "odd state": odd_state, "state's bytes": state_bytes,
-    }  # fmt: skip
-    bytewise = {name: _bytewise(change) for name, change in BYTEWISE.items()}
+    shaped = SHAPED
+    bytewise = TORN
 
     def __init__(self) -> None:
         self.known: Any = None
@@ -197,7 +211,9 @@ class Settings:
                     continue
                 if settings.value(key) != self.known.value(key):
                     raise Find(f"{key} was {self.known.value(key)!r}, is {settings.value(key)!r}")
-        if settings.names not in ("short", "full", "raw") or (settings.limit is not None and type(settings.limit) is not int):
+        if settings.names not in ("short", "full", "raw") or (
+            settings.limit is not None and type(settings.limit) is not int
+        ):
             raise Find(f"a setting of another type: {settings}")
         for problem in remap(COMMANDS, settings.keys).problems:
             road.one_line(problem)

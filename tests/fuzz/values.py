@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,12 @@ NUMBERS: tuple[Any, ...] = (
     "123", "-3", "12.5", "0x7f", "0xffffffffffffffff", "1e5", "nan", "inf", " 7 ", "1_000", "१२", "1,5",
 )  # fmt: skip
 TEXTS: tuple[str, ...] = (
-    "", " ", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "a\x00b", "\ud800", "x\udfff", "\ud83d\ude42", "🙂" * 9,
+    "", " ", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "a\x00b", "\ud800", "x\udfff", "🙂" * 9,
     "é\u0301", "\u202eabc", "\u2028", "\ufeff", "a\nb", "a\rb", "a\tb", "\x7f", "\x85", "=cmd|'/c x'!A1", "@SUM(1)",
-    "<script>alert(1)</script>", "![x](javascript:y)", "|a|b|", "`", '"', "\\", "\\u0041", "\\x", "'", "%s%n", "${HOME}",
+    "<script>alert(1)</script>", "![x](javascript:y)", "|a|b|", "`", '"', "\\", "\\u0041", "\\x", "'", "%s%n", "$HOME",
     "ProfilerStep#1", "ProfilerStep#99999999999999999999999", "ProfilerStep#-1", "[memory]", "(no name)", "##", "},{",
     '}, {"ph": "X"', "void f<", "f<g<h<" * 40, "_ZN" + "9" * 30, "_Z" + "N" * 400, "(" * 300, "void f(int)::{lambda",
-    "/home/ada/x.py(3): f", "C:\\Users\\ada\\x", "nn.Module: Linear_", "nn.Module: ", "autograd::engine::", "NULL", "None",
+    "/home/ada/x.py(3): f", "C:\\Users\\ada\\x", "nn.Module: Linear_", "nn.Module: ", "autograd::engine::", "NULL",
     "cudaLaunchKernel", "Memcpy HtoD (Pinned -> Device)", "ncclKernel_AllReduce_RING", "a" * 3000, "ｗｉｄｅ" * 30,
 )  # fmt: skip
 CONTAINERS: tuple[Any, ...] = (
@@ -52,7 +53,7 @@ def text(dice: Random) -> str:
 
 def anything(dice: Random) -> Any:
     """A value of any type."""
-    return dice.choice((NUMBERS, TEXTS, CONTAINERS)[dice.randrange(3)])
+    return copy.deepcopy(dice.choice((NUMBERS, TEXTS, CONTAINERS)[dice.randrange(3)]))
 
 
 def plain(value: Any) -> Any:

@@ -64,7 +64,11 @@ def _limits() -> Iterator[None]:
 def signature(error: BaseException) -> str:
     """The kind of error and the function of the program in which it rose."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "/tests/" not in f.filename and "site-packages" not in f.filename and "/lib/" not in f.filename]
+    own = [
+        f
+        for f in frames
+        if "/tests/" not in f.filename and "site-packages" not in f.filename and "/lib/" not in f.filename
+    ]
     cause = error.__cause__ if isinstance(error, Find) else None
     if cause is not None and not own:
         return signature(cause)
