@@ -28,9 +28,11 @@ layers:
 docs: screens
 	$(PYTHON) tests/generated_docs.py
 
-# Writes the table of docs/trust.md that says what `tracetui scrub` leaves of what was planted.
+# Writes the tables of docs/trust.md that say what `tracetui scrub` leaves of what was planted, and what is read of every
+# recording; the second takes some minutes and needs the folder of recordings.
 trust:
 	$(PYTHON) tests/planted.py
+	$(PYTHON) tests/read_files.py
 
 # Tries COUNT damaged and odd inputs of every format on JOBS processes; finds and summary.json go to build/fuzz.
 SEED ?= 1

@@ -213,7 +213,8 @@ class ChunkScan:
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
         begins = np.empty(self.tokens.events, np.int64)
         begins[0] = self._first_brace()
-        begins[1:] = self.tokens.ends[:-1] + self._chunk.layout.separator.index(b"{")
+        layout = self._chunk.layout
+        begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return {
             "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],

@@ -39,10 +39,10 @@ def _row(name: str, said: Counter[str]) -> str:
 
 
 def write_table(files: list[Path]) -> None:
-    """Replaces the tables under the title; the sentences above them stay."""
+    """Replaces the tables under the title; the sentences around them stay."""
     summaries = [json.loads(file.read_text()) for file in files]
     text = DOC.read_text(encoding="utf-8")
-    before, _, rest = text.partition(f"{TITLE}\n")
-    here, sign, after = rest.partition("\n## ")
-    words = here.split("\n| format")[0].rstrip("\n")
-    DOC.write_text(f"{before}{TITLE}\n{words}\n\n{table(summaries)}\n{sign}{after}", encoding="utf-8")
+    start = text.index("| format | inputs |", text.index(f"{TITLE}\n"))
+    lines = text[start:].splitlines(keepends=True)
+    rows = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("|")), len(lines))
+    DOC.write_text(f"{text[:start]}{table(summaries)}\n\n{''.join(lines[rows:])}", encoding="utf-8")
