@@ -14,7 +14,8 @@ from tracetui.parsers.chrome import columns, layout, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
-from tracetui.parsers.chrome.records import Collector, decode, split
+from tracetui.parsers.chrome.pieces import decode, split
+from tracetui.parsers.chrome.records import Collector
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled, TraceError
