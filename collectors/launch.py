@@ -259,8 +259,8 @@ class _Run:
                 manifest["device"].append(seen)
             else:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
-        if self._request.command and isinstance(model := manifest["workload"].get("model"), str):
-            manifest["workload"]["model"] = masked_line(model)  # the child says it as it was typed
+        if self._request.command and result.get("workload"):  # the program as its Python got it
+            manifest["workload"]["model"] = masked_line(" ".join(self._request.command[1:]))
         measured = result.get("measurement") or {}
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule"):
             if measured.get(key):

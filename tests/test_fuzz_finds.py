@@ -26,7 +26,7 @@ from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.parsers import TraceError, open_path, schema
-from tracetui.parsers.chrome import reader
+from tracetui.parsers.chrome import pieces, reader
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.runs import cache
@@ -87,13 +87,35 @@ def test_the_rest_of_a_damaged_event_is_counted(tmp_path: Path, path_of_reading:
     assert (trace.source.events_total, skipped(trace)) == (6, 1)
 
 
-@pytest.mark.parametrize("between", [",\n  ", ",", " ,\n\n"])
-def test_offsets_are_where_events_begin(tmp_path: Path, path_of_reading: None, between: str) -> None:
+@pytest.mark.parametrize("between", [b",\n  ", b",", b" ,\n\n"])
+@pytest.mark.parametrize("name", [b"plain", "größer 🙂".encode(), b"no \xff UTF-8 \xc3("])
+def test_offsets_are_where_events_begin(tmp_path: Path, path_of_reading: None, between: bytes, name: bytes) -> None:
     path = tmp_path / "a.json"
-    events = [json.dumps(work(n)) for n in range(6)]
-    path.write_text('{"traceEvents": [\n  ' + between.join(events) + "\n]}")
-    content = path.read_text()
+    events = [json.dumps(work(n)).encode().replace(b"op", name) for n in range(6)]
+    path.write_bytes(b'{"traceEvents": [\n  ' + between.join(events) + b"\n]}")
+    content = path.read_bytes()
     assert opened(path).host["offset"].to_list() == [content.index(event) for event in events]
+
+
+def test_a_list_of_a_million_values_takes_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no event follows, it is looked for once and not behind each value."""
+    searches = []
+
+    class Counted:
+        match = staticmethod(pieces._RESUME.match)
+
+        def search(self, *given: Any) -> Any:
+            searches.append(given)
+            return resume(*given)
+
+    resume = pieces._RESUME.search
+    monkeypatch.setattr(pieces, "_RESUME", Counted())
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [' + '"x": 1, ' * 2000 + "{}]}")
+    trace = opened(path)
+    assert trace.source.events_parsed == 0
+    assert skipped(trace) >= 1
+    assert len(searches) <= 2
 
 
 def test_no_event_takes_a_hundred_days(tmp_path: Path, path_of_reading: None) -> None:
