@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fuzz.case import Plan
 
 ROW = ("action", "time", "device", "address", "bytes", "stream", "segment", "requested", "stack")
-CALLED = (b"codecs", b"__builtin__", b"copy_reg")
+CALLED = (b"codecs", b"builtin", b"copy_reg")
 """What calls of a pickle name that holds nothing but plain values."""
 DONE: list[str] = []
 """What a pickle was able to have called; stays empty."""
