@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs trust aarch64
+.PHONY: check test lint typecheck layers typed-links screens docs trust fuzz fuzz-table aarch64
 
 check: lint typecheck layers test
 
@@ -28,9 +28,22 @@ layers:
 docs: screens
 	$(PYTHON) tests/generated_docs.py
 
-# Writes the table of docs/trust.md that says what `tracetui scrub` leaves of what was planted.
+# Writes the tables of docs/trust.md that say what `tracetui scrub` leaves of what was planted, and what is read of every
+# recording; the second takes some minutes and needs the folder of recordings.
 trust:
 	$(PYTHON) tests/planted.py
+	$(PYTHON) tests/read_files.py
+
+# Tries COUNT damaged and odd inputs of every format on JOBS processes; finds and summary.json go to build/fuzz.
+SEED ?= 1
+COUNT ?= 4000
+JOBS ?= 1
+fuzz:
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --out build/fuzz
+
+# Writes the fuzzer's table of docs/trust.md from the summary of the last run.
+fuzz-table:
+	PYTHONPATH=tests $(PYTHON) -m fuzz --table build/fuzz/summary.json
 
 # Tries the program as a board runs it, under qemu: by hand and before a release (Debian's apt, network, five minutes).
 aarch64:

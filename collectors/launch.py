@@ -62,6 +62,8 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     """
     programs = find_programs(request)
     check_model(request)
+    for tool in request.tools:
+        profiler_commands.ranked_options(request, tool)  # raises what can't be recorded
     check_packages(request)
     folder = RunFolder(request.output)
     job = several_machines.job_of(request)
@@ -252,10 +254,10 @@ class _Run:
                 manifest["device"].append(seen)
             else:
                 known.update({key: value for key, value in seen.items() if value is not None and key != "index"})
-        if self._request.command and isinstance(model := manifest["workload"].get("model"), str):
-            manifest["workload"]["model"] = masked_line(model)  # the child says it as it was typed
         if ranks := result.get("ranks"):
             manifest["ranks"] = ranks
+        if self._request.command and result.get("workload"):  # the program as its Python got it
+            manifest["workload"]["model"] = masked_line(" ".join(profiler_commands.program_of(self._request)))
         measured = result.get("measurement") or {}
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule"):
             if measured.get(key):

@@ -81,8 +81,6 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
     """The spec for the child: the keys that `child.steps`, `child.profilers` and `child.script` read."""
     # nothing may load CUPTI before the clean steps; the child of the torch tool alone is sure of that
     timed = "torch" if "torch" in request.tools else request.tools[0]
-    ranked = torchrun.ranked(request.command) if tool == "torch" else None
-    script = request.command if ranked is None else (request.python, *ranked.program)
     return {
         "run_id": run_id,
         "tool": tool,
@@ -91,7 +89,7 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "registry": f"{MODELS}.registry",
         "entry": request.entry,
         "options": {**request.options, "device": request.device} if request.entry else {},
-        "script": list(script),
+        "script": [request.python, *program_of(request)] if request.command and tool == "torch" else [],
         "ranked": ranked_options(request, tool) is not None,
         "device": request.device,
         "steps": 1 if tool == "ncu" else request.steps,
@@ -116,6 +114,12 @@ def ranked_options(request: ProfileRequest, tool: str) -> tuple[str, ...] | None
         return ("--standalone", f"--nproc-per-node={request.ranks}")
     ranked = torchrun.ranked(request.command) if tool == "torch" else None
     return None if ranked is None else ranked.options
+
+
+def program_of(request: ProfileRequest) -> tuple[str, ...]:
+    """The user's own program as Python takes it, a script or ``-m`` and a module, and its arguments."""
+    ranked = torchrun.ranked(request.command)
+    return request.command[1:] if ranked is None else ranked.program
 
 
 def make_phase(

@@ -90,7 +90,7 @@ TOOLS = (
         "a CUDA memory snapshot",
         has_time_line=False,
         has_kernels=False,
-        magic=rb"\x80[\x02-\x05]|\(dp0|\(lp0",
+        magic=rb"\x80[\x02-\x05]|\(dp0|\(lp0|[}\]]q\x00",
         suffixes=(".pickle", ".pickle.gz", ".pkl", ".pkl.gz"),
         found_by=rb"segments",
     ),

@@ -217,8 +217,8 @@ def main() -> int:
     found = list(differences(there["found"], here["found"]))
     recorded = len(here["found"]["reports"])
     print(
-        f"{values(here['found']):,} values of {recorded} recordings, three boards and four commands: {len(found)} differ"
-        f" from those of {here['machine']}"
+        f"{values(here['found']):,} values of {recorded} recordings, three boards and four commands:"
+        f" {len(found)} differ from those of {here['machine']}"
     )
     print(*found[:40], sep="\n")
     screen = Screen("open", DATA / "vim_tiny")

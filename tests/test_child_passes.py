@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_torch import FakeTorch
 
-from tracetui.collectors import profiler_commands
+from tracetui.collectors import launch, profiler_commands
 from tracetui.collectors.child import light, script, steps
 from tracetui.collectors.child.profilers import TRACE, Refused
 from tracetui.collectors.child.progress import Progress
@@ -331,3 +331,20 @@ def test_a_dry_run_says_what_will_be_timed_and_recorded() -> None:
         assert "lightly" not in profiler_commands.plan(ProfileRequest(Path("out"), "mlp", **without), "torch")
     timed = ProfileRequest(Path("out"), command=("python", "x.py"), window=(10, 5))
     assert profiler_commands.plan(timed, "torch").startswith("it records 5 s, 10 s after")
+
+
+def test_the_command_of_an_own_program_is_not_in_what_the_child_leaves(own: Callable[..., Any]) -> None:
+    """It may hold a secret, and a run that is cut off keeps what the child left; the parent writes it, masked."""
+    result, _ = own(40)
+    assert result["workload"] == {"backend": "user"}
+    assert "train.py" not in json.dumps(result)
+    manifest: dict[str, Any] = {
+        "software": {},
+        "device": [],
+        "workload": {"model": "python train.py"},
+        "measurement": {},
+    }
+    command = ("python", "train.py", "--token", "s3cret")
+    run = SimpleNamespace(_manifest=manifest, _request=SimpleNamespace(command=command))
+    launch._Run._take_over(run, result)  # type: ignore[arg-type]
+    assert manifest["workload"]["model"] == "train.py --token ***"

@@ -7,8 +7,10 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from nsys_file import NsysFile
+from snapshot_file import Allocator, snapshot, write
 
 from tracetui.collectors import process
 from tracetui.collectors.folder import RunFolder
@@ -84,3 +86,31 @@ def test_reading_keeps_users_out_of_diagnostics_and_processes(tmp_path: Path) ->
     work = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}
     path.write_text(json.dumps({"traceEvents": [name, work]}))
     assert open_path(path, cache=False).traces[0].info.processes == ((1, "~/v/bin/python3"),)
+
+
+def test_reading_keeps_homes_out_of_threads_and_functions(tmp_path: Path) -> None:
+    """A function of Python is named by its file: what finds it stays, whose home it lies in does not."""
+    path = tmp_path / "t.json"
+    base = {"ts": 1, "dur": 9, "pid": 1, "tid": 1}
+    events = [
+        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "worker of ada@gpu-7"}},
+        {"ph": "X", "cat": "python_function", "name": "/home/ada/p/train.py(3): <lambda>", **base},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "args": {"Call stack": "/home/ada/p/t.py(7): f;x"}, **base},
+    ]
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = open_path(path, cache=False).traces[0]
+    assert trace.info.threads == ((1, 1, "worker of ***@gpu-7"),)
+    assert set(trace.host["name"].cast(pl.String)) == {"~/p/train.py(3): <lambda>", "aten::mm"}
+    assert trace.host["stack"].drop_nulls().cast(pl.String).to_list() == ["~/p/t.py(7): f;x"]
+
+    file = NsysFile()
+    file.launch("gemm", call=(10, 20), kernel=(30, 60))
+    file.thread_name("/home/ada/run", 100)
+    assert open_path(file.write(tmp_path / "n.sqlite"), cache=False).traces[0].info.threads == ((100, 100, "~/run"),)
+
+    allocator = Allocator()
+    allocator.alloc(512)
+    memory = open_path(write(tmp_path / "m.pickle", snapshot(allocator)), cache=False).traces[0].memory
+    said = " ".join(memory["stack"].drop_nulls().cast(pl.String))
+    assert "~/train.py:3" in said
+    assert "/home/me" not in said

@@ -237,6 +237,22 @@ def test_nothing_outlives_a_tracetui_that_is_killed(nsys, tmp_path):
     assert any("this run was cut off: tracetui was killed, or its machine failed" in line for line in said)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no PR_SET_PDEATHSIG")
+def test_a_program_ends_with_the_keeper_that_is_killed(tmp_path):
+    marker = tmp_path / "pid"
+
+    def tick():
+        if marker.exists() and (pid := marker.read_text().strip()):
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            assert keeper.__file__.encode() in Path(f"/proc/{parent}/cmdline").read_bytes()
+            os.kill(parent, signal.SIGKILL)
+
+    assert (
+        process.run(["sh", "-c", f"echo $$ > {marker}; exec sleep 60"], tmp_path / "log.txt", tick) == -signal.SIGKILL
+    )
+    assert eventually(lambda: not runs(int(marker.read_text())))
+
+
 def eventually(holds) -> bool:
     """Waits until something holds, for at most half a minute."""
     deadline = time.monotonic() + 30

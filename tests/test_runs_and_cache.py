@@ -165,6 +165,7 @@ DAMAGE = {
     "gone": lambda path, _: path.unlink(),
     "empty": lambda path, _: path.write_bytes(b""),
     "another's": lambda path, other: path.write_bytes(other.read_bytes()),
+    "nested deep": lambda path, _: path.write_bytes(b"[" * 100_000),
     "no object": lambda path, _: path.write_text("[1, 2]"),
     "a folder": lambda path, _: (path.unlink(), path.mkdir()),
 }

@@ -100,6 +100,13 @@ def test_a_screen_that_only_shows_writes_nothing(tmp_path, monkeypatch) -> None:
     assert serve.command_of(words)[3:] == ["open", "a.json", "--tab", "kernels"]
 
 
+def test_so_many_browsers_look_at_a_time_and_no_more() -> None:
+    places = serve.Places()
+    assert [places.take() for _ in range(serve.MOST_SESSIONS + 2)] == [True] * serve.MOST_SESSIONS + [False] * 2
+    places.give_back()
+    assert [places.take(), places.take()] == [True, False]
+
+
 @needs_server
 def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
     with socket.socket() as taken:

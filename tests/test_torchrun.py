@@ -329,3 +329,20 @@ def test_a_rank_that_waits_for_one_that_failed_is_freed() -> None:
         assert process.stdout.readline() == "waits\n"
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=30)[0] == "freed\n"
+
+
+def test_what_torchrun_cannot_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "profile",
+        "--python",
+        sys.executable,
+        "--output",
+        str(tmp_path / "out"),
+        "--",
+        "torchrun",
+        "--no-python",
+        "a",
+    ]
+    assert main(words) == 2
+    assert "--no-python starts no Python program" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sample_runs import recorded
 
+from tracetui.app.cli import headless
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import DONE, UNREADABLE
 from tracetui.parsers.errors import TraceError
@@ -194,3 +195,18 @@ def test_a_diff_and_a_cut_keep_what_is_there(tmp_path: Path, capsys: pytest.Capt
     assert cli.main([*cut, str(out), "--force"]) == DONE
     assert '"traceEvents"' in out.read_text()
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("words", [["report"], ["report", "--nsys-report", "cuda_gpu_kern_sum"], ["diff"], ["check"]])
+def test_an_output_that_is_there_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setattr(headless, "open_run", lambda *_: pytest.fail("the recording was read"))
+    trace, out = tmp_path / "a.json", tmp_path / "out.txt"
+    trace.write_text("{}")
+    out.write_text("mine")
+    both = [str(trace)] * (2 if words == ["diff"] else 1)
+    command = [words[0], *both, *words[1:], "--output", str(out)]
+    assert cli.main(command) == UNREADABLE
+    assert f"{out}: is there already; --force replaces it" in capsys.readouterr().err
+    assert out.read_text() == "mine"

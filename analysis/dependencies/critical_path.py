@@ -269,8 +269,9 @@ def _inside(sel: Selection, layers: HostLayers, thread: int, begin: Ints, end: I
     owner = np.searchsorted(begin, start, side="right") - 1
     inside = (stop > start) & (owner >= 0) & (start < end[owner])
     start, stop, owner = start[inside], stop[inside], owner[inside]
-    row = np.append(layer.row, NONE)[np.searchsorted(layer.time, start, side="right") - 1]
-    row[start < layer.time[0]] = NONE
+    begun = np.searchsorted(layer.time, start, side="right")
+    row = np.append(layer.row, NONE)[begun - 1]
+    row[begun == 0] = NONE  # before the thread's first call, which a thread without calls never reaches
     resource = np.append(_OF_HOST, np.uint8(_RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
     resource[covered(layers.loading, start, stop) > 0] = _RESOURCE["loader"]
     ns = np.rint((stop - start) * scale[owner]).astype(np.int64)

@@ -66,6 +66,10 @@ def as_recorded(graph: Graph) -> Costs:
     )
 
 
+_LATEST = 1 << 62
+"""ns: later than any clock shows."""
+
+
 def walk(graph: Graph, costs: Costs) -> Times:
     """Replays the graph.
 
@@ -117,9 +121,15 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
                 if work_end[item] + back > now:
                     now, released[position] = work_end[item] + back, item
         call_end[position] = now
-    return Times(
-        *(np.array(values, np.int64) for values in (call_start, call_end, work_start, work_end, followed, released))
-    )
+    return Times(*map(_whole, (call_start, call_end, work_start, work_end, followed, released)))
+
+
+def _whole(values: list[int]) -> Ints:
+    """The values as 64-bit integers; what a sum of absurd durations comes to may not fit them, and is cut."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
 
 
 def _anchor(graph: Graph) -> int:

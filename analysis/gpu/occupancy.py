@@ -58,13 +58,15 @@ def estimated_occupancy() -> pl.Expr:
 
     Kineto asks CUDA how many blocks an SM can hold and writes 0 where CUDA refuses, as it does for kernels that take
     more shared memory than a launch gets unasked (nvjet, cuDNN's fused attention). A kernel that ran occupied at least
-    the threads of ``min(1, blocks per SM)`` blocks: if that alone rounds to 1 % or more, 0 means unknown.
+    the threads of ``min(1, blocks per SM)`` blocks: if that alone rounds to 1 % or more, 0 means unknown. What is no
+    share of a whole is unknown, too.
     """
     size = pl.col("block").arr
     threads = size.get(0).cast(pl.Int64) * size.get(1) * size.get(2)
     least = 100 * pl.col("blocks_per_sm").clip(upper_bound=1) * threads / MOST_THREADS
     failed = (pl.col("occupancy_percent") == 0) & (least >= 1)
-    return pl.when(~failed.fill_null(value=False)).then("occupancy_percent").alias("occupancy_percent")
+    share = pl.col("occupancy_percent").is_between(0, 100)
+    return pl.when(share & ~failed.fill_null(value=False)).then("occupancy_percent").alias("occupancy_percent")
 
 
 def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:

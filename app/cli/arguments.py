@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from tracetui.app.cli.option_values import condition, count, input_path, port, steps
+from tracetui.app.cli.option_values import condition, count, input_path, memory_size, port, steps
 from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
@@ -354,6 +354,12 @@ def _common_options() -> argparse.ArgumentParser:
         action="store_false",
         dest="cache",
         help="do not use or fill the cache, and do not remember what was opened",
+    )
+    common.add_argument(
+        "--max-memory",
+        type=memory_size,
+        metavar="SIZE",
+        help="read no recording for which the program would need more, such as 8GB (default: what is free)",
     )
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show a traceback if something goes wrong"

@@ -28,6 +28,10 @@ SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""
 
 
+MAX_MEMORY = "TRACETUI_MAX_MEMORY"
+"""`parsers.runs.memory_limit.VARIABLE`, whose module would import NumPy."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
@@ -37,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else USAGE
     arguments.words, arguments.program = words, program
     debug: bool = arguments.debug
+    if (most := getattr(arguments, "max_memory", None)) is not None:
+        os.environ[MAX_MEMORY] = str(most)
     try:
         arguments.settings = _settled(arguments)
         if arguments.command not in (None, "open", "config"):  # these settle their options themselves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 MOST = 2**31 - 1
@@ -56,6 +57,22 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return min(int(text), MOST)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def memory_size(text: str) -> int:
+    """Returns the bytes of ``8GB``, ``500MiB`` or ``4G``.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no size.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; such as 8GB or 500MiB")
+    unit = 1024 if found[3] else 1000
+    return min(int(float(found[1]) * unit ** " KMGT".index(found[2].upper() or " ")), 2**62)
 
 
 def condition(text: str) -> float:

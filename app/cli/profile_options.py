@@ -196,9 +196,13 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
 
 def _stem(command: tuple[str, ...]) -> str:
     """What to call a run of the user's program."""
+    from tracetui.collectors.request import ProfileError
     from tracetui.collectors.torchrun import ranked
 
-    many = ranked(command)
+    try:
+        many = ranked(command)
+    except ProfileError:  # it is said when the run is to start
+        many = None
     words = command[1:] if many is None else many.program
     return Path(next((word for word in words if not word.startswith("-")), command[0])).stem
 

@@ -102,17 +102,16 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
             self.public_url = f"{request.scheme}://{request.host}"
             return await super().handle_index(request)
 
-        sessions = 0
+        places = Places()
 
         async def handle_websocket(self, request: Any) -> Any:
             """Starts a screen, if not too many are open."""
-            if self.sessions >= MOST_SESSIONS:
+            if not self.places.take():
                 raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
-            self.sessions += 1
             try:
                 return await super().handle_websocket(request)
             finally:
-                self.sessions -= 1
+                self.places.give_back()
 
         async def _process_messages(self, websocket: Any, app_service: Any) -> None:
             """Takes messages as far as they are what a browser sends; others are dropped."""
@@ -126,6 +125,24 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
     except OSError as error:
         raise UsageError(f"{host}:{port}: {error.strerror or error}; --port takes another one") from error
     return DONE
+
+
+class Places:
+    """How many screens may run at a time."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self) -> bool:
+        """Takes a place; returns whether there was one."""
+        if self._taken >= MOST_SESSIONS:
+            return False
+        self._taken += 1
+        return True
+
+    def give_back(self) -> None:
+        """Gives back a place that was taken."""
+        self._taken -= 1
 
 
 class Understood:

@@ -37,7 +37,7 @@ def trace_info(events: Events) -> TraceInfo:
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
     own = marks.own(header)
-    threads = sorted({(key[0], key[1], name) for key, name in _named_threads(events.metadata)})
+    threads = sorted({(key[0], key[1], without_users(name)) for key, name in _named_threads(events.metadata)})
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
         tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",

@@ -14,11 +14,13 @@ from tracetui.parsers.chrome import columns, layout, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
-from tracetui.parsers.chrome.records import Collector, decode, split
+from tracetui.parsers.chrome.pieces import decode, split
+from tracetui.parsers.chrome.records import Collector
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
+from tracetui.parsers.names.people import without_home
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
@@ -71,6 +73,8 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
     if not scanner.is_kineto:
         _respace(groups["host"])
+    for column in ("name", "stack"):  # functions of Python are named by their file
+        _rewrite(groups["host"][column], without_home)
     return Events(
         groups,
         scanner.metadata,

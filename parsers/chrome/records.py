@@ -1,4 +1,4 @@
-"""The slow path: decodes events one by one as JSON, repairs damaged ones if possible, and fills the same columns."""
+"""The slow path: fills the same columns from events that were decoded one by one (`pieces`)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
 from tracetui.parsers.chrome.devices.counted import COUNTED
-from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
     ALIASES,
     DEVICE_INTS,
     DEVICE_REALS,
     HOST_INTS,
     HOST_TEXTS,
+    LONGEST,
     MEMORY_INTS,
     TIME_LIMIT,
     XLA_TEXTS,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.columns import Columns
@@ -41,100 +39,8 @@ if TYPE_CHECKING:
 FLOAT_DECIMALS = 8
 """Only floats printed in full have this many decimals or more; six decimals of a microsecond are meaningful."""
 _PICOSECOND = Decimal("1e-6")
-_DECODER = json.JSONDecoder(strict=False, parse_float=str)
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
-_BLANKS = re.compile(r"[\s,]*")
-_RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _DIGITS = re.compile(r"-?\d+")
-
-
-def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:
-    """Yields the events of a piece of JSON one by one; counts what can't be decoded and goes on with the next event."""
-    return ((place, event) for place, _, event in pieces(text, position, tally))
-
-
-def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str, Event]]:
-    """Yields (position, text, event) as `split` does; the text is the file's, repaired if necessary."""
-    damaged = False
-    try:
-        content = text.decode("utf-8")
-    except UnicodeDecodeError:
-        content, damaged = text.decode("utf-8", "replace"), True
-    at = 0
-    while True:
-        blanks = _BLANKS.match(content, at)
-        at = blanks.end() if blanks else at
-        if at >= len(content):
-            return
-        resume = _RESUME.search(content, at)
-        if content[at] == "]":  # the end of the list, or a bracket that is here because of damage
-            blanks = _BLANKS.match(content, at + 1)
-            if blanks and content.startswith("{", blanks.end()):
-                at = blanks.end()
-            elif resume:
-                at = resume.end()
-            else:
-                return
-            continue
-        piece_end = resume.start() + 1 if resume else len(content)
-        try:
-            event, end = _DECODER.raw_decode(content, at)
-            shown = content[at:end]
-            if _RESUME.match(content, end - 1) or _ends_list(content, end):
-                piece_end = end
-        except UNDECODABLE:
-            shown, event = _mended(content[at:piece_end], tally)
-        if isinstance(event, dict):
-            if damaged and "\ufffd" in content[at:piece_end]:
-                tally.repaired("invalid UTF-8 replaced", 1, content[at:piece_end])
-            yield position + at, shown, event
-        elif event is None and not resume:
-            tally.skipped("event cut off by the end of the file", 1, content[at:piece_end])
-        else:
-            tally.skipped("event that is no valid JSON object", 1, content[at:piece_end])
-        at = piece_end
-
-
-def _ends_list(content: str, end: int) -> bool:
-    blanks = _BLANKS.match(content, end)
-    after = blanks.end() if blanks else end
-    return after >= len(content) or content[after] in "]{"
-
-
-def decode(bounded: Iterable[tuple[int, bytes]], tally: Tally) -> Iterator[tuple[int, Event]]:
-    """Decodes events whose bounds are known."""
-    for position, text in bounded:
-        event = decoded(text, tally)[1]
-        if event is not None:
-            yield position, event
-
-
-def decoded(text: bytes, tally: Tally) -> tuple[str, Event | None]:
-    """Returns (text, event) of one event, repaired if necessary; counts what is not an event and returns None."""
-    content = shown = text.decode("utf-8", "replace")
-    try:
-        event = _DECODER.decode(content)
-    except UNDECODABLE:
-        shown, event = _mended(content, tally)
-    if isinstance(event, dict):
-        return shown, event
-    tally.skipped("event that is no valid JSON object", 1, content)
-    return shown, None
-
-
-def _mended(content: str, tally: Tally) -> tuple[str, Event | None]:
-    """Returns (text, event) with invalid words and escapes replaced; None if that does not make it valid JSON."""
-    mended = _BARE_WORD.sub(r"\1null", _BAD_ESCAPE.sub(r"\\\\", content)).strip().rstrip(",")
-    try:
-        event = _DECODER.decode(mended)
-    except UNDECODABLE:
-        return mended, None
-    if isinstance(event, dict):
-        tally.repaired("words or escapes that JSON doesn't know read as null or text", 1, content)
-        return mended, event
-    return mended, None
 
 
 class Collector:
@@ -212,7 +118,7 @@ class Collector:
         if start is None:
             return
         duration = nanoseconds(event.get("dur"))
-        if duration is None:
+        if duration is None or duration > LONGEST:
             duration = 0
             if category not in classify.IGNORED_CATEGORIES:
                 self._tally.repaired("missing or unreadable duration read as 0", 1, str(event.get("name", "")))

@@ -32,6 +32,8 @@ _STREAM = np.uint64(int.from_bytes(b'"stream ', "little"))
 SHORT = 10**7
 """A number below this and the comma after it fit into the eight bytes that are compared."""
 TIME_LIMIT = 2**61
+LONGEST = 2**53
+"""ns: no event takes 104 days, and sums of such durations would not fit 64 bits."""
 """Times beyond 73 years are damage; below, sums of two still fit in int64."""
 
 
@@ -127,7 +129,7 @@ class ChunkScan:
         self.duration, has_duration = self._times("dur")
         tokens.odd |= is_complete & ~has_duration
         tokens.odd |= (host | device | memory | flow) & ~self.has_start
-        tokens.odd |= is_complete & (self.duration < 0)
+        tokens.odd |= is_complete & ((self.duration < 0) | (self.duration > LONGEST))
         self._kind, self._category_codes = kind, category
         self.rows = {"host": host, "device": device, "memory": memory, "flows": flow}
         self._left = left
@@ -209,12 +211,21 @@ class ChunkScan:
 
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
         begins = np.empty(self.tokens.events, np.int64)
-        begins[0], begins[1:] = 0, self.tokens.ends[:-1] + 1
+        begins[0] = self._first_brace()
+        layout = self._chunk.layout
+        begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return {
             "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
             "offset": begins[rows] + self._chunk.position,
         }  # fmt: skip
+
+    def _first_brace(self) -> int:
+        """Where the chunk's first event begins; a comma and blanks may precede it."""
+        text = self._chunk.buffer[: self._chunk.end]
+        return next(
+            (int(found[0]) for part in (text[:4096], text) if (found := np.flatnonzero(part == ord("{"))).size), 0
+        )
 
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result: Columns = {"time": self.start[rows]}

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode, encodable, encode
+from tracetui.parsers.names.people import without_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,7 +127,7 @@ def _frame_key(frame: Any) -> tuple[Any, Any, Any]:
 def _frame_text(filename: Any, line: Any, name: Any) -> str:
     """``file:line name``; for compiled code, which has no lines, ``file name`` or only the name."""
     function = name if isinstance(name, str) else ""
-    where = "" if filename in _NO_FILE or not isinstance(filename, str) else filename
+    where = "" if filename in _NO_FILE or not isinstance(filename, str) else without_home(filename)
     if where and type(line) is int and line:
         where = f"{where}:{line}"
     return encodable(f"{where} {function}".strip().replace(";", ",")[:MAX_STACK]) or "?"

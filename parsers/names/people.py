@@ -1,4 +1,7 @@
-"""Keeps the names of users out of what is read beside the events: diagnostics, programs, processes. Machines stay."""
+"""Keeps the names of users out of what is read: diagnostics, programs, processes, threads, files of functions.
+
+Machines stay.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,12 @@ _NAMED = re.compile(
 )
 _AT = re.compile(r"(?<![\w.@/-])(?P<user>[A-Za-z_][\w.-]*)@(?=[A-Za-z][\w-]*(?:\.[\w-]+)*)(?!plt\b|[A-Z]+_)")
 _SHORTEST = 3
+_MAY_HOLD = re.compile(r"home|Users", re.IGNORECASE)
+
+
+def without_home(text: str) -> str:
+    """The text with home folders as ``~``: of a name of a function it leaves what finds the function."""
+    return _HOME.sub(HOME, text) if _MAY_HOLD.search(text) else text
 
 
 def without_users(text: str) -> str:

@@ -81,7 +81,7 @@ def counter_rows(table: Table, launches: Launches, tally: Tally) -> pl.DataFrame
         rows, firsts = _grouped(table, launches)
         frames = [_long(table, rows, tally)] if table.form == "long" else _summary(table, rows, firsts, tally)
     frames += [_nvtx(kind, place, firsts) for kind, place in table.nvtx_columns.items()]
-    if first == len(launches):
+    if first == len(launches) or not frames:  # no launch, or none with a metric
         return schema.empty(schema.COUNTERS)
     return pl.concat(frames)
 

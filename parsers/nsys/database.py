@@ -141,6 +141,9 @@ def _no_room(path: Path, folder: Path, error: OSError) -> TraceError:
 
 
 def _opened(path: Path, file: Path, tally: Tally) -> Database:
+    if _text_encoding(file) in _UTF16:
+        advice = "write it anew: sqlite3 FILE .dump | sqlite3 NEW.sqlite"
+        raise TraceError(path, "an SQLite database with texts in UTF-16, as no version of nsys writes it", advice)
     problem: sqlite3.Error | None = None
     for uri, is_partial in _uris(file):
         try:
@@ -178,6 +181,15 @@ def _uris(file: Path) -> list[tuple[str, bool]]:
 def _page_bytes(file: Path) -> int:
     with file.open("rb") as opened:
         return int.from_bytes(opened.read(HEADER_BYTES)[16:18], "big") or 1
+
+
+_UTF16 = (2, 3)
+
+
+def _text_encoding(file: Path) -> int:
+    """How the database's header says that texts are written."""
+    with file.open("rb") as opened:
+        return int.from_bytes(opened.read(HEADER_BYTES)[56:60], "big")
 
 
 def _size(file: Path) -> int:

@@ -350,6 +350,8 @@ def _by_correlation(wanted: NDArray[Any], columns: Columns, calls: Ints) -> NDAr
         is_launch = links.launches(columns["name"][calls])
         for wins in (~is_launch, is_launch):
             row_of[given[wins][::-1] - low] = calls[wins][::-1]
+    if wanted.dtype != given.dtype:  # one of them has ids beyond 32 bits
+        wanted = wanted.astype(np.int64)
     at = wanted - wanted.dtype.type(low)  # a null wraps around, and is out of bounds either way
     at = np.where((wanted < low) | (wanted > high), high - low + 1, at)
     return row_of[at]

@@ -69,7 +69,8 @@ class Strings:
         found = reader.read(Query.of(table, "id", texts=("value",)))
         found = found.filter(pl.col("id").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
         texts = labels.decode(found["value"]).to_list()
-        self._texts = dict(zip(found["id"].to_list(), texts, strict=True))
+        # an empty text, or none, names nothing
+        self._texts = {number: text for number, text in zip(found["id"].to_list(), texts, strict=True) if text}
 
     def text(self, number: int | None) -> str | None:
         """The string of this number, None if the file has none."""

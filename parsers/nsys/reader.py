@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
+from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, tables
 from tracetui.parsers.nsys.beside import diagnostics
 from tracetui.parsers.nsys.beside.unread import say_what_is_unread
@@ -169,7 +170,7 @@ def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, s
         if row["eventType"] in tables.THREAD_NAMES and (name := _text(row, events.strings)):
             names[row["globalTid"]] = name
     return tuple(
-        ((thread >> tables.PID_BITS) & tables.PID_MASK, thread & tables.TID_MASK, shown(names[thread]))
+        ((thread >> tables.PID_BITS) & tables.PID_MASK, thread & tables.TID_MASK, without_users(shown(names[thread])))
         for thread in sorted(threads)
         if thread in names
     )

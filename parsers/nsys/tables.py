@@ -47,6 +47,8 @@ RUNTIME, DRIVER, OS, OVERHEAD, ANNOTATION = (
 )
 STYLES = {style: number for number, style in enumerate(schema.RANGE_STYLES)}
 NO_STYLE = 255
+LONGEST = 1 << 53
+"""ns: 104 days."""
 LATEST = 1 << 61
 """ns before or after a clock's zero: 73 years."""
 
@@ -143,8 +145,12 @@ def _on_a_clock(batch: pl.DataFrame, shared: Shared, what: str) -> pl.DataFrame:
 
 
 def _duration(batch: pl.DataFrame, shared: Shared) -> pl.Series:
-    """End less start, null where there is no end."""
+    """End less start, null where there is no end, and 0 where no event could take so long."""
     duration: pl.Series = batch["end"] - batch["start"]
+    absurd = (duration > LONGEST).sum()
+    if absurd:
+        shared.tally.repaired("duration of more than 104 days, taken as none", int(absurd))
+        duration = duration.set((duration > LONGEST).fill_null(value=False), 0)
     negative = (duration < 0).sum()
     if negative:
         shared.tally.repaired("end before the start, taken as no duration", int(negative))

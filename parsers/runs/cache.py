@@ -103,7 +103,7 @@ def load(key: str, path: Path) -> Trace | None:
         return None
     try:
         trace = _read(entry, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pl.exceptions.PolarsError):
         _remove(entry)
         return None
     with suppress(OSError):  # a cache that can only be read
@@ -127,6 +127,7 @@ def _read(entry: Path, path: Path) -> Trace:
             raise ValueError(f"{name} of {entry} is damaged")
     read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
     frames = dict(zip(FRAMES, read, strict=True))
+    _fits(frames)
     return Trace(
         steps=frames["steps"],
         host=frames["host"],
@@ -138,6 +139,31 @@ def _read(entry: Path, path: Path) -> Trace:
         notes=tuple(Note(**note) for note in context["notes"]),
         marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
     )
+
+
+ROW_IDS = {
+    "host": {"parent": "host", "forward": "host"},
+    "device": {"launch": "host", "operator": "host", "module": "host", "forward_module": "host", "range": "host",
+               "step": "steps"},
+    "memory": {"operator": "host"},
+    "counters": {"device_row": "device"},
+}  # fmt: skip
+"""Which frame the row ids in a frame's columns point to."""
+
+
+def _fits(frames: dict[str, pl.DataFrame]) -> None:
+    """Checks that frames have the columns of their schema, and that row ids point to rows.
+
+    Raises:
+        ValueError: they do not.
+    """
+    for (name, frame), layout in zip(frames.items(), _layouts(), strict=True):
+        if frame.schema != pl.Schema(layout):
+            raise ValueError(f"{name} has other columns")
+        for column, of in ROW_IDS.get(name, {}).items():
+            last = frame[column].max()
+            if isinstance(last, int) and last >= frames[of].height:
+                raise ValueError(f"{column} of {name} points behind the last row of {of}")
 
 
 def _check(path: Path) -> int:

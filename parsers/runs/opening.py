@@ -11,7 +11,7 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import passes
+from tracetui.parsers.runs import memory_limit, passes
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
 from tracetui.parsers.runs.grouping import group
 from tracetui.parsers.runs.light_pass import RICH, LightPass
@@ -185,6 +185,7 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
         from tracetui.parsers.runs.nvidia_reports import read_report
 
         return read_report(candidate.path, candidate.kind, watch)
+    memory_limit.check(candidate.path, candidate.kind)
     read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
     return read(candidate.path, watch)
 

@@ -207,11 +207,12 @@ def levels(times: Sequence[float | None], values: Iterable[float | None], column
     known = [time for time in times if time is not None]
     if len(known) < len(times):
         known = [float(number) for number in range(len(times))]
-    span = (known[-1] - known[0]) or 1.0
+    first = min(known, default=0.0)  # clocks that were set back order the events otherwise than their times
+    span = (max(known, default=0.0) - first) or 1.0
     found: list[float | None] = [None] * columns
     last: list[Any] = [None] * columns
     for time, value in zip(known, values, strict=True):
-        at = min(int((time - known[0]) / span * columns), columns - 1)
+        at = min(int((time - first) / span * columns), columns - 1)
         if value is not None:
             before = found[at]
             found[at] = value if before is None else max(before, value)

@@ -11,7 +11,8 @@ from tracetui.parsers import arrow_views, categories
 from tracetui.parsers.chrome import classify
 from tracetui.parsers.chrome.columns import NULL
 from tracetui.parsers.chrome.cut.invalid import invalid
-from tracetui.parsers.chrome.records import arguments, category_of, decoded, identity, nanoseconds, pieces, whole_number
+from tracetui.parsers.chrome.pieces import decoded, pieces
+from tracetui.parsers.chrome.records import arguments, category_of, identity, nanoseconds, whole_number
 from tracetui.parsers.chrome.scan import ChunkScan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.resources import in_order

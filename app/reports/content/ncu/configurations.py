@@ -106,6 +106,8 @@ def letter(number: int) -> str:
 def _metrics(heading: str, rows: Sequence[Json | None], weights: Mapping[str, str]) -> Iterator[Block]:
     """Metrics down, configurations across, then what changed from the first."""
     fields = measured(rows)
+    if not fields:  # a table of which only the header is there
+        return
     count = len(rows)
     pair = count == 2
     values = [[value(field, row) for row in rows] for field in fields]

@@ -1,0 +1,16 @@
+"""The formats that are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuzz.cached import Cached
+from fuzz.chrome import Chrome
+from fuzz.jax import Jax
+from fuzz.manifest import Manifest
+from fuzz.memory import Memory
+from fuzz.ncu import Ncu
+from fuzz.nsys import Nsys
+from fuzz.settings import Settings
+
+FORMATS: dict[str, Any] = {f.name: f for f in (Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings)}

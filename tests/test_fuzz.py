@@ -1,0 +1,78 @@
+"""A few inputs of the fuzzer (`make fuzz`) with a fixed seed; every find has a test of its own in `test_fuzz_finds`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from fuzz import road, worker
+from fuzz.case import build, plan_of
+from fuzz.formats import FORMATS
+from fuzz.page import table
+
+from tracetui.parsers.runs import cache
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = 20_260
+COUNTS = {
+    "chrome": 30,
+    "jax": 15,
+    "nsys": 30,
+    "ncu": 20,
+    "memory snapshot": 20,
+    "run.json": 12,
+    "cache": 10,
+    "settings": 15,
+}
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder for inputs; what the fuzzer sets in the environment is restored."""
+    for name in ("CACHE_DIR", "CONFIG_DIR", "DATA_DIR", "NO_STATE"):
+        monkeypatch.setenv(f"TRACETUI_{name}", os.environ.get(f"TRACETUI_{name}", ""))
+    monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
+    monkeypatch.setattr(road, "SHARE", 0.04)
+    worker.apart(tmp_path)
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_and_odd_inputs_keep_the_oracle(apart: Path, name: str) -> None:
+    format = FORMATS[name]()
+    format.prepare(apart)
+    plans = [plan_of(format, SEED, number) for number in range(COUNTS[name])]
+    outcomes = [worker.attempt(format, plan, apart) for plan in plans]
+    assert [(outcome.plan, outcome.find) for outcome in outcomes if outcome.find] == []
+
+
+def test_the_fuzzer_sees_what_is_wrong(apart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event that is lost without a word, a wrong value and an exception are finds, made as small as they can be."""
+    from tracetui.parsers.chrome import scan
+
+    format = FORMATS["chrome"]()
+    format.prepare(apart)
+    ids = scan.HOST_INTS | {"correlation": "External id"}
+    plans = [plan_of(format, SEED, number) for number in range(60)]
+    plan = next(plan for plan in plans if len(plan.steps) > 1 and all(step[0] in format.shaped for step in plan.steps))
+    assert build(format, plan).write(apart).read_bytes() == build(format, plan).write(apart).read_bytes()
+    monkeypatch.setattr(scan, "HOST_INTS", ids)
+    monkeypatch.setattr(road, "both_paths", lambda *_: None)
+    finds = [found for plan in [plan, *plans[:6]] if (found := worker.attempt(format, plan, apart)).find]
+    assert any("host event" in found.find for found in finds)
+    large = max(finds, key=lambda found: len(found.plan.steps))
+    assert len(worker.smaller(format, large, apart).plan.steps) == 1
+
+
+def test_the_table_adds_up() -> None:
+    part = {"inputs": 3, "outcomes": {"read": 2, "find": 1}, "classes": {"packed": 3}, "finds": []}
+    text = table([{"formats": {"chrome": part}}, {"formats": {"chrome": part, "ncu": part}}])
+    assert "| chrome | 6 | 4 | 0 | 0 | 2 |" in text
+    assert "| all | 9 | 6 | 0 | 0 | 3 |" in text
+    assert "| chrome | packed 6 |" in text
+    assert json.dumps(part)

@@ -1,0 +1,265 @@
+"""What the fuzzer found, each as the smallest input that shows it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+import zlib
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+from chrome_file import ChromeFile
+from ncu_file import IDS, PLACE, line
+from nsys_file import NsysFile
+from snapshot_file import Allocator, snapshot, write
+
+from tracetui.analysis.dependencies import critical_path, walk
+from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.analysis.report.report import report
+from tracetui.analysis.selection import select
+from tracetui.app.reports.content.charts import levels
+from tracetui.app.reports.content.run import run_parts
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.text import text
+from tracetui.parsers import TraceError, open_path, schema
+from tracetui.parsers.chrome import pieces, reader
+from tracetui.parsers.chrome.tokens import Irregular
+from tracetui.parsers.nsys.reader import read_nsys
+from tracetui.parsers.runs import cache
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+
+def opened(path: Path) -> Trace:
+    return open_path(path, cache=False).main
+
+
+def printed(path: Path) -> str:
+    failed: list[Exception] = []
+    layout = Layout(10)
+    found = text(run_parts(report(open_path(path, cache=False), on_error=failed.append), layout), layout)
+    assert failed == []
+    return found
+
+
+def skipped(trace: Trace) -> int:
+    return sum(note.count for note in trace.notes if note.kind == "skipped")
+
+
+def work(n: int) -> dict[str, Any]:
+    return {"ph": "X", "cat": "cpu_op", "name": f"op{n}", "ts": 10 * n, "dur": 3, "pid": 1, "tid": 1, "args": {"n": n}}
+
+
+@pytest.fixture(params=["fast", "slow"])
+def path_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(chunk: object) -> Any:
+        raise Irregular("tested")
+
+    if request.param == "slow":
+        monkeypatch.setattr(reader, "scan", refuse)
+
+
+@pytest.mark.parametrize("foreign", ["[]", "1", '"text"', "null", '[{"ph": "X"}]', "{}"])
+def test_what_is_no_event_costs_no_event_beside_it(tmp_path: Path, path_of_reading: None, foreign: str) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(6)]
+    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:3], foreign, *events[3:]]) + "\n]}")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
+    assert skipped(trace) == (0 if foreign == "{}" else 1)
+    assert trace.source.events_total == 6 + skipped(trace)
+
+
+def test_the_rest_of_a_damaged_event_is_counted(tmp_path: Path, path_of_reading: None) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(6)]
+    events[3] = events[3].replace('{"ph": "X"', "")
+    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join(events) + "\n]}")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op2", "op4", "op5"]
+    assert (trace.source.events_total, skipped(trace)) == (6, 1)
+
+
+@pytest.mark.parametrize("between", [b",\n  ", b",", b" ,\n\n"])
+@pytest.mark.parametrize("name", [b"plain", "größer 🙂".encode(), b"no \xff UTF-8 \xc3("])
+def test_offsets_are_where_events_begin(tmp_path: Path, path_of_reading: None, between: bytes, name: bytes) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)).encode().replace(b"op", name) for n in range(6)]
+    path.write_bytes(b'{"traceEvents": [\n  ' + between.join(events) + b"\n]}")
+    content = path.read_bytes()
+    assert opened(path).host["offset"].to_list() == [content.index(event) for event in events]
+
+
+def test_a_list_of_a_million_values_takes_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no event follows, it is looked for once and not behind each value."""
+    searches = []
+
+    class Counted:
+        match = staticmethod(pieces._RESUME.match)
+
+        def search(self, *given: Any) -> Any:
+            searches.append(given)
+            return resume(*given)
+
+    resume = pieces._RESUME.search
+    monkeypatch.setattr(pieces, "_RESUME", Counted())
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [' + '"x": 1, ' * 2000 + "{}]}")
+    trace = opened(path)
+    assert trace.source.events_parsed == 0
+    assert skipped(trace) >= 1
+    assert len(searches) <= 2
+
+
+def test_no_event_takes_a_hundred_days(tmp_path: Path, path_of_reading: None) -> None:
+    path = tmp_path / "a.json"
+    events = [work(0), {**work(1), "dur": 9e14}, {**work(2), "dur": 9e9}]
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = opened(path)
+    assert trace.host["duration"].to_list() == [3000, 0, 9 * 10**12]
+    assert [(note.kind, note.count) for note in trace.notes] == [("repaired", 1)]
+
+
+def test_no_activity_takes_a_hundred_days_in_nsys(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.kernel("k", 10, 20)
+    file.kernel("k", 10, 1 << 60)
+    trace = opened(file.write(tmp_path / "a.sqlite"))
+    assert trace.device["duration"].to_list() == [10, 0]
+    assert [note.count for note in trace.notes if "104 days" in note.reason] == [1]
+
+
+def test_durations_of_zero_fail_no_rule(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.gpu("NVIDIA H200", "9.0", 132)
+    for step in range(3):
+        file.step(step, step * 100, step * 100)
+        file.operator("aten::mm", step * 100, step * 100, shapes=[[1, 2]])
+        file.launch("gemm", call=(step * 100, step * 100), kernel=(step * 100, step * 100))
+    assert "3 steps" in printed(file.write(tmp_path / "a.json"))
+
+
+def test_a_replay_beyond_64_bits_is_cut() -> None:
+    assert walk._whole([1, 1 << 70, -(1 << 70)]).tolist() == [1, 1 << 62, -(1 << 62)]
+
+
+def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
+    from tracetui.analysis.dependencies.host_layers import HostLayers, Layer
+
+    none = np.empty(0, np.int64)
+    layers = HostLayers((Layer(none, none),), np.empty(0, np.uint8), (none, none))
+    file = ChromeFile()
+    file.operator("aten::mm", 0, 9)
+    sel = select(opened(file.write(tmp_path / "a.json")))
+    found = critical_path._inside(sel, layers, 0, np.array([5]), np.array([9]), np.array([1.0]))
+    assert found["longest_ns"].to_list() == [4]
+
+
+def test_an_occupancy_that_is_no_share_is_unknown() -> None:
+    device = schema.empty(schema.DEVICE).clear(4).with_columns(occupancy_percent=pl.Series([50.0, 1e308, -1.0, 100.0]))
+    assert device.select(estimated_occupancy())["occupancy_percent"].to_list() == [50.0, None, None, 100.0]
+
+
+def test_texts_in_utf_16_are_refused(tmp_path: Path) -> None:
+    """They came out as bytes with a blank between any two letters."""
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA encoding='UTF-16le'")
+        connection.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        connection.execute("INSERT INTO StringIds VALUES (1, 'k')")
+        connection.commit()
+    with pytest.raises(TraceError, match=r"texts in UTF-16.*write it anew: sqlite3 FILE \.dump"):
+        open_path(path, cache=False)
+
+
+@pytest.mark.parametrize("far", [-(2**63) + 2, 2**63 - 1, 2**40])
+def test_correlation_ids_beyond_32_bits_on_one_side(tmp_path: Path, far: int) -> None:
+    for side in ("call", "kernel"):
+        file = NsysFile()
+        file.launch("k", call=(1, 2), kernel=(3, 4))
+        if side == "call":
+            for n in range(30):
+                file.call("cudaLaunchKernel_v7000", 10 + n, 10 + n, correlation=far - (n if far > 0 else -n))
+        else:
+            file.kernel("k", 30, 40, correlation=far)
+        path = file.write(tmp_path / f"{side}.sqlite")
+        trace = read_nsys(path)
+        assert trace.device["launch"].to_list()[0] == 0
+        assert trace.device.equals(read_nsys(path, bulk=False).device)
+
+
+def test_strings_that_are_null(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.launch("k", call=(1, 2), kernel=(3, 4))
+    file.thread_name("main", 100)
+    path = file.write(tmp_path / "a.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE StringIds SET value = NULL")
+        connection.commit()
+    for trace in (read_nsys(path), read_nsys(path, bulk=False)):
+        assert trace.device.height == trace.host.height == 1
+    assert "(unknown)" in printed(path)
+
+
+def test_a_table_of_ncu_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(line([*IDS, *PLACE, "gpu__time_duration.sum"]) + "\n" + line([""] * 11 + ["ns"]) + "\n")
+    assert "the table has no rows" in printed(path)
+
+
+def test_a_table_of_ncu_without_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        line([*IDS, *PLACE]) + "\n" + line([0, 7, "p", "h", "k", 1, 7, "(1, 1, 1)", "(1, 1, 1)", 0, "9.0"]) + "\n"
+    )
+    trace = opened(path)
+    assert (trace.device.height, trace.counters.height) == (1, 0)
+
+
+def test_a_snapshot_of_protocol_1(tmp_path: Path) -> None:
+    allocator = Allocator()
+    allocator.alloc(512)
+    value = snapshot(allocator)
+    frames = [opened(write(tmp_path / f"p{number}.pickle", value, number)).memory for number in range(6)]
+    assert all(frame.equals(frames[4]) for frame in frames)
+    assert pickle.dumps(value, 1).startswith(b"}q")
+
+
+def test_a_curve_whose_clock_was_set_back() -> None:
+    assert levels([5.0, 9.0, 1.0], [1.0, 2.0, 3.0], 4) == [3.0, 3.0, 1.0, 2.0]
+
+
+BAD = {
+    "another schema": lambda frame: frame.with_columns(pl.lit("x").alias("start")),
+    "a column less": lambda frame: frame.drop("parent"),
+    "a column more": lambda frame: frame.with_columns(x=1),
+    "row ids behind the end": lambda frame: frame.with_columns(parent=pl.lit(99, dtype=schema.RowId)),
+}
+
+
+@pytest.mark.parametrize("how", BAD)
+def test_an_entry_of_the_cache_that_fits_its_checksums_must_fit_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("TRACETUI_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "MIN_SOURCE_BYTES", 0)
+    file = ChromeFile()
+    file.operator("aten::mm", 0, 9)
+    path = file.write(tmp_path / "a.json")
+    whole = open_path(path).main
+    (entry,) = (tmp_path / "cache").iterdir()
+    BAD[how](pl.read_ipc(entry / "host.arrow")).write_ipc(entry / "host.arrow")
+    checked = json.loads((entry / "context.json").read_text())
+    context = json.loads(checked["context"])
+    context["frames"]["host"] = cache._check(entry / "host.arrow")
+    checked["context"] = json.dumps(context)
+    checked["check"] = zlib.crc32(checked["context"].encode())
+    (entry / "context.json").write_text(json.dumps(checked))
+    assert open_path(path).main.host.equals(whole.host)
