@@ -40,7 +40,8 @@ def _hold_shared(entry: OpenRun, run: Run, config: Any = None) -> None:
 def _is_kept(run: Run) -> bool:
     """Whether all of a run was read, from recordings that stand with the tests or the program."""
     return all(
-        not trace.source.partial and any(trace.source.path.is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
+        not trace.source.partial
+        and any(trace.source.path.resolve().is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
         for trace in run.traces
     )
 

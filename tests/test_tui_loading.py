@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sample_runs import FP32, recorded
+from sample_runs import FP32, linked, recorded
 from tui_pilot import PATIENCE_SECONDS, opened, press, screen_text, settle
 
 import tracetui.parsers
@@ -170,7 +169,7 @@ async def test_a_missing_file_is_named():
 async def test_a_folder_of_runs_asks_which(tmp_path):
     samples = FP32.parent
     for name in ("vim_tiny_fp32_bs4.pt.trace.json.gz", "gpt_small_ctx256.trace.json.gz"):
-        shutil.copy2(samples / name, tmp_path / name)
+        linked(samples / name, tmp_path / name)
     async with opened(tmp_path) as (app, pilot):
         assert "2 runs in" in screen_text(app)
         await press(pilot, "down", "enter")
