@@ -46,6 +46,11 @@ def recorded(name: str) -> Path:
     raise FileNotFoundError(DATA / name)
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a file stands with the tests, the samples or beside them, so that nobody writes to it."""
+    return any(path.resolve().is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
+
+
 def linked(recording: Path, place: Path) -> Path:
     """Places a recording, a file or a folder, under another name, for tests that only read it; returns the place.
 

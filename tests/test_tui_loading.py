@@ -112,7 +112,7 @@ async def test_esc_keeps_what_was_read_and_marks_it(slow):
 
 @pytest.mark.parametrize(("keys", "tab"), [((), "counters"), (("2",), "kernels"), (("2", "1"), "overview")])
 async def test_a_tab_that_is_chosen_while_reading_is_shown(slow, keys, tab):
-    reader = slow(open_path(recorded("ncu/scan_metrics_raw.csv.gz"), cache=False))
+    reader = slow(open_path(recorded("ncu/scan_metrics_raw.csv.gz")))
     app = TracetuiApp([Path("big.csv")])
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, "Reading")
