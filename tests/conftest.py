@@ -35,7 +35,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Starts three workers for two cores: each reads and compiles every test; some tests wait for other programs."""
+    """Starts three workers for two cores: each collects every test; some tests wait for other programs.
+
+    With so many, threads of Polars would only wait for each other (`test_many_threads` has more of them).
+    """
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     return -(-3 * len(os.sched_getaffinity(0)) // 2)
 
 
@@ -79,6 +83,7 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
+        patch.delenv("POLARS_MAX_THREADS", raising=False)  # programs that tests start run as a user's do
         if sys.dont_write_bytecode:  # then each program that a test starts would compile every module again
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "pycache"))
