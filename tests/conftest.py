@@ -16,14 +16,29 @@ from shared_analyses import Sharing
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from tracetui.parsers import Trace
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Has each worker begin with other files, so that together they compile each once; they are sorted afterwards."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and "PYTEST_XDIST_WORKER" in os.environ:
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        first = len(report.result) * number // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the screen come last, behind those that look at recordings alone."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.path)
     items.sort(key=lambda item: item.path.name.startswith("test_tui_"))
 
 
