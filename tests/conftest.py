@@ -36,9 +36,12 @@ def pytest_make_collect_report(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the screen come last, behind those that look at recordings alone."""
+    """Tests of the screen come last, behind those that look at recordings alone.
+
+    Under ``-n`` the longest file comes first, so that no worker is left with it when the others have ended.
+    """
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: item.path)
+        items.sort(key=lambda item: (item.path.name != "test_perturbed.py", item.path))
     items.sort(key=lambda item: item.path.name.startswith("test_tui_"))
 
 

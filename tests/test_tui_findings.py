@@ -298,7 +298,8 @@ async def test_the_users_file_beside_the_recording_is_heard(tmp_path):
         assert "S2" not in [row["id"] for row in rows(app)]
         assert "2 notes" in lines(app)[0]
         await press(pilot, "N")
-        assert "there is no rule X9" in screen_text(app)
+        # where the path lies decides where the lines break
+        assert "there is no rule X9" in " ".join(screen_text(app).split())
         await press(pilot, "escape")
         await press(pilot, "v")
         assert "silenced: as planned" in [row["by"] for row in rows(app)]
