@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 
+TOGETHER = ("tests/test_report.py", "tests/test_tables.py")
+"""Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""
+
+
 class BothEnds(LoadFileScheduling):
     """Deals whole files in the order in which they were collected: every other worker takes them from the end.
 
@@ -21,6 +25,10 @@ class BothEnds(LoadFileScheduling):
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return TOGETHER[0] if file in TOGETHER else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if self.nodes.index(node) % 2:

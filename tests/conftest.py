@@ -16,14 +16,32 @@ from shared_analyses import Sharing
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from tracetui.parsers import Trace
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Has each worker begin with other files, so that together they compile each once; they are sorted afterwards."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and "PYTEST_XDIST_WORKER" in os.environ:
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        first = len(report.result) * number // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the screen come last, behind those that look at recordings alone."""
+    """Tests of the screen come last, behind those that look at recordings alone.
+
+    Under ``-n`` the longest file comes first, so that no worker is left with it when the others have ended.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: (item.path.name != "test_perturbed.py", item.path))
     items.sort(key=lambda item: item.path.name.startswith("test_tui_"))
 
 
@@ -35,7 +53,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Starts three workers for two cores: each reads and compiles every test; some tests wait for other programs."""
+    """Starts three workers for two cores: each collects every test; some tests wait for other programs.
+
+    With so many, threads of Polars would only wait for each other (`test_many_threads` has more of them).
+    """
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     return -(-3 * len(os.sched_getaffinity(0)) // 2)
 
 
@@ -79,6 +101,7 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
+        patch.delenv("POLARS_MAX_THREADS", raising=False)  # programs that tests start run as a user's do
         if sys.dont_write_bytecode:  # then each program that a test starts would compile every module again
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "pycache"))

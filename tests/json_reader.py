@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MANY_DIGITS, NUMBER = re.compile(r"\.\d{8}"), re.compile(r"-?\d+")
+AS_JSON = json.JSONEncoder(ensure_ascii=False)
 XLA_TEXTS = ("hlo_op", "hlo_module", "tf_op", "step_num", "kernel_details", "memcpy_details")
 
 
@@ -32,7 +35,7 @@ def text(value: Any) -> str | None:
 
 
 def ns(value: Any) -> int:
-    if re.search(r"\.\d{8}", str(value)):
+    if MANY_DIGITS.search(str(value)):
         value = Decimal(str(value)).quantize(Decimal("1e-6"), rounding="ROUND_HALF_UP")
     return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_DOWN"))
 
@@ -50,7 +53,12 @@ def whole(value: Any) -> int:
 
 def text_id(value: Any) -> int:
     """pid or tid: the number in it, if any."""
-    digits = re.search(r"-?\d+", str(value))
+    return number_in(str(value))
+
+
+@cache
+def number_in(words: str) -> int:
+    digits = NUMBER.search(words)
     return int(digits.group()) if digits else NULL
 
 
@@ -151,7 +159,7 @@ def read_events(path: Path) -> Events:
 
 
 def json_text(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+    return None if value is None else AS_JSON.encode(value)
 
 
 def to_columns(group: dict[str, Any], rows: list[dict[str, Any]]) -> columns.Columns:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sample_runs import is_kept
+
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
@@ -44,7 +46,7 @@ def facts(*sources: Path | Trace, said: RunManifest | None = None, scope: Scope 
     """The facts of files, or of traces that are there already, of one run."""
     traces = [item for item in sources if not hasattr(item, "exists")]
     paths = [item for item in sources if hasattr(item, "exists")]
-    run = open_path(*paths, cache=False) if paths else Run(traces[0].source.path, tuple(traces))
+    run = open_path(*paths, cache=all(map(is_kept, paths))) if paths else Run(traces[0].source.path, tuple(traces))
     return Facts(replace(run, manifest=said) if said is not None else run, scope=scope)
 
 

@@ -61,7 +61,7 @@ SAMPLE_SWEEP, MADE_SWEEP = "samples/topk_deit_sweep", "made/sweep"
 @cache
 def opened(path: Path) -> Run:
     """A run, read once."""
-    return open_path(path, cache=False)
+    return open_path(path)
 
 
 @cache

@@ -46,6 +46,25 @@ def recorded(name: str) -> Path:
     raise FileNotFoundError(DATA / name)
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a file stands with the tests, the samples or beside them, so that nobody writes to it."""
+    return any(path.resolve().is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
+
+
+def linked(recording: Path, place: Path) -> Path:
+    """Places a recording, a file or a folder, under another name, for tests that only read it; returns the place.
+
+    The cache of what was read knows the file behind a link; a copy would be read from its beginning in each test.
+    """
+    if recording.is_dir():
+        place.mkdir()
+        for file in recording.iterdir():
+            linked(file, place / file.name)
+    else:
+        place.symlink_to(recording)
+    return place
+
+
 @cache
 def run_of(name: str) -> Run:
     """A recording by its path below ``tests/data``, read once for all tests of a session.

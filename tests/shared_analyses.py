@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from sample_runs import DATA, OUTSIDE, SAMPLES
+from sample_runs import is_kept
 
 from tracetui.app.session.open_runs import OpenRun
 from tracetui.app.session.session import Session
@@ -39,10 +39,7 @@ def _hold_shared(entry: OpenRun, run: Run, config: Any = None) -> None:
 
 def _is_kept(run: Run) -> bool:
     """Whether all of a run was read, from recordings that stand with the tests or the program."""
-    return all(
-        not trace.source.partial and any(trace.source.path.is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
-        for trace in run.traces
-    )
+    return all(not trace.source.partial and is_kept(trace.source.path) for trace in run.traces)
 
 
 def _files(run: Run) -> Hashable:

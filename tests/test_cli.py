@@ -338,7 +338,7 @@ def test_an_empty_table_keeps_its_header(tmp_path: Path, capsys: pytest.CaptureF
     empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
     headers = []
     for path in (empty, recorded(VIM)):
-        assert cli.main(["report", str(path), "--format", "csv", "--section", section, "--no-cache"]) == 0
+        assert cli.main(["report", str(path), "--format", "csv", "--section", section]) == 0
         headers.append(capsys.readouterr().out.splitlines()[0])
     assert headers[0] == headers[1]
 
@@ -346,7 +346,7 @@ def test_an_empty_table_keeps_its_header(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize("format", ["text", "markdown"])
 def test_reports_without_charts(capsys: pytest.CaptureFixture[str], format: str) -> None:
     def printed(*options: str) -> str:
-        assert cli.main(["report", "--sample", "--format", format, "--no-cache", *options]) == 0
+        assert cli.main(["report", "--sample", "--format", format, *options]) == 0
         return capsys.readouterr().out
 
     whole, plain = printed(), printed("--no-charts")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from sample_runs import FP16, FP32
+from sample_runs import FP16, FP32, linked
 
 from tracetui.app.cli import main as cli
 from tracetui.app.settings import recent
@@ -25,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
     """A folder of two runs."""
     place = tmp_path / "runs"
     place.mkdir()
-    shutil.copyfile(FP16, place / "half.pt.trace.json.gz")
-    shutil.copyfile(FP32, place / "full.pt.trace.json.gz")
+    linked(FP16, place / "half.pt.trace.json.gz")
+    linked(FP32, place / "full.pt.trace.json.gz")
     return place
 
 

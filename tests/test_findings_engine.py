@@ -210,7 +210,7 @@ def test_a_rule_abstains_if_a_recording_of_this_kind_tells_nothing_of_its_base()
     ],
 )
 def test_recordings_that_tell_little_of_the_run_judge_nothing_of_it(name: str, words: str, ids_of: set[str]) -> None:
-    found = findings_of(Facts(open_path(recorded(name), cache=False)))
+    found = findings_of(Facts(open_path(recorded(name))))
     assert {each.id for each in found.abstained if words in each.missing} >= ids_of
     assert not {each.id for each in found.found} & {"S1", "S2", "S13", "K12", "K14", "F1", "F6"}
     of_kernels = [each for each in found.found if each.id[0] not in "VT"]
@@ -220,7 +220,7 @@ def test_recordings_that_tell_little_of_the_run_judge_nothing_of_it(name: str, w
 
 
 def test_a_memory_snapshot_judges_no_times() -> None:
-    found = findings_of(Facts(open_path(recorded("memory/gpt_memory_snapshot.pickle.gz"), cache=False)))
+    found = findings_of(Facts(open_path(recorded("memory/gpt_memory_snapshot.pickle.gz"))))
     assert not {each.id[0] for each in found.found} - set("VG")
 
 
@@ -407,7 +407,7 @@ def test_the_worst_of_a_launch_bound_run_is_that_it_is_launch_bound(recording: C
 
 
 def test_of_counters_beside_a_time_line_only_the_file_is_judged() -> None:
-    run = open_path(recorded(VIM), recorded("ncu/vim_full_raw.csv.gz"), cache=False)
+    run = open_path(recorded(VIM), recorded("ncu/vim_full_raw.csv.gz"))
     (counters,) = run.of_kind("ncu")
     beside = findings_of(Facts(run, counters))
     alone = findings_of(Facts(Run(counters.source.path, (counters,)), counters))

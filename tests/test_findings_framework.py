@@ -240,7 +240,7 @@ def test_ratios_without_a_known_product(tmp_path: Path) -> None:
 
 def test_f2_asks_the_counters() -> None:
     """Of the 43 launches of `ops`, Nsight Compute saw tensor cores in some that do not say so in their names."""
-    run = open_path(recorded("ops"), cache=False)
+    run = open_path(recorded("ops"))
     facts = Facts(run)
     by_name = kernel_sorts.on_tensor_cores(facts_of(run.main))
     by_counters = kernel_sorts.on_tensor_cores(facts)

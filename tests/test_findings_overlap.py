@@ -68,7 +68,7 @@ def test_f1_alone_has_no_remark(tmp_path: Path) -> None:
 
 
 def test_a_recording_in_which_f7_contains_f12() -> None:
-    run = open_path(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"), cache=False)
+    run = open_path(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"))
     rules = {id: all_rules()[id] for id in ("F7", "F12", "F11")}
     said = {one.id: " ".join(one.remarks) for one in find(facts_of(run.main), rules=rules).found}
     assert "all of this GPU time is in F7 too" in said["F12"]

@@ -244,7 +244,7 @@ def test_v9_says_that_counters_were_recorded_in_place_of_kernels(tmp_path: Path)
 
 
 def test_v9_on_a_recording_of_counters() -> None:
-    found = fires("V9", facts_of(open_path(recorded("public/hta_cupti.json.gz"), cache=False).main))
+    found = fires("V9", facts_of(open_path(recorded("public/hta_cupti.json.gz")).main))
     assert "counters in place of kernels" in found.title
     assert "root" not in found.advice
 

@@ -42,7 +42,7 @@ SMALL_VIT = Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz"
 @pytest.fixture(scope="module")
 def training() -> Trace:
     """Two training steps of a small ViT, recorded on an H200."""
-    return open_path(SMALL_VIT, cache=False).traces[0]
+    return open_path(SMALL_VIT).traces[0]
 
 
 @pytest.mark.parametrize("path", RECORDINGS)
@@ -64,7 +64,7 @@ def test_every_grouping_is_of_the_same_launches(recording: Recording, path: str,
 
 @pytest.mark.parametrize("path", [VIM_RUN, TRAIN, CLEAN, SWEEP], ids=lambda path: path.name)
 def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
-    for trace in open_path(path, cache=False).traces:
+    for trace in open_path(path).traces:
         sel = select(trace)
         table = kernels(sel)
         for by in GROUPINGS:

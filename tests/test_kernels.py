@@ -37,7 +37,7 @@ SMALL_VIT = Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz"
 @pytest.fixture(scope="module")
 def training() -> Trace:
     """Two training steps of a small ViT with stacks, recorded on an H200."""
-    return open_path(SMALL_VIT, cache=False).traces[0]
+    return open_path(SMALL_VIT).traces[0]
 
 
 def test_the_dominant_kernel_of_vim_tiny(recording: Recording) -> None:

@@ -107,7 +107,7 @@ def test_backward_kernels_find_their_forward_module(small_vit):
 
 @pytest.fixture(scope="module")
 def small_vit(request):
-    return open_path(request.path.parent / "data" / "small_vit_train.pt.trace.json.gz", cache=False).traces[0]
+    return open_path(request.path.parent / "data" / "small_vit_train.pt.trace.json.gz").traces[0]
 
 
 def events(tmp_path, *rows):

@@ -28,7 +28,7 @@ WORK = ["kernel", "memcpy", "memset", "graph"]
 @pytest.fixture(scope="module")
 def training() -> Trace:
     """Two training steps of a small ViT with stacks, recorded on an H200."""
-    return open_path(SMALL_VIT, cache=False).traces[0]
+    return open_path(SMALL_VIT).traces[0]
 
 
 def test_paths_name_every_module_around(recording: Recording) -> None:

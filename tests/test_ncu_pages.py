@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def test_a_run_s_pages_are_one_recording(tmp_path: Path) -> None:
-    run = open_path(VIM, cache=False)
+    run = open_path(VIM)
     (both,) = run.of_kind("ncu")
-    raw, details = (open_path(VIM / name, cache=False).main for name in ("ncu.csv", "ncu.details.csv"))
+    raw, details = (open_path(VIM / name).main for name in ("ncu.csv", "ncu.details.csv"))
     kinds = dict(both.counters["kind"].value_counts().iter_rows())
     assert kinds["metric"] == raw.counters.height
     rules = details.counters.filter(details.counters["kind"] != "metric")
@@ -29,7 +29,7 @@ def test_a_run_s_pages_are_one_recording(tmp_path: Path) -> None:
 
 
 def test_rules_of_a_copy_do_not_count_twice() -> None:
-    raw, details = (open_path(VIM / name, cache=False).main for name in ("ncu.csv", "ncu.details.csv"))
+    raw, details = (open_path(VIM / name).main for name in ("ncu.csv", "ncu.details.csv"))
     (once,) = join_pages([raw, details])
     both, copy = join_pages([raw, details, replace(details)])
     assert both.counters.equals(once.counters)

@@ -65,7 +65,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[pl.DataFrame, Table, l
 def test_a_field_reads_the_same_on_the_screen_and_in_reports(
     name: str, listed: list[tuple[pl.DataFrame, Table, list[Json]]]
 ) -> None:
-    contract.report(open_path(recorded(name), cache=False))
+    contract.report(open_path(recorded(name)))
     assert listed
     compared = 0
     for frame, table, rows in listed:
@@ -89,7 +89,7 @@ def _whole(field):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_text_and_markdown_have_the_same_cells(name: str) -> None:
-    found = contract.report(open_path(recorded(name), cache=False))
+    found = contract.report(open_path(recorded(name)))
     layout = Layout(limit=7)
     blocks = [part for part in run_parts(found, layout) if isinstance(part, Block) and part.cells]
     _compare(blocks, markdown(run_parts(found, layout), layout), text(run_parts(found, layout), layout))
@@ -99,8 +99,8 @@ def test_a_diff_in_text_and_markdown_has_the_same_cells() -> None:
     from tracetui.analysis.selection import select
 
     sides = [
-        open_path(recorded(VIM), cache=False),
-        open_path(recorded(VIM.replace("fp32", "fp16")), cache=False),
+        open_path(recorded(VIM)),
+        open_path(recorded(VIM.replace("fp32", "fp16"))),
     ]
     found = contract.diff_report(*(select(run.main) for run in sides))
     layout = Layout(limit=7)

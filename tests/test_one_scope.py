@@ -50,7 +50,7 @@ def recordings() -> list[Path]:
 
 def traces(path: Path) -> tuple[Trace, ...]:
     try:
-        return open_path(path, cache=False).traces
+        return open_path(path).traces
     except TraceError:
         pytest.skip("no trace")
 

@@ -37,7 +37,7 @@ SUMS = ("calls", "host_self_ns", "device_self_ns", "kernels")
 @pytest.fixture(scope="module")
 def training() -> Trace:
     """Two training steps of a small ViT, recorded on an H200."""
-    return open_path(Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz", cache=False).traces[0]
+    return open_path(Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz").traces[0]
 
 
 @pytest.mark.parametrize("path", RECORDINGS)

@@ -46,7 +46,7 @@ def test_times_within_a_set_of_time() -> None:
 
 
 def test_host_rows_of_steps_are_those_begun_in_one() -> None:
-    trace = open_path(recorded("small_vit_train.pt.trace.json.gz"), cache=False).main
+    trace = open_path(recorded("small_vit_train.pt.trace.json.gz")).main
     index = trace.steps["index"]
     for steps in ((index[1], index[1]), (index[0], index[-1])):
         sel = select(trace, Scope(steps=steps))

@@ -80,7 +80,7 @@ def sound(name: str) -> Trace:
         return run_of(name).traces[0]
     if not (OUTSIDE / name).exists():
         pytest.skip(f"{name} is not here")
-    return open_path(OUTSIDE / name, cache=False).traces[0]
+    return open_path(OUTSIDE / name).traces[0]
 
 
 def named(found: Findings, by: frozenset[str]) -> list[str]:
@@ -128,7 +128,7 @@ def test_a_sound_recording_sets_nothing_off(name: str) -> None:
 
 
 def test_the_samples_set_nothing_off() -> None:
-    run = open_path(VIM, cache=False)
+    run = open_path(VIM)
     for trace in run.traces:
         if trace.has_timeline:
             assert not {each.id for each in judged(trace, "VT").found} & NEW

@@ -21,7 +21,7 @@ def facts():
 
     def of(path):
         if path not in opened:
-            opened[path] = Facts(open_path(path, cache=False))
+            opened[path] = Facts(open_path(path))
         return opened[path]
 
     return of

@@ -23,7 +23,7 @@ FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFuncto
 
 
 def opened(name: str) -> Trace:
-    return open_path(recorded(name), cache=False).main
+    return open_path(recorded(name)).main
 
 
 def test_weights_before_the_first_step_are_setup_where_steps_are_not_known() -> None:

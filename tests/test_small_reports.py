@@ -27,7 +27,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return open_path(SAMPLE, cache=False)
+    return open_path(SAMPLE)
 
 
 @pytest.mark.parametrize("sections", [None, ("overview",), ("findings", "memory"), ("counters",), ("ranks", "kernels")])

@@ -38,14 +38,22 @@ REDUCTION: Points = [
 
 
 @pytest.fixture(scope="module")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reduction(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep of `REDUCTION`, for tests that only read it."""
     return write_sweep(tmp_path_factory.mktemp("made") / "sweep", REDUCTION)
 
 
 @pytest.fixture
-def reduction(tmp_path: Path, made_once: Path) -> Path:
-    """The sweep of `REDUCTION`; its files are as old as those they are copies of, so that the cache knows them."""
-    return Path(shutil.copytree(made_once, tmp_path / "sweep"))
+def changed(tmp_path: Path, reduction: Path) -> Path:
+    """The same for tests that change what the sweep says; its traces are links, which the cache knows."""
+
+    def place(source: str, target: str) -> None:
+        if source.endswith(".trace.json"):
+            Path(target).symlink_to(source)
+        else:
+            shutil.copy(source, target)
+
+    return Path(shutil.copytree(reduction, tmp_path / "sweep", copy_function=place))
 
 
 def table(tmp_path: Path, text: str) -> Sweep:
@@ -130,29 +138,29 @@ def test_noise_everywhere_tells_nothing(tmp_path: Path) -> None:
     assert one.crossover.verdict.startswith("can't be told: the difference is within the noise")
 
 
-def test_a_failed_point_is_said(reduction: Path) -> None:
-    folder = reduction / "batch=1,keep=0.1" / "repeat-1"
+def test_a_failed_point_is_said(changed: Path) -> None:
+    folder = changed / "batch=1,keep=0.1" / "repeat-1"
     (folder / "trace.pt.trace.json").unlink()
-    sweep = read_sweep(reduction)
+    sweep = read_sweep(changed)
     assert sweep.points[0].repeats == 1
     assert any("batch=1,keep=0.1/repeat-1" in note for note in sweep.notes)
 
 
-def test_an_index_that_points_elsewhere_is_not_followed(reduction: Path, tmp_path: Path) -> None:
+def test_an_index_that_points_elsewhere_is_not_followed(changed: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "outside", [100.0] * 3, {"k": (1, 1.0)})
-    index = json.loads((reduction / "sweep.json").read_text())
+    index = json.loads((changed / "sweep.json").read_text())
     index["points"].append({"values": {"batch": 99}, "folder": "../outside", "repeat": 1})
     index["points"].append({"values": "none"})
-    (reduction / "sweep.json").write_text(json.dumps(index))
-    sweep = read_sweep(reduction)
+    (changed / "sweep.json").write_text(json.dumps(index))
+    sweep = read_sweep(changed)
     assert 99 not in sweep.values("batch")
     assert len(sweep.notes) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", '{"schema": "other/1"}'])
-def test_without_a_usable_index_the_runs_tell(reduction: Path, text: str) -> None:
-    (reduction / "sweep.json").write_text(text)
-    sweep = read_sweep(reduction)
+def test_without_a_usable_index_the_runs_tell(changed: Path, text: str) -> None:
+    (changed / "sweep.json").write_text(text)
+    sweep = read_sweep(changed)
     assert (sweep.source, set(sweep.axes), len(sweep.points)) == ("runs", {"batch", "keep"}, 8)
 
 
@@ -309,7 +317,7 @@ def test_the_contract(reduction: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_text_answers_the_question(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", str(reduction), "--no-cache"]) == 0
+    assert main(["sweep", str(reduction)]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     assert "keep 0.1 against 1: 0.1 is faster from batch 2.67 on" in text.replace("\n", " ")
@@ -321,16 +329,16 @@ def test_the_text_answers_the_question(reduction: Path, capsys: pytest.CaptureFi
         "µs; +20 kernels" in flowing
     )
     assert "step time, log-log" in text
-    assert main(["sweep", str(reduction), "--ascii", "--no-cache"]) == 0
+    assert main(["sweep", str(reduction), "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
 
 def test_csv_and_markdown(reduction: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", str(reduction), "--format", "csv", "--no-cache"]) == 0
+    assert main(["sweep", str(reduction), "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("batch,keep,step_us,std_us,repeats")
     assert len(lines) == 9
-    assert main(["sweep", str(reduction), "--format", "markdown", "--no-cache"]) == 0
+    assert main(["sweep", str(reduction), "--format", "markdown"]) == 0
     assert "| batch | keep | Step |" in capsys.readouterr().out
 
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def ops() -> Run:
-    return open_path(recorded("ops"), cache=False)
+    return open_path(recorded("ops"))
 
 
 def opened(name: str) -> Trace:
-    return open_path(recorded(name), cache=False).main
+    return open_path(recorded(name)).main
 
 
 def beside(run: Run, kind: str, changed: Trace) -> Facts:
@@ -53,12 +53,12 @@ def at_batch(trace: Trace, factor: int) -> Trace:
 
 def test_recordings_of_one_run_stand_side_by_side() -> None:
     assert silent("V25", Facts(ops()))
-    assert silent("V25", Facts(open_path(VIM, cache=False)))
+    assert silent("V25", Facts(open_path(VIM)))
     assert "another tool's recording" in abstains("V25", facts(recorded("ops/ops.trace.json.gz")))
 
 
 def test_counters_of_another_gpu_are_set_aside() -> None:
-    run = open_path(VIM, cache=False)
+    run = open_path(VIM)
     (ncu,) = run.of_kind("ncu")
     subject = beside(run, "ncu", on_gpu(ncu, "NVIDIA A100-SXM4-80GB", 108))
     finding = fires("V25", subject)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
-from sample_runs import FP16, FP32, GPT, recorded
+from sample_runs import FP16, FP32, GPT, linked, recorded
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app import tabs
@@ -406,7 +405,7 @@ async def test_two_paths_open_the_diff():
 
 async def test_the_diff_tab_says_how_to_open_a_second_run(tmp_path):
     for name, source in (("a.json.gz", FP32), ("b.json.gz", FP16)):
-        shutil.copy2(source, tmp_path / name)
+        linked(source, tmp_path / name)
     async with opened(tmp_path / "a.json.gz", tab="diff") as (app, pilot):
         assert "There is no second run" in screen_text(app)
         await press(pilot, "o")
@@ -420,7 +419,7 @@ async def test_the_diff_tab_says_how_to_open_a_second_run(tmp_path):
 async def test_a_screen_that_only_shows_opens_no_other_run(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACETUI_READ_ONLY", "1")
     for name, source in (("a.json.gz", FP32), ("b.json.gz", FP16)):
-        shutil.copy2(source, tmp_path / name)
+        linked(source, tmp_path / name)
     async with opened(tmp_path / "a.json.gz", tab="diff") as (app, pilot):
         await press(pilot, "o")
         assert "b.json.gz" not in screen_text(app), "what lies beside is not listed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sample_runs import FP32, recorded
+from sample_runs import FP32, linked, recorded
 from tui_pilot import PATIENCE_SECONDS, opened, press, screen_text, settle
 
 import tracetui.parsers
@@ -113,7 +112,7 @@ async def test_esc_keeps_what_was_read_and_marks_it(slow):
 
 @pytest.mark.parametrize(("keys", "tab"), [((), "counters"), (("2",), "kernels"), (("2", "1"), "overview")])
 async def test_a_tab_that_is_chosen_while_reading_is_shown(slow, keys, tab):
-    reader = slow(open_path(recorded("ncu/scan_metrics_raw.csv.gz"), cache=False))
+    reader = slow(open_path(recorded("ncu/scan_metrics_raw.csv.gz")))
     app = TracetuiApp([Path("big.csv")])
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, "Reading")
@@ -170,7 +169,7 @@ async def test_a_missing_file_is_named():
 async def test_a_folder_of_runs_asks_which(tmp_path):
     samples = FP32.parent
     for name in ("vim_tiny_fp32_bs4.pt.trace.json.gz", "gpt_small_ctx256.trace.json.gz"):
-        shutil.copy2(samples / name, tmp_path / name)
+        linked(samples / name, tmp_path / name)
     async with opened(tmp_path) as (app, pilot):
         assert "2 runs in" in screen_text(app)
         await press(pilot, "down", "enter")

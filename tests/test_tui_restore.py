@@ -7,9 +7,10 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from sample_runs import FP16, FP32
+from sample_runs import FP16, FP32, linked
 from textual.widgets import Input
 from tui_pilot import opened, press, screen_text, settle, write
 
@@ -19,6 +20,9 @@ from tracetui.app.settings import last_position as left
 from tracetui.app.settings import recent, state
 from tracetui.app.settings.last_position import Left
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 NOW = 1_700_000_000.0
 
 
@@ -27,27 +31,25 @@ def lines(app) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path_factory, monkeypatch) -> Path:
+def data(tmp_path_factory) -> Iterator[Path]:
     """A data folder of this test's own, in which things are remembered."""
     folder = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("TRACETUI_DATA_DIR", str(folder))
-    monkeypatch.delenv("TRACETUI_NO_STATE")
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACETUI_DATA_DIR", str(folder))
+        patch.delenv("TRACETUI_NO_STATE")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def kept_trace(tmp_path_factory) -> Path:
+    """A recording that stays where it is for all tests, so that screens share what they compute of it."""
+    return linked(FP32, tmp_path_factory.mktemp("kept") / "one.pt.trace.json.gz")
 
 
 @pytest.fixture
 def trace(tmp_path) -> Path:
-    return copied(FP32, tmp_path / "one.pt.trace.json.gz")
-
-
-def copied(source: Path, target: Path) -> Path:
-    """The recording under a name, whether it is a file or a folder; with its age, by which the cache knows it."""
-    if source.is_dir():
-        target = target.with_name(target.name.partition(".")[0])
-        shutil.copytree(source, target)
-    else:
-        shutil.copy2(source, target)
-    return target
+    """The same in this test's folder."""
+    return linked(FP32, tmp_path / "one.pt.trace.json.gz")
 
 
 def files_of(path: Path) -> list[Path]:
@@ -245,7 +247,7 @@ def test_a_link_that_leads_nowhere_hides_nothing(tmp_path, trace):
 
 async def test_a_run_that_could_not_be_opened_leaves_nothing_to_the_next(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    bad, good = tmp_path / "bad.trace.json", copied(FP32, tmp_path / "good.pt.trace.json.gz")
+    bad, good = tmp_path / "bad.trace.json", linked(FP32, tmp_path / "good.pt.trace.json.gz")
     bad.write_text("hello")
     left.store(bad, Left(tab="memory", filter="gemm", sorts={"kernels": ("calls", True)}, run="x"), [bad])
     async with opened() as (app, pilot):
@@ -312,8 +314,8 @@ async def leave(path: Path, *keys: str, **options) -> None:
         await pilot.pause()
 
 
-async def test_a_run_opens_where_it_was_left(trace):
-    async with opened(trace) as (app, pilot):
+async def test_a_run_opens_where_it_was_left(kept_trace):
+    async with opened(kept_trace) as (app, pilot):
         await press(pilot, "2", "s", "s", "slash")
         await write(pilot, "gemm")
         await press(pilot, "enter", "T", "left_square_bracket", "j", "right_square_bracket", "2")
@@ -321,7 +323,7 @@ async def test_a_run_opens_where_it_was_left(trace):
         assert window is not None
         await pilot.press("q")
         await pilot.pause()
-    async with opened(trace) as (app, pilot):
+    async with opened(kept_trace) as (app, pilot):
         assert app.tab == "kernels"
         assert app.session.filter == "gemm"
         assert (app.session.scope.window, app.session.range_words) == (window, words)
@@ -338,39 +340,40 @@ async def test_a_run_opens_where_it_was_left(trace):
         assert lines(app)[3] != rows[0]
         assert "1/20" in lines(app)[2]
         await press(pilot, "1", "q")
-    async with opened(trace) as (app, _):
+    async with opened(kept_trace) as (app, _):
         assert app.tab == "overview"
         assert "As you left it" not in lines(app)[-1]
 
 
-async def test_the_command_line_goes_before_what_was_left(trace, monkeypatch):
+async def test_the_command_line_goes_before_what_was_left(kept_trace, monkeypatch):
     # however long a screen takes here, only what is quit is a place that was left
     monkeypatch.setattr("tracetui.app.screen.restoring.SAVED_AFTER_SECONDS", 3600)
-    await leave(trace, "4", filter="aten")
-    async with opened(trace, tab="modules") as (app, _):
+    await leave(kept_trace, "4", filter="aten")
+    async with opened(kept_trace, tab="modules") as (app, _):
         assert (app.tab, app.session.filter) == ("modules", "aten")
-    async with opened(trace, filter="") as (app, _):
+    async with opened(kept_trace, filter="") as (app, _):
         assert (app.tab, app.session.filter) == ("host", "")
-    async with opened(trace, filter="mm") as (app, _):
+    async with opened(kept_trace, filter="mm") as (app, _):
         assert app.session.filter == "mm"
 
 
-async def test_a_changed_file_begins_afresh(trace):
+async def test_a_changed_file_begins_afresh(tmp_path):
+    trace = Path(shutil.copy(FP32, tmp_path / "one.pt.trace.json.gz"))
     await leave(trace, "4")
     assert left.load(trace).tab == "host"
-    os.utime(files_of(trace)[0], (1, 1))
+    os.utime(trace, (1, 1))
     assert left.load(trace) is None
     async with opened(trace) as (app, _):
         assert app.tab == "overview"
 
 
-async def test_without_the_cache_nothing_is_remembered(trace, data):
-    await leave(trace, "4", cache=False)
+async def test_without_the_cache_nothing_is_remembered(kept_trace, data):
+    await leave(kept_trace, "4", cache=False)
     assert list(data.iterdir()) == []
-    await leave(trace, "4")
+    await leave(kept_trace, "4")
     assert (data / "left.json").exists()
     before = (data / "left.json").read_text(), (data / "recent.json").read_text()
-    async with opened(trace, cache=False) as (app, pilot):
+    async with opened(kept_trace, cache=False) as (app, pilot):
         assert app.tab == "overview"
         await press(pilot, "2")
         app.action_afresh()
@@ -379,7 +382,7 @@ async def test_without_the_cache_nothing_is_remembered(trace, data):
 
 
 async def test_run_b_is_offered_and_not_read(trace, tmp_path):
-    other = copied(FP16, tmp_path / "two.pt.trace.json.gz")
+    other = linked(FP16, tmp_path / "two.pt.trace.json.gz")
     async with opened(trace, other) as (app, pilot):
         await press(pilot, "2", "q")
     async with opened(trace) as (app, pilot):
@@ -400,7 +403,7 @@ async def test_of_a_folder_the_run_that_was_in_view_comes_back(tmp_path):
     folder = tmp_path / "runs"
     folder.mkdir()
     for name, source in (("a_half", FP16), ("b_full", FP32)):
-        copied(source, folder / f"{name}.pt.trace.json.gz")
+        linked(source, folder / f"{name}.pt.trace.json.gz")
     async with opened(folder) as (app, pilot):
         await press(pilot, "G", "enter")
         assert "(b) b_full" in lines(app)[0]
@@ -414,10 +417,10 @@ async def test_of_a_folder_the_run_that_was_in_view_comes_back(tmp_path):
         assert "(a) a_half" in lines(app)[0]
 
 
-async def test_what_a_tab_was_is_noted_before_quitting(trace):
-    async with opened(trace) as (_, pilot):
+async def test_what_a_tab_was_is_noted_before_quitting(kept_trace):
+    async with opened(kept_trace) as (_, pilot):
         await press(pilot, "3")
-        assert left.load(trace).tab == "operators"
+        assert left.load(kept_trace).tab == "operators"
 
 
 @pytest.mark.parametrize(
@@ -440,12 +443,12 @@ async def test_what_a_tab_was_is_noted_before_quitting(trace):
         {"words": None},
     ],
 )
-async def test_damaged_state_does_no_harm(trace, data, change):
-    left.store(trace, Left(tab="kernels"), files_of(trace))
+async def test_damaged_state_does_no_harm(kept_trace, data, change):
+    left.store(kept_trace, Left(tab="kernels"), files_of(kept_trace))
     content = json.loads((data / "left.json").read_text())
     next(iter(content["runs"].values())).update(change)
     (data / "left.json").write_text(json.dumps(content))
-    async with opened(trace) as (app, pilot):
+    async with opened(kept_trace) as (app, pilot):
         assert app.tab in ("kernels", "overview")
         assert app.session.scope.window is None
         await press(pilot, "2")
@@ -453,23 +456,23 @@ async def test_damaged_state_does_no_harm(trace, data, change):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"runs": 3}', '{"runs": {"x": 3}}', "\ufeff{}", '{"runs": []}'])
-async def test_a_damaged_file_of_places_is_as_good_as_none(trace, data, content):
+async def test_a_damaged_file_of_places_is_as_good_as_none(kept_trace, data, content):
     (data / "left.json").write_text(content)
-    assert left.load(trace) is None
-    await leave(trace, "2")
-    assert left.load(trace).tab == "kernels"
+    assert left.load(kept_trace) is None
+    await leave(kept_trace, "2")
+    assert left.load(kept_trace).tab == "kernels"
 
 
-def test_a_place_without_files_or_with_odd_ones_is_not_trusted(trace, data):
+def test_a_place_without_files_or_with_odd_ones_is_not_trusted(kept_trace, data):
     for files in ([], 3, [3], [["x"]], [["x", 1, 2]], [["a\0b", 1, 2]], [[3, 1, 2]]):
-        state.write("left", {"runs": {str(trace): {"tab": "kernels", "files": files}}})
-        assert left.load(trace) is None
+        state.write("left", {"runs": {str(kept_trace): {"tab": "kernels", "files": files}}})
+        assert left.load(kept_trace) is None
 
 
-def test_a_time_that_no_clock_shows_is_the_oldest(trace):
+def test_a_time_that_no_clock_shows_is_the_oldest(kept_trace):
     state.write("left", {"runs": {"/x": {"saved": 10**400}}})
-    left.store(trace, Left(), [trace])
-    assert left.load(trace) == Left()
+    left.store(kept_trace, Left(), [kept_trace])
+    assert left.load(kept_trace) == Left()
 
 
 def test_the_oldest_places_go_first(tmp_path):

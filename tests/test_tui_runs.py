@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from sample_runs import FP16, FP32
+from sample_runs import FP16, FP32, linked
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app.screen.dialogs.common import RunPicker
@@ -19,15 +18,13 @@ def lines(app) -> list[str]:
     return screen_text(app).split("\n")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with three runs: the fp16 one, the fp32 one and a copy of that."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three runs: the fp16 one, the fp32 one and that again; no test changes it."""
+    place = tmp_path_factory.mktemp("runs")
     for name, source in (("a_half", FP16), ("b_full", FP32), ("c_again", FP32)):
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name)
-        else:
-            shutil.copy2(source, tmp_path / f"{name}.pt.trace.json.gz")
-    return tmp_path
+        linked(source, place / f"{name}.pt.trace.json.gz")
+    return place
 
 
 def below(folder: Path) -> list[Path]:

@@ -34,13 +34,13 @@ async def test_an_empty_tab_offers_no_other_empty_table(snapshot, tab):
 
 @pytest.mark.parametrize(("tab", "said"), [("memory", "No memory in this recording."), ("host", "No host events")])
 async def test_without_a_kind_of_event_no_table_of_it_is_offered(tab, said):
-    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab=tab, cache=False) as (app, _):
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab=tab) as (app, _):
         assert said in screen_text(app)
         assert " v " not in footer(app)
 
 
 async def test_launches_without_a_place_in_time_do_not_lead_to_the_timeline():
-    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab="kernels", cache=False) as (app, pilot):
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), tab="kernels") as (app, pilot):
         assert " m " not in footer(app)
         await press(pilot, "enter")
         assert "Esc back" in footer(app)

@@ -77,12 +77,12 @@ def test_a_recording_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_CLEAN_STEPS)
 def test_a_run_with_clean_steps(name: str) -> None:
-    assert _said(Facts(open_path(recorded(name), cache=False))) == WITH_CLEAN_STEPS[name]
+    assert _said(Facts(open_path(recorded(name)))) == WITH_CLEAN_STEPS[name]
 
 
 @pytest.mark.parametrize("name", SAMPLE_RUNS)
 def test_a_bundled_run(name: str) -> None:
-    facts = Facts(open_path(SAMPLES / name, cache=False))
+    facts = Facts(open_path(SAMPLES / name))
     assert _said(facts) == SAMPLE_RUNS[name]
     assert facts.model is not None
     assert facts.model.clean_ns is not None
