@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WAIT_NS, FULL_NS = 2_000, 5_000
 """What a waiting call, and a launch into a queue that has room, cost the host at most."""
 LEAST_CALLS = 40
-"""With so many calls to a block on the mean, running sums of blocks are faster than one call after the other."""
+"""With so many calls to each stream of a block on the mean, running sums are faster than one call after the other."""
 _EVER, _LONG_AGO = np.iinfo(np.int64).max, np.iinfo(np.int64).min // 4
 RAN = -1
 """The work's launch decided when it began; otherwise the position of the work that it followed."""
@@ -73,9 +73,18 @@ def walk(graph: Graph, costs: Costs) -> Times:
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
     found = blocks(graph)
-    if found is not None and found.size - 1 < graph.calls.start.size / LEAST_CALLS:
+    if found is not None and _runs(graph, found) < graph.calls.start.size / LEAST_CALLS:
         return by_blocks(graph, costs, found)
     return one_by_one(graph, costs)
+
+
+def _runs(graph: Graph, found: Ints) -> int:
+    """How many pieces the fast form takes one after the other: blocks, and their streams where there are several."""
+    blocks, streams = found.size - 1, int(graph.work.stream.max(initial=0)) + 1
+    if streams == 1 or blocks >= graph.calls.start.size / LEAST_CALLS:
+        return blocks
+    block = np.searchsorted(found, graph.work.call, side="right")
+    return max(blocks, int(np.unique(block * streams + graph.work.stream).size))
 
 
 def one_by_one(graph: Graph, costs: Costs) -> Times:
