@@ -101,7 +101,8 @@ def range_paths(trace: Trace) -> RangePaths:
 def _positions(first: Ints, after: Ints) -> Ints:
     """All positions of these slices, one slice after the other."""
     size = after - first
-    return np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
+    found: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
+    return found
 
 
 def range_tree(sel: Selection) -> pl.DataFrame:

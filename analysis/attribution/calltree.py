@@ -96,6 +96,8 @@ def call_tree(
     rows = np.flatnonzero(mask)
     start = host["start"].to_numpy()[rows]
     duration = host["duration"].to_numpy()[rows]
+    if not rows.size:
+        return CallTree(rows, start, duration, rows.copy(), rows.copy())
     if nested and also is None:
         above = nearest(parents_of(host), mask, parents_of(host)[rows])
         parent = np.where(above >= 0, (np.cumsum(mask) - 1)[above], NONE)

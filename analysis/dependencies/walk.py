@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.waits import WAIT
 
 if TYPE_CHECKING:
@@ -89,18 +90,18 @@ def _runs(graph: Graph, found: Ints) -> int:
 
 def one_by_one(graph: Graph, costs: Costs) -> Times:
     """`walk` call by call."""
-    calls, work = graph.calls, graph.work
+    calls = graph.calls
     call_start, call_end = [0] * calls.start.size, [0] * calls.start.size
-    work_start, work_end = work.start.tolist(), work.end.tolist()
+    plain = _lists(graph)
+    work_start, work_end = plain.start.copy(), plain.end.copy()
     followed, released = [RAN] * len(work_start), [-1] * len(call_start)
-    durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
-    first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
-    wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
+    durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), plain.queued, plain.after
+    first, latency, back = plain.first, costs.latency_ns, graph.return_ns
+    wait_from, waited = plain.wait_from, plain.waited
     anchor, earliest, lag = _anchored(graph)
     rows = zip(
-        calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
-        (calls.start - calls.stretch).tolist(), strict=True,
-    )  # fmt: skip
+        plain.before, costs.stretch.tolist(), plain.own, plain.kind, costs.call.tolist(), plain.recorded, strict=True
+    )
     for position, (before, stretch, own, kind, length, recorded) in enumerate(rows):
         now = call_end[before] + stretch if before >= 0 else recorded + stretch
         if own >= 0 and call_end[own] > now:
@@ -128,6 +129,42 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
         call_end[position] = now
     return Times(
         *(np.array(values, np.int64) for values in (call_start, call_end, work_start, work_end, followed, released))
+    )
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """What `one_by_one` reads of a graph, as Python's own numbers."""
+
+    start: list[int]
+    end: list[int]
+    queued: list[int]
+    after: list[int]
+    first: list[int]
+    wait_from: list[int]
+    waited: list[int]
+    before: list[int]
+    own: list[int]
+    kind: list[int]
+    recorded: list[int]
+
+
+@latest
+def _lists(graph: Graph) -> _Lists:
+    """A graph is replayed at several costs; only the last one's lists are kept."""
+    calls, work = graph.calls, graph.work
+    return _Lists(
+        start=work.start.tolist(),
+        end=work.end.tolist(),
+        queued=work.queued.tolist(),
+        after=work.after.tolist(),
+        first=graph.first.tolist(),
+        wait_from=calls.wait_from.tolist(),
+        waited=calls.waited.tolist(),
+        before=calls.before.tolist(),
+        own=calls.own.tolist(),
+        kind=calls.kind.tolist(),
+        recorded=(calls.start - calls.stretch).tolist(),
     )
 
 

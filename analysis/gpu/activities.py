@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import stable_order
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import (
     TB_COLLECTIVES,
@@ -84,9 +85,10 @@ def by_value(values: Ints) -> list[tuple[int, Ints | slice]]:
     """The different values of a column, ascending, and the positions of each; all positions are a slice."""
     if not values.size:
         return []
-    if values.min() == values.max():
-        return [(int(values[0]), slice(None))]
-    order = np.argsort(values, kind="stable")
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return [(low, slice(None))]
+    order = stable_order(values - low)
     ordered = values[order]
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     return list(zip(ordered[first].tolist(), np.split(order, first[1:]), strict=True))
