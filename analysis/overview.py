@@ -12,7 +12,7 @@ import polars as pl
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
 from tracetui.analysis.dependencies.limit import Limit, limit
-from tracetui.analysis.gpu.activities import activities, distinct
+from tracetui.analysis.gpu.activities import activities, by_value, distinct
 from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
 from tracetui.analysis.gpu.host_time import host_ranges
 from tracetui.analysis.gpu.idle import gaps_of, shares
@@ -113,9 +113,8 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
 def _by_gpu(work: Activities, slots: StepSlots) -> dict[str, Ints]:
     """Compute, communication and both at once of each GPU, summed: what one computes can't hide another's waiting."""
     sums = {name: np.zeros(slots.start.size, np.int64) for name in ("computation_ns", "collective_ns", "overlap_ns")}
-    device = work.column("device")
-    for number in distinct(device):
-        mine = work.where(device == number)
+    for _, on in by_value(work.column("device")):
+        mine = work.at(on)
         compute, collective = (
             intervals.union(mine.start[chosen], mine.end[chosen]) for chosen in (mine.compute, mine.communication)
         )

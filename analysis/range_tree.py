@@ -84,19 +84,25 @@ def range_paths(trace: Trace) -> RangePaths:
     path = np.full(rows.size, NONE, np.int64)
     parents: list[Ints] = [np.empty(0, np.int64)]
     labels: list[tuple[str, str]] = []
-    level = np.flatnonzero(above < 0)
-    placed = np.zeros(rows.size + 1, np.bool_)
+    by_above = np.argsort(above, kind="stable")
+    edges = np.searchsorted(above[by_above], np.arange(rows.size + 1))
+    level = by_above[: edges[0]]  # those without a range around
     while level.size:
         outer = np.where(above[level] >= 0, path[above[level]], NONE)
         distinct, number = np.unique((outer + 1) * max(len(spelled), 1) + label[level], return_inverse=True)
         path[level] = number + len(labels)
         parents.append(distinct // max(len(spelled), 1) - 1)
         labels += [(domains[own], spelled[own]) for own in (distinct % max(len(spelled), 1)).tolist()]
-        placed[:] = False
-        placed[level] = True
-        level = np.flatnonzero(placed[above])  # no range around, -1, reads the spare entry at the end
+        level = np.sort(by_above[_positions(edges[level], edges[level + 1])])
     inside = np.minimum(add_up(above, duration, rows.size), duration)
     return RangePaths(rows, path, inside, np.concatenate(parents), labels)
+
+
+def _positions(first: Ints, after: Ints) -> Ints:
+    """All positions of these slices, one slice after the other."""
+    size = after - first
+    found: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
+    return found
 
 
 def range_tree(sel: Selection) -> pl.DataFrame:

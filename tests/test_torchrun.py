@@ -290,15 +290,16 @@ def test_all_ranks_warm_up_for_as_many_steps_as_the_first(tmp_path: Path, monkey
     kept: dict[str, bytes] = {}
     store = SimpleNamespace(set=lambda key, value: kept.update({key: value.encode()}), get=kept.__getitem__)
     monkeypatch.setattr(ranks, "_store", lambda: store)
+    clock = [0.0]
+    monkeypatch.setattr(steps, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(steps, "synchronize", lambda _: clock.append(clock.pop() + 1.0))  # a step takes a second
     counts = []
-    for rank, least in ((0, 0.05), (1, 0.0), (2, 60.0)):  # alone the last would go on for a minute
+    for rank, least in ((0, 5.0), (1, 0.0), (2, 60.0)):  # alone the last would go on for a minute
         done: list[int] = []
         spec = {**spec_of(tmp_path, monkeypatch, rank, 3), "device": "other", "warmup": 2, "warmup_s": least}
-        monkeypatch.setattr(steps, "synchronize", lambda _: time.sleep(0.01))
         steps.warm_up(spec, lambda done=done: done.append(1), SimpleNamespace(say=lambda *_: None))
         counts.append(len(done))
-    assert counts[0] > 2
-    assert len(set(counts)) == 1
+    assert counts == [5, 5, 5]
 
 
 WAITING = """

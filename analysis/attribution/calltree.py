@@ -96,6 +96,8 @@ def call_tree(
     rows = np.flatnonzero(mask)
     start = host["start"].to_numpy()[rows]
     duration = host["duration"].to_numpy()[rows]
+    if not rows.size:
+        return CallTree(rows, start, duration, rows.copy(), rows.copy())
     if nested and also is None:
         above = nearest(parents_of(host), mask, parents_of(host)[rows])
         parent = np.where(above >= 0, (np.cumsum(mask) - 1)[above], NONE)
@@ -149,10 +151,16 @@ def count(group: Ints, size: int) -> Ints:
     return np.bincount(group[group >= 0], minlength=size).astype(np.int64)
 
 
+_SPARSE = 1 << 20
+
+
 def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
     """Renumbers codes from 0; returns the numbers and the code of each number."""
     if not codes.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)
+    if int(codes.max()) > _SPARSE + 4 * codes.size:  # a table of all numbers would be far larger than the codes
+        found, number = np.unique(codes, return_inverse=True)
+        return number.astype(np.int64), found.astype(np.int64)
     present = np.zeros(int(codes.max()) + 1, np.bool_)
     present[codes] = True
     found = np.flatnonzero(present)

@@ -82,8 +82,16 @@ def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
 class Measure:
     """Measures sets of ranges of one selection, all sets at once."""
 
-    def __init__(self, sel: Selection, ranges: pl.DataFrame) -> None:
-        work = _launches(sel)
+    def __init__(self, sel: Selection, ranges: pl.DataFrame, *, apart: bool = True) -> None:
+        """Prepares the ranges in scope.
+
+        Args:
+            sel: where they come from.
+            ranges: ``process``, ``thread``, ``start``, ``end`` and ``role`` of each.
+            apart: whether sums are told apart by category and by what is in steps.
+        """
+        work = _launches(sel, apart=apart)
+        self._apart = apart
         steps = sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
         if not sel.trace.steps.height:
             steps = _outermost(_in_order(ranges.filter(pl.col("role") == "step"), ["process", "thread"]))
@@ -97,15 +105,14 @@ class Measure:
         if scope is not None:
             ranges = ranges.filter(pl.Series(_begun_in(scope, ranges["start"].to_numpy())))
         self.ranges = ranges
-        self._work = _by_process(work, self._steps)
-        inside = None if self._steps is None else pl.Series(_begun_in(self._steps, work["time"].to_numpy()))
-        self._step_launched = None if inside is None else int(work["duration"].filter(inside).sum())
+        self._work = _by_process(work, self._steps if apart else None)
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
         """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
         if self._steps is None:
             return None, None, None
-        return self._count, intervals.length(self._steps), self._step_launched
+        launched = sum(int(of.spent[of.in_steps].sum()) for of in self._work.values() if of.in_steps is not None)
+        return self._count, intervals.length(self._steps), launched
 
     def sums(self, ranges: pl.DataFrame, size: int) -> Sums:
         """Adds up ranges by their column ``number``, from 0 to `size`."""
@@ -120,7 +127,7 @@ class Measure:
         pieces = _union(_in_order(on_threads, ["process", "number"]))
         instances, host = count(number, size), add_up(of_thread, end - start, size)
         spent, calls, span, inside = self._launched(pieces, size)
-        if self._steps is None:
+        if self._steps is None or not self._apart:
             return Sums(instances, host, spent, calls, span)
         begun = _begun_in(self._steps, outermost["start"].to_numpy())
         return Sums(
@@ -155,9 +162,11 @@ class Measure:
             none = np.zeros(size, np.int64)
             for code, category in launched.names.items():
                 mine = launched.category == code
-                calls[category] = calls.get(category, none) + add_up(number, _between(mine, low, high), size)
-                mine = np.where(mine, launched.spent, 0)
-                spent[category] = spent.get(category, none) + add_up(number, _between(mine, low, high), size)
+                whole = len(launched.names) == 1
+                among = high - low if whole else _between(mine, low, high)
+                calls[category] = calls.get(category, none) + add_up(number, among, size)
+                among = _between(launched.spent if whole else np.where(mine, launched.spent, 0), low, high)
+                spent[category] = spent.get(category, none) + add_up(number, among, size)
             if launched.in_steps is not None:
                 mine = np.where(launched.in_steps, launched.spent, 0)
                 inside += add_up(number, _between(mine, low, high), size)
@@ -221,7 +230,7 @@ def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype
     return inside
 
 
-def _launches(sel: Selection) -> pl.DataFrame:
+def _launches(sel: Selection, *, apart: bool) -> pl.DataFrame:
     """The device work in scope whose launch is known: start, duration, category, and process and time of the launch."""
     device = device_work(sel)
     device = device.filter(device["launch"].is_not_null() & device["start"].is_not_null())
@@ -232,7 +241,7 @@ def _launches(sel: Selection) -> pl.DataFrame:
         pl.col("duration").fill_null(0),
         time=pl.Series(host["start"].to_numpy()[launch]),
         process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
-        category=_category_of(device, pl.Categorical()),
+        category=_category_of(device, pl.Categorical()) if apart else pl.lit("", pl.Categorical),
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE
+from tracetui.analysis.attribution.calltree import NONE, numbered_by
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.measure import Measure, category_of
@@ -77,33 +78,73 @@ def phases(sel: Selection) -> Phases:
     In a trace without steps, ranges with a name like ``train_step`` stand for them. Nsight Compute's captures have no
     host events: their ranges are known only by the launches inside them.
     """
-    host = (
+    host = _ranges(sel)
+    if not host.height:
+        return _of_counters(sel)
+    labels = _labels(sel, host)
+    measure = Measure(sel, _labelled(host, labels))
+    named, by_role = _measured(measure, labels, "label"), _measured(measure, labels, "role")
+    found = Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
+    return found if sel.trace.device.height else _without_gpu(found)
+
+
+def named_phases(sel: Selection) -> tuple[Phase, ...]:
+    """The phases by name alone, without their shares by category and their parts in steps: a quarter of the work."""
+    host = _ranges(sel)
+    if not host.height or not sel.trace.device.height:
+        return phases(sel).by_name
+    labels = _labels(sel, host)
+    return _sorted(_measured(Measure(sel, _labelled(host, labels), apart=False), labels, "label"))
+
+
+def phase_of(sel: Selection, role: str) -> Phase | None:
+    """The phase of one role; None where no range has it."""
+    known = names.distinct(sel.trace.host["name"])
+    if known and not any(role in (role_of(name), role_of(NUMBERED.sub("", name))) for name in known):
+        return None
+    return next((phase for phase in phases(sel).by_role if phase.role == role), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """What the ranges of a capture are called."""
+
+    label: dict[str, str]
+    """The phase of each name: itself, without the number of a step."""
+    role: dict[str, str | None]
+    """Of each phase."""
+
+
+def _ranges(sel: Selection) -> pl.DataFrame:
+    return (
         sel.trace.host.lazy()
         .filter(pl.col("kind").is_in(["annotation", "dataloader"]))
         .filter(pl.col("style").is_null() | (pl.col("style") != "mark"))
         .select("name", "domain", "process", "thread", "start", "duration", "sequence", "external_id")
         .collect()
     )
-    if not host.height:
-        return _of_counters(sel)
+
+
+def _labels(sel: Selection, host: pl.DataFrame) -> _Labels:
     step_names = set(sel.trace.steps["name"])
-    distinct = host["name"].unique().cast(pl.String).fill_null("").to_list()
+    distinct = names.distinct(host["name"])
+    if host["name"].null_count():
+        distinct.append("")
     label = {text: NUMBERED.sub("", text) if text in step_names else text for text in distinct}
     steps = {label.get(text, text) for text in step_names}
     operators = _operators(sel, host)
-    roles = {name: None if name in operators else _role(name, steps) for name in set(label.values())}
+    return _Labels(label, {name: None if name in operators else _role(name, steps) for name in set(label.values())})
+
+
+def _labelled(host: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
     codes = pl.Categorical()
-    role = names.mapped(host["name"], lambda text: roles[label[text]], roles.get(""), codes)
-    host = host.select(
-        "process", "thread", "start", end=pl.col("start") + pl.col("duration"),
-        label=names.mapped(host["name"], label.__getitem__, "", codes),
+    role = names.mapped(host["name"], lambda text: labels.role[labels.label[text]], labels.role.get(""), codes)
+    return host.select(
+        pl.col("process", "thread").fill_null(NONE), "start", end=pl.col("start") + pl.col("duration"),
+        label=names.mapped(host["name"], labels.label.__getitem__, "", codes),
         domain=names.mapped(host["domain"], str, "", codes),
-    ).with_columns(pl.col("process", "thread").fill_null(NONE))  # fmt: skip
-    host = host.with_columns(role=role)
-    measure = Measure(sel, host)
-    named, by_role = _measured(measure, ("label", "domain")), _measured(measure, ("role",))
-    found = Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
-    return found if sel.trace.device.height else _without_gpu(found)
+        role=role,
+    )  # fmt: skip
 
 
 def _without_gpu(found: Phases) -> Phases:
@@ -138,15 +179,22 @@ def _sorted(found: list[Phase]) -> tuple[Phase, ...]:
     return tuple(sorted(kept, key=lambda phase: (-(phase.host_ns or 0), -(phase.launched_ns or 0), phase.name)))
 
 
-def _measured(measure: Measure, keys: tuple[str, ...]) -> list[Phase]:
-    """One phase for every combination of values in these columns, those with a null left out."""
-    ranges = measure.ranges.drop_nulls(keys)
-    sets = ranges.group_by(keys, maintain_order=True).agg(
-        names=pl.col("label").unique().cast(pl.String).sort(), of=pl.first("role")
-    )
-    found = measure.sums(
-        ranges.join(sets.select(*keys, number=pl.int_range(pl.len())), on=list(keys)), size=sets.height
-    )
+def _measured(measure: Measure, labels: _Labels, key: str) -> list[Phase]:
+    """One phase for every name and domain, or for every role."""
+    ranges = measure.ranges
+    if key == "role":
+        ranges = ranges.drop_nulls("role")
+    keys = ["label", "domain"] if key == "label" else ["role"]
+    number = numbered_by(ranges.select(pl.col(keys).to_physical().cast(pl.Int64)), keys)
+    size = int(number.max(initial=-1)) + 1
+    first = np.zeros(size, np.int64)
+    first[number[::-1]] = np.arange(number.size)[::-1]  # of several values for a place the last one stays
+    order = np.argsort(first)
+    place = np.empty(size, np.int64)
+    place[order] = np.arange(size)
+    sets = ranges[first[order]].select(*keys, of="role").cast(pl.String)
+    found = measure.sums(ranges.with_columns(number=pl.Series(place[number])), size=size)
+    known = names.distinct(ranges["label"])
     phases = []
     for at, row in enumerate(sets.iter_rows(named=True)):
         shares = [
@@ -156,10 +204,10 @@ def _measured(measure: Measure, keys: tuple[str, ...]) -> list[Phase]:
         ]
         phases.append(
             Phase(
-                name=row[keys[0]],
+                name=row[key],
                 domain=row.get("domain"),
                 role=row["of"],
-                names=tuple(row["names"]),
+                names=tuple(sorted(n for n in known if labels.role[n] == row["of"])) if key == "role" else (row[key],),
                 instances=int(found.instances[at]),
                 host_ns=int(found.host[at]),
                 launched_ns=sum(share.ns for share in shares),

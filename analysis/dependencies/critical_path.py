@@ -17,6 +17,7 @@ from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.dependencies.nodes import NONE
 from tracetui.analysis.dependencies.waits import LOST
 from tracetui.parsers import schema
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,7 +165,7 @@ def _add(
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
     """Names the pieces and adds them up."""
     steps = max(len(np.unique(pieces.step)), 1)
-    parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), *_of_host(sel, graph, pieces)]
+    parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), _of_host(sel, graph, pieces)]
     stretches = pl.concat(parts)
     whole = int(stretches["sum"].sum())
     shown = (
@@ -240,38 +241,35 @@ def _of_calls(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     return _grouped(sel.trace.host, "host", resource, pieces.ns[chosen], graph.calls.start[at], graph.calls.row[at])
 
 
-def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> list[pl.DataFrame]:
+def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     """Host time between calls, divided among the innermost calls in it as they were recorded."""
     chosen = pieces.what == HOST
     at, ns = pieces.at[chosen], pieces.ns[chosen]
-    if not at.size:
-        return []
     calls = graph.calls
-    threads = launching_threads(sel.trace.host, calls.row)
     end = calls.start[at]
     begin = end - calls.stretch[at]
-    layers = host_layers(sel, graph)
+    thread = launching_threads(sel.trace.host, calls.row)[calls.row[at]]
+    order = np.lexsort((begin, thread))
     scale = ns / np.maximum(calls.stretch[at], 1)
-    thread = threads[calls.row[at]]
-    return [
-        _inside(sel, layers, which, begin[thread == which], end[thread == which], scale[thread == which])
-        for which in np.unique(thread).tolist()
-    ]
+    return _inside(sel, host_layers(sel, graph), thread[order], begin[order], end[order], scale[order])
 
 
-def _inside(sel: Selection, layers: HostLayers, thread: int, begin: Ints, end: Ints, scale: Floats) -> pl.DataFrame:
-    """The pieces of one thread: each cut where its innermost call changes."""
-    layer = layers.layers[thread]
-    order = np.argsort(begin)
-    begin, end, scale = begin[order], end[order], scale[order]
-    edges = np.sort(np.concatenate((layer.time, begin, end)), kind="stable")
-    start, stop = edges[:-1], edges[1:]
-    owner = np.searchsorted(begin, start, side="right") - 1
-    inside = (stop > start) & (owner >= 0) & (start < end[owner])
-    start, stop, owner = start[inside], stop[inside], owner[inside]
-    begun = np.searchsorted(layer.time, start, side="right")
-    row = np.append(layer.row, NONE)[begun - 1]
-    row[begun == 0] = NONE  # before the thread's first call, which a thread without calls never reaches
+def _inside(sel: Selection, layers: HostLayers, thread: Ints, begin: Ints, end: Ints, scale: Floats) -> pl.DataFrame:
+    """The pieces of all threads, by thread and begin: each cut where its thread's innermost call changes."""
+    moments = np.concatenate((layers.time, begin, end))
+    threads = np.concatenate((layers.thread, thread, thread))
+    clock = LaneClock(int(threads.max(initial=-1)) + 1, moments)
+    keys = clock.key(threads, moments)
+    layer_key, begin_key, end_key = np.split(keys, (layers.time.size, layers.time.size + begin.size))
+    order = np.argsort(keys, kind="stable")
+    start, stop, key, which = moments[order[:-1]], moments[order[1:]], keys[order[:-1]], threads[order[:-1]]
+    owner = np.searchsorted(begin_key, key, side="right") - 1
+    # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
+    inside = (keys[order[1:]] > key) & (key < np.append(end_key, np.iinfo(np.int64).min)[owner])
+    start, stop, key, which, owner = start[inside], stop[inside], key[inside], which[inside], owner[inside]
+    place = np.searchsorted(layer_key, key, side="right") - 1
+    row = np.append(layers.row, NONE)[place]
+    row[(place < 0) | (np.append(layers.thread, NONE)[place] != which)] = NONE
     resource = np.append(_OF_HOST, np.uint8(_RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
     resource[covered(layers.loading, start, stop) > 0] = _RESOURCE["loader"]
     ns = np.rint((stop - start) * scale[owner]).astype(np.int64)

@@ -74,8 +74,7 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
             most += number * price
             continue
         python += number
-        for thread in range(int(threads.max()) + 1):
-            spent += layers.spent(thread, begin, end, schema.HOST_KINDS.index(kind))
+        spent += layers.spent(begin, end, schema.HOST_KINDS.index(kind))
     most += np.maximum(python * PYTHON, np.minimum(spent, python * MOST_PYTHON_NS))
     whole = calls.stretch + (calls.end - calls.start)
     return RecordingCost(np.minimum(most, whole), counted)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.waits import WAIT
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 WAIT_NS, FULL_NS = 2_000, 5_000
 """What a waiting call, and a launch into a queue that has room, cost the host at most."""
 LEAST_CALLS = 40
-"""With so many calls to a block on the mean, running sums of blocks are faster than one call after the other."""
+"""With so many calls to each stream of a block on the mean, running sums are faster than one call after the other."""
 _EVER, _LONG_AGO = np.iinfo(np.int64).max, np.iinfo(np.int64).min // 4
 RAN = -1
 """The work's launch decided when it began; otherwise the position of the work that it followed."""
@@ -77,25 +78,34 @@ def walk(graph: Graph, costs: Costs) -> Times:
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
     found = blocks(graph)
-    if found is not None and found.size - 1 < graph.calls.start.size / LEAST_CALLS:
+    if found is not None and _runs(graph, found) < graph.calls.start.size / LEAST_CALLS:
         return by_blocks(graph, costs, found)
     return one_by_one(graph, costs)
 
 
+def _runs(graph: Graph, found: Ints) -> int:
+    """How many pieces the fast form takes one after the other: blocks, and their streams where there are several."""
+    blocks, streams = found.size - 1, int(graph.work.stream.max(initial=0)) + 1
+    if streams == 1 or blocks >= graph.calls.start.size / LEAST_CALLS:
+        return blocks
+    block = np.searchsorted(found, graph.work.call, side="right")
+    return max(blocks, int(np.unique(block * streams + graph.work.stream).size))
+
+
 def one_by_one(graph: Graph, costs: Costs) -> Times:
     """`walk` call by call."""
-    calls, work = graph.calls, graph.work
+    calls = graph.calls
     call_start, call_end = [0] * calls.start.size, [0] * calls.start.size
-    work_start, work_end = work.start.tolist(), work.end.tolist()
+    plain = _lists(graph)
+    work_start, work_end = plain.start.copy(), plain.end.copy()
     followed, released = [RAN] * len(work_start), [-1] * len(call_start)
-    durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), work.queued.tolist(), work.after.tolist()
-    first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
-    wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
+    durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), plain.queued, plain.after
+    first, latency, back = plain.first, costs.latency_ns, graph.return_ns
+    wait_from, waited = plain.wait_from, plain.waited
     anchor, earliest, lag = _anchored(graph, costs)
     rows = zip(
-        calls.before.tolist(), costs.stretch.tolist(), calls.own.tolist(), calls.kind.tolist(), costs.call.tolist(),
-        (calls.start - calls.stretch).tolist(), strict=True,
-    )  # fmt: skip
+        plain.before, costs.stretch.tolist(), plain.own, plain.kind, costs.call.tolist(), plain.recorded, strict=True
+    )
     for position, (before, stretch, own, kind, length, recorded) in enumerate(rows):
         now = call_end[before] + stretch if before >= 0 else recorded + stretch
         if own >= 0 and call_end[own] > now:
@@ -130,6 +140,42 @@ def _whole(values: list[int]) -> Ints:
         return np.array(values, np.int64)
     except OverflowError:
         return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """What `one_by_one` reads of a graph, as Python's own numbers."""
+
+    start: list[int]
+    end: list[int]
+    queued: list[int]
+    after: list[int]
+    first: list[int]
+    wait_from: list[int]
+    waited: list[int]
+    before: list[int]
+    own: list[int]
+    kind: list[int]
+    recorded: list[int]
+
+
+@latest
+def _lists(graph: Graph) -> _Lists:
+    """A graph is replayed at several costs; only the last one's lists are kept."""
+    calls, work = graph.calls, graph.work
+    return _Lists(
+        start=work.start.tolist(),
+        end=work.end.tolist(),
+        queued=work.queued.tolist(),
+        after=work.after.tolist(),
+        first=graph.first.tolist(),
+        wait_from=calls.wait_from.tolist(),
+        waited=calls.waited.tolist(),
+        before=calls.before.tolist(),
+        own=calls.own.tolist(),
+        kind=calls.kind.tolist(),
+        recorded=(calls.start - calls.stretch).tolist(),
+    )
 
 
 def _anchor(graph: Graph) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import stable_order
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import (
     TB_COLLECTIVES,
@@ -60,10 +61,15 @@ class Activities:
 
     def where(self, chosen: Bools) -> Activities:
         """Only the chosen rows."""
-        if chosen.all():
-            return self
+        return self if chosen.all() else self._of(self.frame.filter(pl.Series(chosen)), chosen)
+
+    def at(self, chosen: Ints | slice) -> Activities:
+        """Only the rows at these positions."""
+        return self if isinstance(chosen, slice) else self._of(self.frame[chosen], chosen)
+
+    def _of(self, frame: pl.DataFrame, chosen: Bools | Ints) -> Activities:
         return Activities(
-            self.frame.filter(pl.Series(chosen)),
+            frame,
             self.start[chosen],
             self.end[chosen],
             *(part[chosen] for part in (self.kernel, self.compute, self.communication, self.memcpy, self.memset)),
@@ -73,6 +79,19 @@ class Activities:
 def distinct(values: Ints) -> list[int]:
     """The different values of a column that has few of them, ascending."""
     return sorted(pl.Series(values).unique().to_list())
+
+
+def by_value(values: Ints) -> list[tuple[int, Ints | slice]]:
+    """The different values of a column, ascending, and the positions of each; all positions are a slice."""
+    if not values.size:
+        return []
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return [(low, slice(None))]
+    order = stable_order(values - low)
+    ordered = values[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return list(zip(ordered[first].tolist(), np.split(order, first[1:]), strict=True))
 
 
 @latest

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import distinct
+from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def gpu_metrics(
     linked = _launched_by_operators(trace, work) if conventions.operator_kernels_only else None
     device = work.column("device")
     rows = []
-    for number in distinct(device):
-        on = device == number
-        mine = work.where(on)
+    for number, on in by_value(device):
+        mine = work.at(on)
         kernels = mine.where(mine.kernel)
         if kernels.start.size:
             metrics = _kernel_metrics(kernels, window, conventions)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.activities import WORK, activities, distinct
+from tracetui.analysis.gpu.activities import WORK, activities, by_value
 from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
@@ -71,17 +71,16 @@ def gaps_of(
     called = _launch_start(trace, work)
     device, stream = work.column("device"), work.column("stream")
     found: list[_Gaps] = []
-    for number in distinct(device):
-        on = np.flatnonzero(device == number)
+    for number, on in by_value(device):
         if window is not None:
             found.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
-        for lane in distinct(stream[on]):
-            rows = on[stream[on] == lane]
+        for lane, among in by_value(stream[on]):
+            rows = among if isinstance(on, slice) else on[among]
             if window is None:
                 found.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
             elif lane >= 0:
                 found.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
-    return pl.concat([part.frame() for part in found])
+    return _frame(found)
 
 
 def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -116,18 +115,24 @@ class _Gaps:
     duration: Ints
     cause: np.ndarray[tuple[int], np.dtype[np.uint8]]
 
-    def frame(self) -> pl.DataFrame:
-        size = self.start.size
-        return pl.DataFrame(
-            {
-                "device": pl.Series([None if self.device < 0 else self.device], dtype=pl.Int64).new_from_index(0, size),
-                "stream": pl.Series([None if self.stream < 0 else self.stream], dtype=pl.Int64).new_from_index(0, size),
-                "start": self.start,
-                "duration_ns": self.duration,
-                "cause": pl.Series(self.cause, dtype=pl.UInt8).cat.to(CAUSE),
-            },
-            schema=GAPS,
-        )
+
+def _frame(found: list[_Gaps]) -> pl.DataFrame:
+    sizes = [part.start.size for part in found]
+
+    def number(values: list[int]) -> pl.Series:
+        known = pl.Series([None if value < 0 else value for value in values], dtype=pl.Int64)
+        return known.gather(np.repeat(np.arange(len(values)), sizes))
+
+    return pl.DataFrame(
+        {
+            "device": number([part.device for part in found]),
+            "stream": number([part.stream for part in found]),
+            "start": np.concatenate([part.start for part in found]),
+            "duration_ns": np.concatenate([part.duration for part in found]),
+            "cause": pl.Series(np.concatenate([part.cause for part in found]), dtype=pl.UInt8).cat.to(CAUSE),
+        },
+        schema=GAPS,
+    )
 
 
 _UNKNOWN = np.iinfo(np.int64).min

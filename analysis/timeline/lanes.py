@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 SOURCES = ("steps", "host", "device", "idle")
 """The source of a lane's events: a frame of the trace, or the gaps of its GPUs."""
 
-_HOST_LANES = {
+HOST_LANES = {
     "ranges": ("annotation",),
     "modules": ("module",),
     "calls": ("operator", "dataloader", "runtime", "driver", "overhead"),
@@ -35,7 +36,13 @@ _HOST_LANES = {
     "python": ("python",),
 }
 """The lanes of a thread, in order, and the kinds of host events in each."""
-_WORK = ("kernel", "memcpy", "memset", "graph")
+_LANES = tuple(HOST_LANES)
+_LANE_OF_KIND = np.array(
+    [next(place for place, what in enumerate(_LANES) if kind in HOST_LANES[what]) for kind in schema.HOST_KINDS],
+    np.uint8,
+)
+"""The place in `_LANES` of each kind of host events."""
+WORK = ("kernel", "memcpy", "memset", "graph")
 _COPIES = ("memcpy", "memset")
 
 
@@ -44,7 +51,7 @@ class Lane:
     """Rows of events that belong together."""
 
     kind: str
-    """``steps``, ``idle``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a thread (`_HOST_LANES`)."""
+    """``steps``, ``idle``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a thread (`HOST_LANES`)."""
     source: str
     """One of `SOURCES`."""
     rows: tuple[Row, ...]
@@ -99,10 +106,16 @@ def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
     stream = trace.device["stream"].fill_null(NONE).to_numpy()[events]
     names = {(process, thread): name for process, thread, name in trace.info.threads}
 
-    def lane(what: str, rows: Mask, number: int, of: int = NONE) -> Lane:
+    gap_start, gap_end, gap_rows = _times(idle)
+    gaps = _Groups(idle["device"].fill_null(NONE).to_numpy()[gap_rows])
+    by_device, by_stream = _Groups(device), _Groups(device, stream)
+    streams: dict[int, list[int]] = {}
+    for number, of in by_stream.of:
+        streams.setdefault(number, []).append(of)
+
+    def lane(what: str, rows: Ints, number: int, of: int = NONE) -> Lane:
         # equal starts are in the file's order: the longer event must come first to enclose the others
-        chosen = np.flatnonzero(rows)
-        chosen = chosen[np.lexsort((-end[chosen], start[chosen]))]
+        chosen = rows[np.lexsort((-end[rows], start[rows]))]
         packed, _ = rows_of(events[chosen], start[chosen], end[chosen])
         called = names.get((number, of), "") if of != NONE else ""
         usual = {"stream": "kernel", "copies": "memcpy"}.get(what, "")
@@ -111,19 +124,42 @@ def _gpus(trace: Trace, idle: pl.DataFrame) -> Iterator[Lane]:
     def among(wanted: tuple[str, ...]) -> Mask:
         return np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in wanted], np.uint8))
 
-    work, marks, copies, syncs = among(_WORK), among(("annotation",)), among(_COPIES), among(("synchronization",))
-    for number in np.unique(device).tolist():
-        on = device == number
-        gap_start, gap_end, gap_rows = _times(idle)
-        own = idle["device"].fill_null(NONE).to_numpy()[gap_rows] == number
+    work, marks, copies, syncs = among(WORK), among(("annotation",)), among(_COPIES), among(("synchronization",))
+    for (number,), on in by_device.of.items():
+        own = gaps.of.get((number,), _NO_ROWS)
         yield Lane("idle", "idle", tuple(rows_of(gap_rows[own], gap_start[own], gap_end[own])[0]), _known(number))
-        for of in np.unique(stream[on & (work | marks)]).tolist():
-            mine = on & (stream == of)
-            yield lane("gpu ranges", mine & marks, number, of)
-            yield lane("stream", mine & work, number, of)
-        if np.unique(stream[on & work]).size > 1 or not (on & work & ~copies).any():
-            yield lane("copies", on & copies, number)
-        yield lane("syncs", on & syncs, number)
+        working = 0
+        for of in streams[number]:
+            mine = by_stream.of[number, of]
+            if (ranges := mine[marks[mine]]).size:
+                yield lane("gpu ranges", ranges, number, of)
+            if (busy := mine[work[mine]]).size:
+                yield lane("stream", busy, number, of)
+                working += 1
+        if working > 1 or not (work[on] & ~copies[on]).any():
+            yield lane("copies", on[copies[on]], number)
+        yield lane("syncs", on[syncs[on]], number)
+
+
+class _Groups:
+    """The positions that have the same values, ascending, by these values."""
+
+    def __init__(self, *values: Ints) -> None:
+        order = np.lexsort(values[::-1])
+        ordered = [value[order] for value in values]
+        new = np.zeros(order.size, np.bool_)
+        new[:1] = True
+        for value in ordered:
+            new[1:] |= value[1:] != value[:-1]
+        first = np.flatnonzero(new)
+        edges = [*first.tolist(), order.size]
+        known = zip(*(value[first].tolist() for value in ordered), strict=True)
+        self.of: dict[tuple[int, ...], Ints] = {
+            key: order[low:high] for key, (low, high) in zip(known, pairwise(edges), strict=True)
+        }
+
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 def _known(number: int) -> int | None:
@@ -144,25 +180,24 @@ def _threads(trace: Trace) -> Iterator[Lane]:
     before = np.cumsum(launches)
     begun = before - launches
     main = (host["process"] == host["thread"]).fill_null(value=False).to_numpy()
-    weight = [
-        (not main[low], -int(before[high - 1] - begun[low]), int(low - high))
-        for low, high in zip(begin, end, strict=True)
-    ]
+    order = np.lexsort((begin - end, begun[begin] - before[end - 1], ~main[begin]))
+    process, thread = (host[name].gather(begin).to_list() for name in ("process", "thread"))
     names = {(process, thread): name for process, thread, name in trace.info.threads}
     kind, starts, lasting = host["kind"].to_physical().to_numpy(), host["start"].to_numpy(), host["duration"].to_numpy()
-    for number in sorted(range(begin.size), key=weight.__getitem__):
+    for number in order.tolist():
         low, high = int(begin[number]), int(end[number])
-        process, thread = host["process"][low], host["thread"][low]
-        for what, kinds in _HOST_LANES.items():
-            codes = np.array([schema.HOST_KINDS.index(name) for name in kinds], np.uint8)
-            rows = np.flatnonzero(np.isin(kind[low:high], codes)) + low
+        own = _LANE_OF_KIND[kind[low:high]]
+        for place in np.unique(own).tolist():
+            what = _LANES[place]
+            rows = np.flatnonzero(own == place) + low
             start = starts[rows]
             # a thread's calls are in order and so are its ranges, but not both together
             if np.any(start[1:] < start[:-1]):
                 rows = rows[np.lexsort((-lasting[rows], start))]
                 start = starts[rows]
             packed, _ = rows_of(rows.astype(np.uint32), start, start + lasting[rows])
-            name = names.get((process, thread), "")
+            of = process[number], thread[number]
             counts = np.bincount(kind[rows], minlength=len(schema.HOST_KINDS))
             usual = schema.HOST_KINDS[0 if counts[0] else int(counts.argmax())]  # operators, where there are any
-            yield Lane(what, "host", tuple(packed), process=process, thread=thread, name=name, usual=usual)
+            called = names.get(of, "")
+            yield Lane(what, "host", tuple(packed), process=of[0], thread=of[1], name=called, usual=usual)

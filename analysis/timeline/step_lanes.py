@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.timeline.lanes import Lane, lanes
+from tracetui.analysis.attribution.calltree import add_up
+from tracetui.analysis.attribution.projection import lanes_of
+from tracetui.analysis.base import intervals
+from tracetui.analysis.timeline.lanes import HOST_LANES, WORK, Lane, lanes
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +26,8 @@ PARTS = 120
 THREADS = 3
 """How many of the busiest threads are shown; a data loader may have dozens."""
 STREAMS = 6
+CANDIDATES = 64
+"""So many of the threads are looked at closely."""
 _KINDS = ("calls", "stream", "copies")
 _HOST = ("kind", "start", "duration", "process", "thread")
 _DEVICE = ("kind", "start", "duration", "device", "stream")
@@ -70,6 +76,7 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
     none = pl.lit(None, trace.device.schema["launch"])
     device = trace.device.select(_DEVICE).filter(touching).with_columns(launch=none)
     host = trace.host.select(_HOST).filter(touching)
+    host, device = _busiest(host, start, end), _first_streams(device)
     part = replace(trace, host=host, device=device, steps=trace.steps.clear())
     edges = np.linspace(start, end, parts + 1).round().astype(np.int64)
     found = []
@@ -81,6 +88,34 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
     threads = [one for one in found if one.lane.kind == "calls"]
     kept = sorted(threads, key=lambda one: -one.share)[:THREADS]
     return [one for one in threads if one in kept] + [one for one in found if one.lane.kind != "calls"][:STREAMS]
+
+
+def _busiest(host: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The rows of the threads that work most: lanes of thousands of threads take long to make, and few are shown."""
+    lane = lanes_of(host)
+    size = int(lane.max(initial=-1)) + 1
+    if size <= CANDIDATES:
+        return host
+    calls = np.flatnonzero(host["kind"].is_in(HOST_LANES["calls"]).to_numpy())
+    begun = host["start"].to_numpy()[calls]
+    done = np.minimum(begun + np.maximum(host["duration"].to_numpy()[calls], 1), end)
+    begun, of = np.maximum(begun, start), lane[calls]
+    clock = LaneClock(size, begun, done)
+    first, last = intervals.union(clock.key(of, begun), clock.key(of, done))
+    threads = np.searchsorted(clock.floor(np.arange(size)), first, side="right") - 1
+    busy = add_up(threads, last - first, size)
+    chosen = np.zeros(size, np.bool_)
+    chosen[np.argsort(-busy, kind="stable")[:CANDIDATES]] = True
+    return host.filter(pl.Series(chosen[lane]))
+
+
+def _first_streams(device: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the first streams that work; no other stream, nor a copy lane behind them, is shown."""
+    working = device.filter(pl.col("kind").is_in(WORK)).select("device", "stream").unique()
+    if working.height <= STREAMS:
+        return device
+    shown = working.sort("device", "stream", nulls_last=False).head(STREAMS)
+    return device.join(shown, on=["device", "stream"], how="semi", nulls_equal=True)
 
 
 def _busy(lane: Lane, edges: Ints) -> tuple[float, ...]:

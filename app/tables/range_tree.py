@@ -48,13 +48,13 @@ def spelled(row: Json) -> str:
 
 def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
     """Merges the report's rows of `range_tree`, which stand depth first; parents still precede children."""
-    merged: dict[tuple[str, ...], MergedRange] = {}
-    way: list[str] = []
+    top = _Branch(MergedRange("", "", -1))
+    way = [top]
     for row in rows:
         name = spelled(row)
-        del way[row["depth"] :]
-        way.append(without_number(name))
-        node = merged.setdefault(tuple(way), MergedRange(name, way[-1], row["depth"]))
+        del way[row["depth"] + 1 :]
+        way.append(way[-1].below(name, row["depth"]))
+        node = way[-1].node
         node.names.add(name)
         node.paths.append(row["path"])
         node.calls += row["calls"]
@@ -63,10 +63,29 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
         node.device_total_us += row["device_total_us"]
         if (meanwhile := row["device_meanwhile_us"]) is not None:
             node.device_meanwhile_us = (node.device_meanwhile_us or 0) + meanwhile
-    place = {key: number for number, key in enumerate(merged)}
     # merging can bring a child of a later path before an elder sibling of its parent
-    order = sorted(merged, key=lambda key: [place.get(key[: depth + 1], len(place)) for depth in range(len(key))])
-    return [merged[key] for key in order]
+    found: list[MergedRange] = []
+    left = [*reversed(top.branches.values())]
+    while left:
+        branch = left.pop()
+        found.append(branch.node)
+        left += reversed(branch.branches.values())
+    return found
+
+
+@dataclass
+class _Branch:
+    """A merged range and those inside it, by their name without its number, in order of appearance."""
+
+    node: MergedRange
+    branches: dict[str, _Branch] = field(default_factory=dict)
+
+    def below(self, name: str, depth: int) -> _Branch:
+        """The branch of a range inside this one."""
+        base = without_number(name)
+        if base not in self.branches:
+            self.branches[base] = _Branch(MergedRange(name, base, depth))
+        return self.branches[base]
 
 
 def merged_kernels(kernels: Iterable[Json], paths: Iterable[str]) -> list[Json]:

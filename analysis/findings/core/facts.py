@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures.roles import Phases
+    from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.dependencies.critical_path import CriticalPath
@@ -135,6 +135,8 @@ class Facts:
     @cached_property
     def recorded_launches(self) -> pl.DataFrame:
         """`launches` with the trace's own times."""
+        if self.of_steps.recorded is self.of_steps:
+            return self.launches
         from tracetui.analysis.kernels import kernel_rows
 
         return kernel_rows(self.of_steps.recorded)
@@ -168,11 +170,18 @@ class Facts:
         return ranges(self.sel)
 
     @cached_property
-    def phases(self) -> Phases:
-        """`analysis.captures.roles.phases`: ranges by name and by what they mean."""
-        from tracetui.analysis.captures.roles import phases
+    def named_phases(self) -> tuple[Phase, ...]:
+        """`analysis.captures.roles.named_phases`: ranges by name."""
+        from tracetui.analysis.captures.roles import named_phases
 
-        return phases(self.sel)
+        return named_phases(self.sel)
+
+    @cached_property
+    def warm_up_phase(self) -> Phase | None:
+        """The ranges that are named as warm-up."""
+        from tracetui.analysis.captures.roles import phase_of
+
+        return phase_of(self.sel, "warmup")
 
     @cached_property
     def step_ranges(self) -> StepRanges:

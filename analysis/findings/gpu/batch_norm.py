@@ -35,7 +35,7 @@ def trains(facts: Facts) -> bool:
     kernels = facts.launches["name"]
     calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"]
     told = [names.matching(column, lambda name: _TRAINS.search(name) is not None).any() for column in (kernels, calls)]
-    return bool(any(told)) or bool((kernel_sorts.categories(facts.launches) == "optimizer").any())
+    return bool(any(told)) or bool(kernel_sorts.of_category(facts.launches, "optimizer").any())
 
 
 def after_convolution(facts: Facts) -> Bools:

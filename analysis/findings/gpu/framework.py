@@ -70,7 +70,7 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         return None
     spent, _ = kernel_sorts.spent(facts, found.kernels)
     host, device = (facts.ceiling(facts.per_step(float(ns))) or 0.0 for ns in (found.host_ns, spent))
-    mine = facts.launches.filter(pl.Series(found.kernels))
+    mine = facts.launches.select("row", "name").filter(pl.Series(found.kernels))
     fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
     per_call = mine.height / found.calls
     limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
@@ -180,10 +180,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     launches of the rest are at stake. The names of a
     program's own kernels are its author's, so for a program without a framework the finding is only a remark.
     """
-    category = kernel_sorts.categories(facts.launches)
     fused = kernel_sorts.by_name(facts.launches, lambda name: _FUSED_BY_COMPILER.search(name) is not None)
-    softmax = (category == "softmax").to_numpy()
-    others = category.is_in(["elementwise", "norm", "copy"]).to_numpy() & ~fused
+    softmax = kernel_sorts.of_category(facts.launches, "softmax")
+    others = kernel_sorts.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
     (soft_ns, soft), (other_ns, other) = kernel_sorts.spent(facts, softmax), kernel_sorts.spent(facts, others)
     if soft is None or other is None:
         return None
@@ -194,7 +193,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
     sums = [
-        (name, kernel_sorts.spent(facts, (category == name).to_numpy() & ~(fused & ~softmax))[0])
+        (name, kernel_sorts.spent(facts, kernel_sorts.of_category(facts.launches, name) & ~(fused & ~softmax))[0])
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     return Finding(
@@ -283,11 +282,11 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     F12 judges copies that change the type. All time of these kernels and their launches are at stake.
     """
     launched = facts.launches
-    mask = (kernel_sorts.categories(launched) == "copy").to_numpy() & ~kernel_sorts.casts(facts)
+    mask = kernel_sorts.of_category(launched, "copy") & ~kernel_sorts.casts(facts)
     share = kernel_sorts.spent(facts, mask)[1]
     if share is None or share <= limits.share_percent:
         return None
-    sorts = _layout_sorts(launched.filter(pl.Series(mask)))
+    sorts = _layout_sorts(launched.select("name", "duration").filter(pl.Series(mask)))
     bound = _without(facts, mask)
     return Finding(
         "F11",
@@ -315,18 +314,16 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
 
 def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
     """A frame of sort, calls, ns and the longest kernel's name, most time first."""
-    name = moved["name"].cast(pl.String)
 
     def sort_of(kernel: str) -> str:
         short = kernel_names.short_name(kernel)
         return next((sort for sort, pattern in LAYOUTS if pattern.search(short)), "copies")
 
-    known = {kernel: sort_of(kernel) for kernel in name.unique().drop_nulls()}
+    kernels = moved.group_by("name").agg(ns=pl.col("duration").sum(), calls=pl.len())
+    kernels = kernels.with_columns(pl.col("name").cast(pl.String))
+    known = {kernel: sort_of(kernel) for kernel in kernels["name"].drop_nulls()}
     return (
-        pl.DataFrame({"name": name, "ns": moved["duration"]})
-        .with_columns(sort=pl.col("name").replace_strict(known, default="copies", return_dtype=pl.String))
-        .group_by("sort", "name")
-        .agg(pl.col("ns").sum(), calls=pl.len())
+        kernels.with_columns(sort=pl.col("name").replace_strict(known, default="copies", return_dtype=pl.String))
         .sort("ns", "name", descending=[True, False])
         .group_by("sort", maintain_order=True)
         .agg(pl.col("ns").sum(), pl.col("calls").sum(), pl.col("name").first())

@@ -53,6 +53,11 @@ def categories(launched: pl.DataFrame) -> pl.Series:
     return names.mapped(launched["name"], kernel_names.category, "other")
 
 
+def of_category(launched: pl.DataFrame, *wanted: str) -> Bools:
+    """Marks the launches of these categories."""
+    return by_name(launched, lambda name: kernel_names.category(name) in wanted)
+
+
 @kept
 def on_tensor_cores(facts: Facts) -> Bools:
     """Marks the launches on tensor cores: by Nsight Compute's counters if it measured the kernel, else by name."""
@@ -136,12 +141,11 @@ class Attention:
 def attention(facts: Facts) -> Attention:
     """Finds attention computed by separate kernels, each of which reads the scores from memory and writes them back."""
     launched = facts.launches
-    of_name = categories(launched)
-    nothing = np.zeros(of_name.len(), np.bool_)
+    nothing = np.zeros(launched.height, np.bool_)
     none = Attention(0, nothing, nothing, np.empty(0, np.int64))
-    if not (of_name == "softmax").any():
+    if not of_category(launched, "softmax").any():
         return none
-    category, begins = of_name.to_numpy(), launched["start"].to_numpy()
+    category, begins = categories(launched).to_numpy(), launched["start"].to_numpy()
     operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
     log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
     log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
@@ -240,8 +244,8 @@ class Optimizer:
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range."""
     host = facts.sel.host.select("row", "kind", "name", "process", "thread", "start", "duration")
-    inside = host.filter(pl.col("kind").is_in(["annotation", "operator"]))
-    found = inside.filter(pl.Series(names.matching(inside["name"], lambda name: OPTIMIZER.search(name) is not None)))
+    named = names.matching(host["name"], lambda name: OPTIMIZER.search(name) is not None)
+    found = host.filter(pl.Series(named) & pl.col("kind").is_in(["annotation", "operator"]))
     if not found.height:
         return None
     end = pl.col("start") + pl.col("duration")
@@ -253,7 +257,7 @@ def optimizer(facts: Facts) -> Optimizer | None:
         end=found.select(end)["start"].to_numpy(),
         kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
         table="host:ranges" if (found["kind"] == "annotation").any() else "host",
-        parameters=_parameters(inside, found.height),
+        parameters=_parameters(host, found.height),
     )
 
 
@@ -271,6 +275,7 @@ def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     return within
 
 
-def _parameters(inside: pl.DataFrame, calls: int) -> float | None:
-    grads = int(names.matching(inside["name"], "torch::autograd::AccumulateGrad".__eq__).sum())
+def _parameters(host: pl.DataFrame, calls: int) -> float | None:
+    named = names.matching(host["name"], "torch::autograd::AccumulateGrad".__eq__)
+    grads = host["kind"].filter(pl.Series(named)).is_in(["annotation", "operator"]).sum() if named.any() else 0
     return grads / calls if grads else None

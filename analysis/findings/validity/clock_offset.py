@@ -150,7 +150,8 @@ def offsets(trace: Trace) -> list[Seen]:
     work = device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null() & pl.col("launch").is_not_null())
     if not work.height:
         return []
-    work = work.select("device", "launch", "start", end=pl.col("start") + pl.col("duration")).sort("start")
+    work = work.select("device", "launch", "start", end=pl.col("start") + pl.col("duration"))
+    work = work if work["start"].is_sorted() else work.sort("start")
     called = trace.host["start"].gather(work["launch"]).to_numpy()
     at, delay = _starts(work, called)
     waits = _waits(trace, work)

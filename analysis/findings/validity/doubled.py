@@ -173,19 +173,17 @@ def _in_order(facts: Facts) -> _Ordered:
     work = facts.trace.device.select(*columns, "correlation").filter(pl.col("kind").is_in(WORK))
     work = work.drop_nulls(["start", "duration"])
     called = names.matching(facts.trace.host["name"].gather(work["launch"]), lambda name: "GraphLaunch" in name)
-    of_graph = work["graph_node"].is_not_null() | pl.Series(called)
-    number = pl.int_range(pl.len(), dtype=pl.Int64)
+    of_graph = (work["graph_node"].is_not_null() | pl.Series(called)) & work["correlation"].is_not_null()
     work = work.select(
-        "kind", "name", "device", "stream", "context", "process", "start", end=pl.col("start") + pl.col("duration"),
-        item=pl.when(of_graph & pl.col("correlation").is_not_null()).then(-1 - pl.col("correlation")).otherwise(number),
+        "kind", "name", "device", "stream", "context", "process", "start", "correlation",
+        end=pl.col("start") + pl.col("duration"),
     )  # fmt: skip
     lane = ("device", "stream", "context", "process")
-    graphs = work.filter(pl.col("item") < 0)
-    if graphs.height:
-        spans = graphs.group_by(*lane, "item").agg(
+    if of_graph.any():
+        spans = work.filter(of_graph).group_by(*lane, "correlation").agg(
             pl.col("kind", "name").first(), pl.col("start").min(), pl.col("end").max()
-        )
-        work = pl.concat([work.filter(pl.col("item") >= 0), spans.select(work.columns)])
+        )  # fmt: skip
+        work = pl.concat([work.filter(~of_graph), spans.select(work.columns)])
     lanes = numbered_by(work, lane)
     start, end = work["start"].to_numpy(), work["end"].to_numpy()
     order = lane_order(lanes, start, end)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import numbered_by
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
 
@@ -83,31 +87,50 @@ def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
 
 def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
     """The range with the longest lower median among those inside steps on their thread: name, ns, count."""
-    steps = facts.step_ranges.frame.drop_nulls("thread")
+    steps = facts.step_ranges.frame.drop_nulls(["process", "thread"]).sort("start")
     nests = pl.col("style").is_null() | (pl.col("style") == "push_pop")
     host = facts.sel.host.select("kind", "style", "name", "process", "thread", "start", "duration")
     ranges = host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
-    ranges = ranges.join(steps.select("process", "thread").unique(), on=["process", "thread"], how="semi")
-    if not ranges.height:
+    ranges = ranges.select("name", "process", "thread", "start", "duration").drop_nulls(["name", "process", "thread"])
+    if not steps.height or not ranges.height:
         return None
-    ranges = ranges.select(pl.col("name").cast(pl.String), "process", "thread", "start", "duration").sort("start")
-    around = ranges.join_asof(
-        steps.sort("start").rename({"start": "begin"}),
-        left_on="start",
-        right_on="begin",
-        by=["process", "thread"],
-        check_sortedness=False,
-    )
-    is_step = (pl.col("start") == pl.col("begin")) & (pl.col("start") + pl.col("duration") == pl.col("end"))
-    inside = around.filter(pl.col("start") + pl.col("duration") <= pl.col("end"))
-    whole = inside.filter(is_step)["name"].unique()
-    parts = inside["name"].unique()
-    ranges = ranges.filter(pl.col("name").is_in(parts.implode()) & ~pl.col("name").is_in(whole.implode()))
+    begin, end = ranges["start"].to_numpy(), ranges["start"].to_numpy() + ranges["duration"].to_numpy()
+    at = _step_before(ranges, steps)
+    inside = (at >= 0) & (end <= steps["end"].to_numpy()[at])
+    is_step = inside & (begin == steps["start"].to_numpy()[at]) & (end == steps["end"].to_numpy()[at])
+    name = ranges["name"].to_physical().to_numpy()
+    parts = np.zeros(int(name.max()) + 1, np.bool_)
+    parts[name[inside]] = True
+    parts[name[is_step]] = False
+    lane, of_steps = _lanes(ranges, steps)
     low = pl.col("duration").sort().get((pl.len() - 1) // 2)
     found = (
-        ranges.group_by("name").agg(low.alias("ns"), pl.len().alias("n")).sort("ns", "name", descending=[True, False])
+        ranges.select("name", "duration")
+        .filter(pl.Series(parts[name] & np.isin(lane, of_steps)))
+        .group_by("name")
+        .agg(low.alias("ns"), pl.len().alias("n"))
+        .with_columns(pl.col("name").cast(pl.String))
+        .sort("ns", "name", descending=[True, False])
     )
     return found.row(0) if found.height else None
+
+
+def _lanes(ranges: pl.DataFrame, steps: pl.DataFrame) -> tuple[Ints, Ints]:
+    """The threads of ranges and of steps, as numbers."""
+    threads = pl.concat([frame.select(pl.col("process", "thread").cast(pl.Int64)) for frame in (ranges, steps)])
+    numbers = numbered_by(threads, ("process", "thread"))
+    return numbers[: ranges.height], numbers[ranges.height :]
+
+
+def _step_before(ranges: pl.DataFrame, steps: pl.DataFrame) -> Ints:
+    """For each range the last step of its thread that began before it or with it, or -1; steps are by their start."""
+    lane, of_steps = _lanes(ranges, steps)
+    start, begin = ranges["start"].to_numpy(), steps["start"].to_numpy()
+    clock = LaneClock(int(max(lane.max(), of_steps.max())) + 1, start, begin)
+    order = np.lexsort((begin, of_steps))
+    place = np.searchsorted(clock.key(of_steps, begin)[order], clock.key(lane, start), side="right") - 1
+    at: Ints = order[place]
+    return np.where((place >= 0) & (of_steps[at] == lane), at, -1)
 
 
 def _covered(steps: pl.DataFrame) -> int:
@@ -141,7 +164,7 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
     steps = facts.step_ranges.frame
     base = float((steps["end"] - steps["start"]).sum()) if steps.height else facts.step_ns
     found = []
-    for phase in facts.phases.by_name:
+    for phase in facts.named_phases:
         if phase.role == "step" or MADE_BY_TORCH.match(phase.name) or not phase.launched_ops:
             continue
         if not phase.host_ns or phase.span_ns is None:
@@ -164,7 +187,7 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
             for _, factor, phase in found[:6]
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
-        f"{len(found)} of {words.things(len(facts.phases.by_name), 'range')}",
+        f"{len(found)} of {words.things(len(facts.named_phases), 'range')}",
         f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
         "Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
         "neither stands for the other.",

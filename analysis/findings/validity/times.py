@@ -51,7 +51,9 @@ def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """
     if (too_much := _too_much(facts, limits)) is not None:
         return too_much
-    warmup = next((phase for phase in facts.phases.by_role if phase.role == "warmup" and phase.launched_ns), None)
+    warmup = facts.warm_up_phase
+    if warmup is not None and not warmup.launched_ns:
+        warmup = None
     steps = facts.step_ranges
     if not steps.frame.height:
         if warmup is None:
