@@ -137,14 +137,15 @@ class ChunkScan:
         """Every column of the chunk."""
         tokens = self.tokens
         # reading the columns marks odd events, so rows are chosen afterwards: an odd one leaves its group
-        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": self._names()}
+        names = self._names()
+        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": names}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
         }  # fmt: skip
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
-        described = collective_scan.described(self, common["name"])
+        described = collective_scan.described(self, names)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
