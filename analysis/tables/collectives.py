@@ -66,7 +66,7 @@ COLLECTIVES = Table(
         Field("exposed_percent", "Exp", "percent", width=5, priority=1, null=True, about="`exposed_ns` of the total"),
         *_BANDWIDTH,
         Field(
-            "rests_on", "BW of", width=8, priority=6, null=True,
+            "rests_on", "BW by", width=13, priority=6, null=True,
             about="what the bandwidth rests on: `transfer`, or a lower bound by the `shortest call` of this size or by "
             "the `whole call`, waiting included",
         ),

@@ -81,10 +81,15 @@ def of_ranges(host: Columns, rows: Ints) -> pl.DataFrame:
 
 
 def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFrame:
-    """Adds what the file's header says of the process groups; a call that names none is of the only one there is."""
+    """Adds what the file's header says of the process groups.
+
+    A call that names none is of the only one there is, and of the size that all have.
+    """
     several = [group for group in groups if group.size is None or group.size > 1]
     if len(several) == 1:
         rows = rows.with_columns(pl.col("group").fill_null(several[0].name))
+    sizes = {group.size for group in several}
+    only_size = sizes.pop() if len(sizes) == 1 else None
     known = pl.DataFrame(
         [
             (group.name, group.description, group.size, str(list(group.ranks)) if group.ranks else None)
@@ -97,7 +102,7 @@ def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFram
     cut = pl.col("group_ranks").str.contains("...", literal=True)
     return rows.with_columns(
         group_description=pl.coalesce("group_description", "its_description"),
-        group_size=pl.coalesce("group_size", "its_size"),
+        group_size=pl.coalesce("group_size", "its_size", pl.lit(only_size, pl.Int64)),
         group_ranks=pl.coalesce(pl.when(~cut).then("group_ranks"), "its_ranks", "group_ranks"),
     )
 
