@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collective_arguments import described, tells
+from tracetui.parsers.chrome.collectives.arguments import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (

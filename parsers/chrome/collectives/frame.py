@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome.c10d_operators import with_operators
-from tracetui.parsers.chrome.collective_words import WHAT, in_groups, of_ranges, told
+from tracetui.parsers.chrome.collectives.on_cpu import with_operators
+from tracetui.parsers.chrome.collectives.said import WHAT, in_groups, of_ranges, told
 from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:

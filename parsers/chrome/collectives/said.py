@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.parsers import categories
-from tracetui.parsers.chrome.collective_arguments import elements_of, list_text, listed
+from tracetui.parsers.chrome.collectives.arguments import elements_of, list_text, listed
 from tracetui.parsers.frame_columns import integers
 from tracetui.parsers.names import collectives as words
 

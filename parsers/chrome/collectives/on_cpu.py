@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories
-from tracetui.parsers.chrome.collective_arguments import elements_of, list_text, listed
+from tracetui.parsers.chrome.collectives.arguments import elements_of, list_text, listed
 from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:
