@@ -97,7 +97,7 @@ COLLECTIVE_CALLS = Table(
         Field("step", "Step", "number", width=5, priority=2, null=True, type="whole", about="step that launched it"),
         Field(
             "order", "No.", "number", width=5, priority=3, null=True, type="whole",
-            about="place among its group's in the recording, from 0",
+            about="place among its group's on its GPU in the recording, from 0",
         ),
         Field("seq", "Seq", "number", width=5, priority=4, null=True, type="whole", about="number in its group"),
         Field("duration_ns", "Duration", "time", priority=0, main=True, null=True, about="waiting and transfer"),

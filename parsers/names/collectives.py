@@ -30,7 +30,7 @@ ON_HOST = r"^(?:gloo|mpi):"
 """Those of backends that communicate while the range is open."""
 COALESCED = "coalesced"
 
-_LIBRARY = re.compile(r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+")
+_LIBRARY = re.compile(r"^(?:(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+|nccl)")
 _NO_LETTER = re.compile(r"[^a-z]")
 _NAMED = (
     ("reducescatter", "reduce_scatter"),
