@@ -81,8 +81,8 @@ COLLECTIVES = Table(
         "busbw_gbps", "link_percent", "rests_on", "coalesced",
     ),
     reports=(
-        "total_ns", "calls", "bytes", "waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "group_size",
-        "group", "kind",
+        "total_ns", "calls", "bytes", "waiting_ns", "exposed_percent", "algbw_gbps", "busbw_gbps",
+        "link_percent", "group_size", "group", "kind",
     ),
     sort=("total_ns", True),
     drill="its calls",

@@ -81,7 +81,7 @@ def of_ranges(host: Columns, rows: Ints) -> pl.DataFrame:
 
 
 def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFrame:
-    """Adds what the file's header says of the process groups.
+    """Adds what the file's header says of the process groups, and the size that follows from it.
 
     A call that names none is of the only one there is, and of the size that all have.
     """
@@ -100,11 +100,13 @@ def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFram
     )
     rows = rows.join(known, on="group", how="left", maintain_order="left")
     cut = pl.col("group_ranks").str.contains("...", literal=True)
-    return rows.with_columns(
+    rows = rows.with_columns(
         group_description=pl.coalesce("group_description", "its_description"),
         group_size=pl.coalesce("group_size", "its_size", pl.lit(only_size, pl.Int64)),
         group_ranks=pl.coalesce(pl.when(~cut).then("group_ranks"), "its_ranks", "group_ranks"),
     )
+    gathered = pl.when(pl.col("kind") == "all_gather").then(pl.col("bytes_in") * pl.col("group_size"))
+    return rows.with_columns(bytes_out=pl.coalesce("bytes_out", gathered))
 
 
 def _of_range(name: str, shapes: str | None, types: str | None) -> dict[str, Any]:
