@@ -63,7 +63,7 @@ COLLECTIVES = Table(
             "exposed_ns", "Exposed", "time", priority=4, null=True,
             about="what of the total no computing kernel of the same GPU runs beside; null on CPUs",
         ),
-        Field("exposed_percent", "Exp", "percent", width=5, priority=1, null=True, about="`exposed_ns` of the total"),
+        Field("exposed_percent", "Exp", "percent", width=5, priority=1, null=True, about="exposed time, of the total"),
         *_BANDWIDTH,
         Field(
             "rests_on", "BW by", width=13, priority=6, null=True,
