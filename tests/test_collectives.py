@@ -269,3 +269,31 @@ def test_operators_tell_what_kernels_do_not(tmp_path, nccl):
         whole.filter(pl.col("source") == "kernel").select(same).rows()
     )
     assert found.filter(pl.col("source") == "name").select("kind", "bytes_in").rows() == [(None, None)]
+
+
+@pytest.mark.parametrize("number", ["9" * 30, -5, 2**62, "x", None, True, [1], float("inf")])
+def test_damaged_arguments_are_unknown(tmp_path, number):
+    """Any value where a number should stand: nothing fails, and no size is made of it."""
+    args = {
+        "Collective name": f"send 0->{'9' * 40}", "In msg nelems": number, "Out msg nelems": number, "dtype": "Float",
+        "Group size": number, "Process Group Name": "0", "Process Group Ranks": "[[[", "Seq": number,
+        "Src Rank": number, "Dst Rank": number, "In split size": number,
+    }  # fmt: skip
+    event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
+    document = {
+        "schemaVersion": 1,
+        "distributedInfo": {"pg_config": [{"pg_name": 3, "pg_size": number, "ranks": [number]}, number, {}]},
+        "traceEvents": [
+            {**event, "cat": "cpu_op", "name": "record_param_comms", "args": args},
+            {**event, "cat": "kernel", "name": "ncclDevKernel_SendRecv(x)", "args": {**args, "device": 0, "stream": 7}},
+            {**event, "cat": "cpu_op", "name": "c10d::send", "args": {"Input Dims": [[number], [], []],
+             "Input type": [number], "Concrete Inputs": ["", "", number, number]}},
+            {**event, "tid": 2, "cat": "user_annotation", "name": "gloo:send", "args": {"Input Dims": [number]}},
+        ],
+    }  # fmt: skip
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(document))
+    found = calls(select(read_chrome(path)))
+    assert found["kind"].to_list() == ["send", "send", "send"]
+    assert found.select("bytes", "peer").rows() == [(None, None)] * 3
+    by_size(select(read_chrome(path)))

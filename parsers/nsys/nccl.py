@@ -66,8 +66,9 @@ def _fields(connection: sqlite3.Connection) -> dict[tuple[int, int], dict[str, t
     found: dict[tuple[int, int], dict[str, tuple[int, str]]] = {}
     for domain, number, kind, name, offset in connection.execute(f"SELECT {chosen} FROM {quoted(ENTRIES)}"):
         text = name.decode("utf-8") if isinstance(name, bytes) else str(name)
-        if text in (COMMUNICATOR, MESSAGE, PEER, RANKS) and kind in _FORMS:
-            found.setdefault((domain, number), {})[text] = (offset or 0, _FORMS[kind])
+        place = 0 if offset is None else offset  # the first has none
+        if text in (COMMUNICATOR, MESSAGE, PEER, RANKS) and kind in _FORMS and isinstance(place, int):
+            found.setdefault((domain, number), {})[text] = (place, _FORMS[kind])
     return {key: fields for key, fields in found.items() if COMMUNICATOR in fields}
 
 
@@ -99,10 +100,15 @@ def _values(
             (owner >> tables.PID_BITS) & tables.PID_MASK,
             owner & tables.TID_MASK,
             f"{values[COMMUNICATOR]:x}",
-            values.get(MESSAGE),
-            values.get(PEER),
-            values.get(RANKS),
+            _at_most(values.get(MESSAGE), words.MOST_ELEMENTS),
+            _at_most(values.get(PEER), words.MOST_RANKS),
+            _at_most(values.get(RANKS), words.MOST_RANKS),
         )
+
+
+def _at_most(value: int | None, most: int) -> int | None:
+    """The value; None where it is damage."""
+    return value if value is not None and 0 <= value <= most else None
 
 
 def _unhexed(raw: bytes) -> bytes:
@@ -118,7 +124,7 @@ def _value(content: bytes, size: int, offset: int, form: str) -> int | None:
     if offset < 0 or end > size or _HEADER.size + end > len(content):
         return None
     value: int = struct.unpack_from(form, content, _HEADER.size + offset)[0]
-    return value if value < 2**63 or form == "<Q" else None
+    return value
 
 
 def collectives_frame(host: pl.DataFrame, device: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:

@@ -37,6 +37,13 @@ def told(said: Columns) -> pl.DataFrame:
     by_name = said["said"] != categories.NULL_CODE
     said = {name: values[by_name] for name, values in said.items()}
     raw = pl.DataFrame({name: integers(values) for name, values in said.items() if values.dtype.kind == "i"})
+    most = {
+        "in_elements": words.MOST_ELEMENTS, "out_elements": words.MOST_ELEMENTS, "group_size": words.MOST_RANKS,
+        "source_rank": words.MOST_RANKS, "target_rank": words.MOST_RANKS,
+    }  # fmt: skip
+    raw = raw.with_columns(
+        pl.when(pl.col(name).is_between(0, limit)).then(name).alias(name) for name, limit in most.items()
+    )
     kind = _mapped(said["said"], words.kind_of, pl.String)
     bytes_each = _mapped(said["said_type"], lambda text: words.element_type(text)[1], pl.Int64)
     named_peer = _mapped(said["said"], words.peer_of, pl.Int64)
