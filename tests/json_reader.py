@@ -18,6 +18,7 @@ from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns, metadata
 from tracetui.parsers.chrome.columns import NULL, Events
 from tracetui.parsers.chrome.frames import build_trace
+from tracetui.parsers.names.people import without_home
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Source, Trace
 
@@ -85,7 +86,7 @@ def read_events(path: Path) -> Events:
     meta: list[dict[str, Any]] = []
     window = None
     events = [event for event in events if event]
-    for event in events:
+    for number, event in enumerate(events):
         args = event.get("args") or {}
         phase, category = str(event.get("ph")), str(event.get("cat") or "")
         category = category[:1].lower() + category[1:]
@@ -95,21 +96,26 @@ def read_events(path: Path) -> Events:
         elif phase == "X" and category in classify.IGNORED_CATEGORIES:
             if category == "trace" and window is None:
                 window = (ns(event["ts"]), ns(event["dur"]))
-        elif phase == "X" and category in classify.HOST_CATEGORIES:
+            continue
+        calls = ("c10d::send", "c10d::recv_", "c10d::alltoall_base_")
+        if phase == "X" and ("Collective name" in args or event.get("name") in calls):
+            rows["collectives"].append({"offset": number, **described(args)})
+        if phase == "X" and category in classify.HOST_CATEGORIES:
             rows["host"].append(
                 {
                     "kind": schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category]),
-                    "name": event["name"],
+                    "name": without_home(event["name"]),
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
                     **place,
+                    "offset": number,
                     "correlation": argument(args, "correlation", "correlation_id"),
                     "external_id": argument(args, "External id", "external id"),
                     "sequence": whole(args.get("Sequence number")),
                     "module_id": whole(args.get("Python module id")),
                     "input_shapes": json_text(args.get("Input Dims")),
                     "input_types": json_text(args.get("Input type")),
-                    "stack": args.get("Call stack") or None,
+                    "stack": without_home(args.get("Call stack") or "") or None,
                 }
             )
         elif phase == "X":
@@ -120,6 +126,7 @@ def read_events(path: Path) -> Events:
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
                     **place,
+                    "offset": number,
                     "device": whole(args.get("device")),
                     "stream": whole(args.get("stream")),
                     "context": whole(args.get("context")),
@@ -158,6 +165,25 @@ def read_events(path: Path) -> Events:
     return Events(groups, meta, header, window, total=len(events), parsed=len(events))
 
 
+def described(args: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "said": text(args.get("Collective name")),
+        "in_elements": whole(args.get("In msg nelems")),
+        "out_elements": whole(args.get("Out msg nelems")),
+        "group_size": whole(args.get("Group size")),
+        "seq": whole(args.get("Seq")),
+        "source_rank": whole(args.get("Src Rank")),
+        "target_rank": whole(args.get("Dst Rank")),
+        "said_type": text(args.get("dtype")),
+        "group": text(args.get("Process Group Name")),
+        "group_description": text(args.get("Process Group Description")),
+        "group_ranks": json_text(args.get("Process Group Ranks")),
+        "in_splits": json_text(args.get("In split size")),
+        "out_splits": json_text(args.get("Out split size")),
+        "inputs": json_text(args.get("Concrete Inputs")),
+    }
+
+
 def json_text(value: Any) -> str | None:
     return None if value is None else AS_JSON.encode(value)
 
@@ -165,7 +191,7 @@ def json_text(value: Any) -> str | None:
 def to_columns(group: dict[str, Any], rows: list[dict[str, Any]]) -> columns.Columns:
     filled = columns.blank(group, len(rows))
     for name, values in filled.items():
-        if name == "offset" or not rows or name not in rows[0]:
+        if not rows or name not in rows[0]:
             continue
         found = [row[name] for row in rows]
         filled[name] = categories.encode(found) if values.dtype == np.uint32 else np.array(found, values.dtype)

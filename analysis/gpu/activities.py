@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import stable_order
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import (
     TB_COLLECTIVES,
@@ -17,6 +16,7 @@ from tracetui.analysis.base.conventions import (
     hta_kernel_type,
     is_collective_kernel,
 )
+from tracetui.analysis.base.orders import stable_order
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 

@@ -11,8 +11,9 @@ from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.devices.properties import described_devices, whole
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
+from tracetui.parsers.names.collectives import MOST_RANKS
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.trace import DeviceInfo, TraceInfo
+from tracetui.parsers.trace import DeviceInfo, ProcessGroup, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +52,24 @@ def trace_info(events: Events) -> TraceInfo:
         threads=tuple(threads),
         run_id=_text(own.get("run")),
         recorded_pass=_text(own.get("pass")),
+        groups=_groups(distributed.get("pg_config")),
     )
+
+
+def _groups(config: Any) -> tuple[ProcessGroup, ...]:
+    found = []
+    for entry in config if isinstance(config, list) else ():
+        name = _mapping(entry).get("pg_name")
+        if name is None:
+            continue
+        ranks = entry.get("ranks")
+        numbers = [whole(rank) for rank in ranks] if isinstance(ranks, list) else []
+        members = tuple(number for number in numbers if number is not None)
+        size = whole(entry.get("pg_size"))
+        size = size if size is not None and 0 < size < MOST_RANKS else None
+        complete = len(members) == len(numbers) and size in (None, len(members))
+        found.append(ProcessGroup(encodable(str(name)), _text(entry.get("pg_desc")), size, members if complete else ()))
+    return tuple(found)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
 from tracetui.parsers.chrome import classify
+from tracetui.parsers.chrome.collectives import columns_of_chunk
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
@@ -138,18 +139,22 @@ class ChunkScan:
         """Every column of the chunk."""
         tokens = self.tokens
         # reading the columns marks odd events, so rows are chosen afterwards: an odd one leaves its group
-        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": self._names()}
+        names = self._names()
+        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": names}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
         }  # fmt: skip
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
+        described = columns_of_chunk.described(self, names)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
             if rows.size:
                 groups[name] = read(rows, common)
+        if described is not None and (rows := np.flatnonzero(described & ~tokens.odd)).size:
+            groups["collectives"] = {"offset": self._offsets(rows), **columns_of_chunk.columns_of(self, rows)}
         decode = np.flatnonzero(self._left | tokens.odd)
         return Part(
             groups,
@@ -175,8 +180,8 @@ class ChunkScan:
             self.ints(key)
         if group == "host":
             for key in HOST_TEXTS.values():
-                self._text(key, raw=True)
-            self._text("Call stack", raw=False)
+                self.texts(key, raw=True)
+            self.texts("Call stack", raw=False)
         if group == "device":
             for key in DEVICE_REALS.values():
                 self._read(key, reals)
@@ -184,7 +189,7 @@ class ChunkScan:
                 self._dim3(key)
             for key in XLA_TEXTS.values():
                 if self._field(key):
-                    self._text(key, raw=False)
+                    self.texts(key, raw=False)
 
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
@@ -210,14 +215,10 @@ class ChunkScan:
         return result
 
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
-        begins = np.empty(self.tokens.events, np.int64)
-        begins[0] = self._first_brace()
-        layout = self._chunk.layout
-        begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return {
             "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
-            "offset": begins[rows] + self._chunk.position,
+            "offset": self._offsets(rows),
         }  # fmt: skip
 
     def _first_brace(self) -> int:
@@ -240,6 +241,14 @@ class ChunkScan:
             "id": self.ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
             "time": self.start[rows], "begins": self.tokens.phase[rows] == ord("s"),
         }  # fmt: skip
+
+    def _offsets(self, rows: Ints) -> Ints:
+        """Where events begin in the file."""
+        begins = np.empty(self.tokens.events, np.int64)
+        begins[0] = self._first_brace()
+        layout = self._chunk.layout
+        begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
+        return begins[rows] + self._chunk.position
 
     def _category(self) -> Ints:
         """The category number of each event, -1 for none or unknown."""
@@ -362,12 +371,16 @@ class ChunkScan:
         self._values[key] = values
         return values
 
-    def _text(self, key: str, raw: bool) -> NDArray[np.uint32]:
-        """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty."""
+    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty.
+
+        Where only some `events` are wanted, the others' are null.
+        """
         if key in self._values:
             return self._values[key]
         codes = np.full(self.tokens.events, categories.NULL_CODE, np.uint32)
         if found := self._field(key):
+            found = found if events is None else self.tokens.only(found, events)
             begin, length = self.tokens.raw_values(found) if raw else self.tokens.text(found)
             filled = length > 0
             series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])

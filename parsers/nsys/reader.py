@@ -1,4 +1,4 @@
-"""Reads one SQLite export of Nsight Systems into the five frames."""
+"""Reads one SQLite export of Nsight Systems into the six frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.nsys import metadata, names, tables
+from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.beside import diagnostics
 from tracetui.parsers.nsys.beside.unread import say_what_is_unread
 from tracetui.parsers.nsys.database import open_database
@@ -33,7 +33,7 @@ OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "P
 
 
 def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> Trace:
-    """Reads an nsys export, plain or gzip, into the five frames.
+    """Reads an nsys export, plain or gzip, into the six frames.
 
     Args:
         path: the database.
@@ -64,6 +64,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             small = metadata.SmallTables(database, connection, tally)
             shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
             known = metadata.read(small)
+            of_nccl = nccl.payloads(database, connection, tally)
             found = scan(database, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
@@ -81,6 +82,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         **found.groups,
         shared=shared,
         metadata=known,
+        payloads=of_nccl,
         strings=strings,
         total=found.rows + damaged,
         parsed=found.rows - shared.unusable,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import numbered_by, stable_order
+from tracetui.analysis.attribution.calltree import numbered_by
+from tracetui.analysis.base.orders import stable_order
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
