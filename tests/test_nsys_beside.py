@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import sqlite3
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +202,9 @@ def test_a_report_reads_the_file_again_only_if_asked() -> None:
     assert "waits for a condition" in said
     assert "No samples of the GPU: record with nsys profile --gpu-metrics-devices=all." in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
+    exported = replace(trace, source=replace(trace.source, path=trace.source.path.with_name("a.nsys-rep")))
+    said = text(run_parts(report(Run(exported.source.path, (exported,)), sections=["threads"]), Layout()), Layout())
+    assert "nsys export --type=sqlite FILE" in " ".join(said.split())
     assert pages_of(trace) == ("threads", "CPU samples", "OS calls")
     assert pages_of(trace_of(GPU)) == ("GPU metrics",)
 

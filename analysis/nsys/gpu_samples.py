@@ -128,9 +128,8 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
     end = np.append(placed["end"].to_numpy(), span[1])
     group = np.append(placed["group"].to_numpy(), sums.height).astype(np.int64)
     means = [(one, one.means(start, end, group, groups)) for one in metrics]
-    heads: list[tuple[str | None, int | None, int]] = [
-        (None, None, int(min(span[1], time[-1]) - max(span[0], time[0])))
-    ]
+    covered = max(int(min(span[1], time[-1]) - max(span[0], time[0])), 0)
+    heads: list[tuple[str | None, int | None, int]] = [(None, None, covered)]
     heads += [(name, calls, total) for name, calls, total in sums.select("name", "calls", "total").iter_rows()]
     rows = []
     for place, (name, calls, total) in enumerate(heads):
