@@ -166,6 +166,13 @@ def test_the_gpus_metrics_of_all_the_time_and_of_each_kernel() -> None:
     # a launch of transpose takes a sixth of a sample: what is in it is gemm's
     assert transpose["samples"] < transpose["calls"]
     assert transpose["sm_active_percent"] is None
+    (curve,) = [entry["curve"] for entry in whole["metrics"] if entry["metric"] == "SMs Active"]
+    assert len(curve) == 120
+    assert np.mean(curve) == pytest.approx(whole["sm_active_percent"], rel=1e-3)
+    assert max(curve) > 90
+    assert gemm["metrics"][0]["curve"] == []
+    run = report(Run(trace.source.path, (trace,)), sections=["gpu_samples"])
+    assert "SMs Active over the sampled time" in text(run_parts(run, Layout()), Layout())
     assert {entry["metric"] for entry in whole["metrics"]} == {re.sub(r" \[.*", "", name) for name in names.values()}
 
 
