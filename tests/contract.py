@@ -105,7 +105,7 @@ def row(table: Table) -> Row:
     return Row({field.json_key: value(table, field) for field in table.data_fields})
 
 
-NESTED["gpu_samples", "metrics"] = [{"metric": TEXT, "unit": TEXT, "mean": MAYBE_REAL}]
+NESTED["gpu_samples", "metrics"] = [{"metric": TEXT, "unit": TEXT, "mean": MAYBE_REAL, "curve": [MAYBE_REAL]}]
 NESTED["kernels", "counters"] = OrEmpty(
     Row({field.json_key: value(counters.COUNTERS, field) for field in counters.COUNTERS.chosen(MEASURED)})
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import sqlite3
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +166,13 @@ def test_the_gpus_metrics_of_all_the_time_and_of_each_kernel() -> None:
     # a launch of transpose takes a sixth of a sample: what is in it is gemm's
     assert transpose["samples"] < transpose["calls"]
     assert transpose["sm_active_percent"] is None
+    (curve,) = [entry["curve"] for entry in whole["metrics"] if entry["metric"] == "SMs Active"]
+    assert len(curve) == 120
+    assert np.mean(curve) == pytest.approx(whole["sm_active_percent"], rel=1e-3)
+    assert max(curve) > 90
+    assert gemm["metrics"][0]["curve"] == []
+    run = report(Run(trace.source.path, (trace,)), sections=["gpu_samples"])
+    assert "SMs Active over the sampled time" in text(run_parts(run, Layout()), Layout())
     assert {entry["metric"] for entry in whole["metrics"]} == {re.sub(r" \[.*", "", name) for name in names.values()}
 
 
@@ -201,6 +209,9 @@ def test_a_report_reads_the_file_again_only_if_asked() -> None:
     assert "waits for a condition" in said
     assert "No samples of the GPU: record with nsys profile --gpu-metrics-devices=all." in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
+    exported = replace(trace, source=replace(trace.source, path=trace.source.path.with_name("a.nsys-rep")))
+    said = text(run_parts(report(Run(exported.source.path, (exported,)), sections=["threads"]), Layout()), Layout())
+    assert "nsys export --type=sqlite FILE" in " ".join(said.split())
     assert pages_of(trace) == ("threads", "CPU samples", "OS calls")
     assert pages_of(trace_of(GPU)) == ("GPU metrics",)
 

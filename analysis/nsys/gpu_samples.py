@@ -33,6 +33,8 @@ KNOWN = {
     "clock_mhz": r"GPC Clock",
 }
 """The metrics that have a column, by the beginning of their names, which differ from chip to chip."""
+CURVE = 120
+"""Points of a metric's curve over the sampled time."""
 GPU_BITS = 0xFF
 """The part of a type's number that is the GPU's."""
 SAMPLES: dict[str, pl.DataType] = {
@@ -42,7 +44,9 @@ SAMPLES: dict[str, pl.DataType] = {
     "total_ns": pl.Int64(),
     "samples": pl.Float64(),
     **dict.fromkeys(KNOWN, pl.Float64()),
-    "metrics": pl.List(pl.Struct({"metric": pl.String(), "unit": pl.String(), "mean": pl.Float64()})),
+    "metrics": pl.List(
+        pl.Struct({"metric": pl.String(), "unit": pl.String(), "mean": pl.Float64(), "curve": pl.List(pl.Float64())})
+    ),
 }
 _UNIT = re.compile(r"(?P<name>.*?)\s*\[(?:Throughput )?(?P<unit>[^\[\]]*)\]$")
 
@@ -70,6 +74,12 @@ class Sampled:
         covered = np.bincount(group, weights=(high - low).astype(np.float64), minlength=groups)
         means: NDArray[np.float64] = np.divide(total, covered, out=np.full(groups, np.nan), where=covered > 0)
         return means
+
+    def curve(self, low: int, high: int) -> list[float | None]:
+        """The mean in each of `CURVE` equal parts of a stretch; null where no sample is."""
+        edges = np.linspace(low, high, CURVE + 1).astype(np.int64)
+        means = self.means(edges[:-1], edges[1:], np.arange(CURVE), CURVE)
+        return [None if np.isnan(value) else float(value) for value in means]
 
 
 def sampled(sel: Selection) -> list[Sampled]:
@@ -128,9 +138,8 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
     end = np.append(placed["end"].to_numpy(), span[1])
     group = np.append(placed["group"].to_numpy(), sums.height).astype(np.int64)
     means = [(one, one.means(start, end, group, groups)) for one in metrics]
-    heads: list[tuple[str | None, int | None, int]] = [
-        (None, None, int(min(span[1], time[-1]) - max(span[0], time[0])))
-    ]
+    covered = max(int(min(span[1], time[-1]) - max(span[0], time[0])), 0)
+    heads: list[tuple[str | None, int | None, int]] = [(None, None, covered)]
     heads += [(name, calls, total) for name, calls, total in sums.select("name", "calls", "total").iter_rows()]
     rows = []
     for place, (name, calls, total) in enumerate(heads):
@@ -146,7 +155,17 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
                 "total_ns": total,
                 "samples": total / period if period > 0 else None,
                 **{column: _known(values, column, pattern) for column, pattern in KNOWN.items()},
-                "metrics": [{"metric": one.name, "unit": one.unit, "mean": value} for one, value in values],
+                "metrics": [
+                    {
+                        "metric": one.name,
+                        "unit": one.unit,
+                        "mean": value,
+                        "curve": one.curve(max(span[0], int(time[0])), min(span[1], int(time[-1])))
+                        if place == 0 and covered
+                        else [],
+                    }
+                    for one, value in values
+                ],
             }
         )
     return rows

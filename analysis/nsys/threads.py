@@ -78,8 +78,13 @@ def _turns(file: Beside, span: tuple[int, int]) -> pl.DataFrame:
     A thread that was on a CPU as the recording began or ended was so from its begin on, or to its end.
     """
     low, high = span
-    events = file.whole("SCHED_EVENTS", "globalTid", "start", "isSchedIn").drop_nulls()
-    events = events.with_columns(on=pl.col("isSchedIn") != 0).sort("globalTid", "start", "on", maintain_order=True)
+    # there may be tens of millions: only what is needed is kept of each piece
+    kept = [
+        piece.drop_nulls().select("globalTid", "start", on=pl.col("isSchedIn") != 0)
+        for piece in file.pieces("SCHED_EVENTS", "globalTid", "start", "isSchedIn")
+    ]
+    events = pl.concat([pl.DataFrame(schema={"globalTid": pl.Int64, "start": pl.Int64, "on": pl.Boolean}), *kept])
+    events = events.sort("globalTid", "start", "on", maintain_order=True)
     before, after = pl.col("on").shift(1).over("globalTid"), pl.col("start").shift(-1).over("globalTid")
     events = events.with_columns(first=before.is_null() & ~pl.col("on"), end=after)
     begun = events.filter("on").with_columns(pl.col("end").fill_null(high))

@@ -117,7 +117,8 @@ GPU_SAMPLES = Table(
         _share("nvlink_tx_percent", "NVL tx%", "throughput of NVLink from the GPU, of the peak", 5),
         Field("clock_mhz", "MHz", "number", width=5, priority=3, null=True, about="clock of the GPU's compute part"),
         Field("metrics", kind="list", screen=False,
-              about="every sampled metric: `metric`, `unit`, and its `mean` or null"),
+              about="every sampled metric: `metric`, `unit`, its `mean` or null, and for all of the time its `curve`: "
+                    "the means of 120 equal parts"),
     ),
     data=("device", "kernel", "calls", "total_ns", "samples", "sm_active_percent", "sm_issue_percent", "tensor_percent",
           "warps_percent", "dram_read_percent", "dram_write_percent", "pcie_rx_percent", "pcie_tx_percent",

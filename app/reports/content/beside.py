@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.tables.counters import SOURCE_LINES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES
+from tracetui.app.reports.content.charts import samples_chart
+from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Sentences, listed
 from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.nsys.beside.reading import REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +29,8 @@ NOTHING = {
     "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true.",
 }
 """What is said of a section without rows."""
+EXPORT_FIRST = "This section reads the export again: nsys export --type=sqlite FILE, then give the .sqlite."
+CHART_WIDTH = WIDTH - 2
 WHOLE_TIME = "(all of the time)"
 
 
@@ -33,11 +38,14 @@ def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
     def parts(trace: Json, layout: Layout) -> Iterator[Part]:
         rows = trace[name]
         if not rows:
-            yield Sentences((NOTHING[name],))
+            is_report = trace["source"]["path"].lower().endswith(REPORTS)
+            yield Sentences((EXPORT_FIRST if is_report else NOTHING[name],))
             return
         if name == "gpu_samples":
             rows = [{**row, "kernel": WHOLE_TIME if row["calls"] is None else row["kernel"]} for row in rows]
         block = listed(TABLES[name], rows, layout)
+        if name == "gpu_samples" and layout.charts:
+            block = replace(block, chart=samples_chart(rows[0], CHART_WIDTH, ascii=layout.ascii))
         # what no row knows says nothing
         known = [any(row[place] != "-" for row in block.cells) for place in range(len(block.columns))]
         yield replace(

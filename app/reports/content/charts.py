@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.number_format import format_bytes, format_us
+from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.app.reports.parts import Chart
 from tracetui.app.text.fitting import fit, printable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tracetui.app.charts.icicle_tree import IcicleTree
 
 MOST_STEPS = 8
+SAMPLES_ROWS = 7
 HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
 FINE = 330
 """Spans of time that a picture's memory curve has."""
@@ -165,6 +166,20 @@ def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
         return boxes_svg(tree, ICICLE_LEVELS, title)
 
     return _chart(title, rows if len(rows) > 1 else [], drawn)
+
+
+def samples_chart(row: Json, width: int, *, ascii: bool = False) -> Chart:
+    """The share of the SMs that worked over the sampled time, from a GPU's row of `gpu_samples`."""
+    from tracetui.app.charts.area import area_chart
+
+    known = [
+        one for one in row["metrics"] if one["unit"] == "%" and one["metric"].startswith(("SMs Active", "SM Active"))
+    ]
+    if not known or len([value for value in known[0]["curve"] if value is not None]) < 2:
+        return _chart("", [])
+    ends = ("0", format_us(row["total_us"], ascii=ascii))
+    rows = area_chart(known[0]["curve"], [], width, SAMPLES_ROWS, label=format_percent, times=ends, ascii=ascii)
+    return Chart(f"{known[0]['metric']} over the sampled time", tuple(rows))
 
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
