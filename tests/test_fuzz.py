@@ -76,7 +76,8 @@ def test_the_fuzzer_sees_what_is_wrong(apart: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scan, "HOST_INTS", ids)
     monkeypatch.setattr(road, "both_paths", lambda *_: None)
     finds = [found for plan in [plan, *plans[:3]] if (found := worker.attempt(format, plan, apart)).find]
-    assert any("host event" in found.find for found in finds)
+    finds = [found for found in finds if "host event" in found.find]
+    assert finds
     large = max(finds, key=lambda found: len(found.plan.steps))
     assert len(worker.smaller(format, large, apart).plan.steps) == 1
 
