@@ -67,10 +67,13 @@ def path_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("foreign", ["[]", "1", '"text"', "null", '[{"ph": "X"}]', "{}"])
-def test_what_is_no_event_costs_no_event_beside_it(tmp_path: Path, path_of_reading: None, foreign: str) -> None:
+@pytest.mark.parametrize("place", [0, 1, 3, 6])
+def test_what_is_no_event_costs_no_event_beside_it(
+    tmp_path: Path, path_of_reading: None, foreign: str, place: int
+) -> None:
     path = tmp_path / "a.json"
     events = [json.dumps(work(n)) for n in range(6)]
-    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:3], foreign, *events[3:]]) + "\n]}")
+    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
     trace = opened(path)
     assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
     assert skipped(trace) == (0 if foreign == "{}" else 1)

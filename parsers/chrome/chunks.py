@@ -163,7 +163,8 @@ def _split_last(text: bytes) -> tuple[bytes, bytes]:
     intact = layout.events_end(text)
     if text[intact : intact + 1] == b"]":
         return text[:intact], text[intact:]
-    closing = re.compile(rb"\}\s*,?\s*(\])")
+    # behind the array's bracket the object ends, or has another key; a value would be of a list
+    closing = re.compile(rb"\}\s*,?\s*(\])(?!\s*,\s*[^\"\s])")
     # after damage, the array's bracket is the first one whose remainder could end the file
     for match in closing.finditer(text, max(intact - 1, 0)):
         _, closed = layout.trailer(text[match.start(1) :])

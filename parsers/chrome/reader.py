@@ -74,8 +74,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
     if not scanner.is_kineto:
         _respace(groups["host"])
-    for column in ("name", "stack"):  # functions of Python are named by their file
-        _rewrite(groups["host"][column], without_home)
+    _without_homes(groups["host"])
     return Events(
         groups,
         scanner.metadata,
@@ -97,6 +96,7 @@ def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, 
         TraceError: the file can't be read or holds no trace.
     """
     for found in Scanner(path, Tally(), watch or Watch()):
+        _without_homes(found.get("host", {}))
         yield {name: unlinked_frame(name, group) for name, group in found.items() if name in STREAMED}
 
 
@@ -180,6 +180,14 @@ def _unescape(groups: dict[str, Columns]) -> None:
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
             _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
+
+
+def _without_homes(host: Columns) -> None:
+    """Writes ``~`` for home folders: functions of Python are named by their file."""
+    for column in ("name", "stack"):
+        if column in host:
+            host[column] = np.require(host[column], requirements="W")
+            _rewrite(host[column], without_home)
 
 
 def _respace(host: Columns) -> None:

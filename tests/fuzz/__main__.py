@@ -33,17 +33,16 @@ def main() -> int:
         write_table(given.table)
         return 0
     names = given.format or list(FORMATS)
-    finds = given.out / "finds"
-    finds.mkdir(parents=True, exist_ok=True)
     if given.only is not None:
+        (finds := given.out / "finds").mkdir(parents=True, exist_ok=True)
         return int(loop.one(names[0], given.seed, given.only, finds))
     began = time.time()
-    summary = loop.run(names, given.seed, given.first, given.count, given.jobs, finds)
+    summary = loop.run(names, given.seed, given.first, given.count, given.jobs, given.out)
     summary["seconds"] = round(time.time() - began)
     (given.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     found = sum(len(each["finds"]) for each in summary["formats"].values())
     print(f"{sum(each['inputs'] for each in summary['formats'].values()):,} inputs, seed {given.seed}, "
-          f"{summary['seconds']:,} s: {found} kinds of finds; {given.out / 'summary.json'}, {finds}")  # fmt: skip
+          f"{summary['seconds']:,} s: {found} kinds of finds; {given.out / 'summary.json'}")  # fmt: skip
     return int(found > 0)
 
 

@@ -36,7 +36,8 @@ class CachedDoc:
     """Each with its seed, and whether checksums are made anew behind it, as a writer with another mind would."""
 
     def write(self, folder: Path) -> Path:
-        recording, entry, _ = self.bases[self.number]
+        recording: Path = self.bases[self.number][0]
+        entry: Path = self.bases[self.number][1]
         cache = folder / "cache"
         shutil.copytree(entry, cache / entry.name)
         os.environ["TRACETUI_CACHE_DIR"] = str(cache)

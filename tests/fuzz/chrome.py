@@ -173,7 +173,7 @@ def _compare(doc: ChromeDoc, trace: Trace) -> None:
             ("host", base.host, host, 2 if base.kind == "jax" else 1),
             ("device", base.device, device, 0),
         ):
-            for number in before.keys() & intact:
+            for number in sorted(before.keys() & intact):
                 if number not in after or after[number][skip:] != before[number][skip:]:
                     raise Find(f"{what} event {number} was {before[number]!r:.400}, is {after.get(number)!r:.400}")
                 if skip and after[number][0] > max(before[number][0], _raw_duration(base.events[number])):

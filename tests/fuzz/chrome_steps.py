@@ -142,7 +142,7 @@ def doubled_event(doc: ChromeDoc, dice: Random) -> None:
 
 def new_event(doc: ChromeDoc, dice: Random) -> None:
     """Something that is no event, or an event of another program."""
-    made = (
+    made: tuple[Any, ...] = (
         {}, {}, {}, None, [], 1, "text", Raw("nul"), {"ph": "X"}, {"name": "a"}, [{"ph": "X"}], Raw("{"), Raw("}"),
         Raw('{"ph"'),
         {"ph": "C", "name": "GPU 0 Utilization", "pid": 0, "ts": 5, "args": {"u": 3, "v": "x", "w": 1e308}},

@@ -31,8 +31,10 @@ def one(name: str, seed: int, number: int, finds: Path) -> int:
     return worker.main(name, seed, [number], finds)
 
 
-def run(names: list[str], seed: int, first: int, count: int, jobs: int, finds: Path) -> dict[str, Any]:
-    """Tries `count` inputs; returns the summary."""
+def run(names: list[str], seed: int, first: int, count: int, jobs: int, out: Path) -> dict[str, Any]:
+    """Tries `count` inputs; returns the summary, which is also written whenever a process has ended."""
+    finds = out / "finds"
+    finds.mkdir(parents=True, exist_ok=True)
     weights = {name: CHEAP.get(name, SHARE) for name in names}
     parts = {name: count * weight // sum(weights.values()) for name, weight in weights.items()}
     tasks = [
@@ -48,6 +50,7 @@ def run(names: list[str], seed: int, first: int, count: int, jobs: int, finds: P
         ):
             _add(summary["formats"][name], lines)
             _say(name, summary["formats"][name])
+            (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     return summary
 
 

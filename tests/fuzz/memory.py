@@ -179,7 +179,7 @@ def odd_top(doc: MemoryDoc, dice: Random) -> None:
         doc.value[key] = _odd(dice)
 
 
-def annotations(doc: MemoryDoc, dice: Random) -> None:
+def odd_annotations(doc: MemoryDoc, dice: Random) -> None:
     if isinstance(doc.value, dict):
         stages = ("START", "END", "", None)
         doc.value["external_annotations"] = [
@@ -249,7 +249,7 @@ def opcodes(doc: MemoryDoc, dice: Random) -> None:
 SHAPED = {
     "odd value": odd_entry, "key missing": missing_key, "odd stack": odd_frames, "other action": odd_action,
     "no entry": no_entry, "entries removed": removed_entries, "other order": shuffled, "odd segment": odd_segment,
-    "other top": odd_top, "annotations": annotations, "loop": loop, "odd key": odd_key, "call": calls,
+    "other top": odd_top, "annotations": odd_annotations, "loop": loop, "odd key": odd_key, "call": calls,
     "many devices": many_devices, "other protocol": other_protocol, "packed": packed,
 }  # fmt: skip
 TORN = {**{name: _bytewise(change) for name, change in BYTEWISE.items()}, "opcodes": opcodes}

@@ -43,7 +43,7 @@ class NcuDoc:
     behind: list[str] = field(default_factory=list)
     between: dict[int, str] = field(default_factory=dict)
     end: str = "\n"
-    quoting: int = csv.QUOTE_ALL
+    quoting: Any = csv.QUOTE_ALL
     encoding: str = "utf-8"
     mark: bool = False
     packed: bool = False
@@ -75,7 +75,7 @@ class NcuDoc:
 
     def _line(self, row: list[str]) -> str:
         out = io.StringIO()
-        csv.writer(out, quoting=self.quoting, lineterminator=self.end).writerow(row)  # type: ignore[call-overload]
+        csv.writer(out, quoting=self.quoting, lineterminator=self.end).writerow(row)
         return out.getvalue()
 
     def write(self, folder: Path) -> Path:

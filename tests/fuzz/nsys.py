@@ -106,7 +106,8 @@ def _read(path: Path) -> NsysBase:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")]
         tables = {name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')] for name in names}
         rows = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables}
-    return NsysBase(path.read_bytes(), tables, rows, *_rows(trace), trace.source.events_total)
+    device, host, kernels = _rows(trace)
+    return NsysBase(path.read_bytes(), tables, rows, device, host, kernels, trace.source.events_total)
 
 
 def _rows(trace: Any) -> tuple[Counter[tuple[object, ...]], ...]:

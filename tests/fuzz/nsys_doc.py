@@ -40,7 +40,10 @@ class NsysDoc:
     bytewise: list[tuple[Any, int]] = field(default_factory=list)
 
     def change(self, sql: str, *given: Any) -> None:
-        self.changes.append((sql, lambda connection: connection.execute(sql, given) and None))
+        def apply(connection: sqlite3.Connection) -> None:
+            connection.execute(sql, given)
+
+        self.changes.append((sql, apply))
 
     def write(self, folder: Path) -> Path:
         path = folder / "in.sqlite"

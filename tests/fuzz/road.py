@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from fuzz.case import Find
 
@@ -113,11 +114,8 @@ def both_paths(path: Path, trace: Trace) -> None:
     def refuse(chunk: object) -> Any:
         raise Irregular("fuzzed")
 
-    fast, reader.scan = reader.scan, refuse
-    try:
+    with patch.object(reader, "scan", refuse):
         slow = reader.read_chrome(path)
-    finally:
-        reader.scan = fast
     equal(trace, slow, "fast and slow path")
 
 

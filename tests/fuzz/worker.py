@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -73,9 +74,8 @@ def signature(error: BaseException) -> str:
     if cause is not None and not own:
         return signature(cause)
     place = f"{Path(own[-1].filename).parent.name}/{Path(own[-1].filename).name}:{own[-1].name}" if own else ""
-    words = str(error).split(":")[0][:60] if isinstance(error, Find) else ""
-    digits = str.maketrans("0123456789", "##########")
-    return f"{type(error).__name__} {words.translate(digits)} {place}".strip()
+    words = re.split(r"[\d(:]", str(error))[0].strip()[:60] if isinstance(error, Find) else ""
+    return " ".join(part for part in (type(error).__name__, words, place) if part)
 
 
 def attempt(format: Format, plan: Plan, folder: Path) -> Outcome:
