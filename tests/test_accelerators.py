@@ -153,3 +153,11 @@ def test_gloo_of_a_rank_without_a_gpu_is_communication(recording: Callable[[str]
     assert row["cpu_exec_ns"] == 0
     assert step_end < 1212075759485376  # the next exchange is in no step
     assert "nothing to wait for but the CPU and other ranks" in found.verdict.sentence
+
+
+def test_a_runtime_whose_waiting_calls_are_not_known_gives_no_verdict(recording: Callable[[str], Trace]) -> None:
+    """The MTIA works for 95 % of the time, and what its host waits in would count as work of the host."""
+    found = overview(select(recording(MTIA)))
+    assert found.gpu["busy_percent"][0] > 90
+    assert found.verdict.kind == "unknown"
+    assert "which calls of this device's runtime wait is not known" in found.verdict.sentence
