@@ -13,6 +13,8 @@ from sample_runs import recorded
 from test_chrome_reader import assert_same
 
 from tracetui.analysis.base.api_names import runtime
+from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.overview import overview
@@ -153,3 +155,21 @@ def test_gloo_of_a_rank_without_a_gpu_is_communication(recording: Callable[[str]
     assert row["cpu_exec_ns"] == 0
     assert step_end < 1212075759485376  # the next exchange is in no step
     assert "nothing to wait for but the CPU and other ranks" in found.verdict.sentence
+
+
+def test_a_runtime_whose_waiting_calls_are_not_known_gives_no_verdict(recording: Callable[[str], Trace]) -> None:
+    """The MTIA works for 95 % of the time, and what its host waits in would count as work of the host."""
+    found = overview(select(recording(MTIA)))
+    assert found.gpu["busy_percent"][0] > 90
+    assert found.verdict.kind == "unknown"
+    assert "which calls of this device's runtime wait is not known" in found.verdict.sentence
+
+
+def test_the_capability_is_that_of_the_one_kind_described(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.gpu("NVIDIA H200", "9.0", 132)
+    file.launch("gemm", call=(10, 12), kernel=(20, 60))
+    file.events[-1]["args"]["device"] = 3
+    facts = Facts(open_path(file.write(tmp_path / "a.json"), cache=False))
+    assert facts.trace.device["device"].to_list() == [3]
+    assert hints.capability(facts) == "9.0"

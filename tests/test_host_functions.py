@@ -116,3 +116,13 @@ def test_nothing_is_per_step_in_a_recording_without_steps() -> None:
         lines = report_text(found).splitlines()
         at = next(number for number, line in enumerate(lines) if line.startswith("Host functions ("))
         assert lines[at + 1].split()[0] == said
+
+
+def test_what_was_called_outside_of_steps_says_so() -> None:
+    """Operators count every call of this rank's aten::empty, all of them made after its step."""
+    found = report(run_of("chrome/forms/cpu_only_rank34.json.gz"), sections=("host_functions", "operators"))
+    (own,), (operator,) = (found["run"]["traces"][0][name] for name in ("host_functions", "operators"))
+    assert own["self_us"] == own["total_us"] == operator["host_self_us"] == 3.964
+    assert own["self_per_step_us"] == 0
+    text = " ".join(report_text(found).split())
+    assert "0 where all were made outside of them" in text

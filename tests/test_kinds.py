@@ -53,7 +53,8 @@ def test_a_kind_is_the_category_but_for_what_is_too_wide() -> None:
         "void (anonymous namespace)::indexSelectLargeIndex<float>(int)": "gather/scatter",
         "nchwToNhwcKernel": "copy",
         "void at::native::index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<float> >(long)": "copy",
-        "store_kvcache": "other",
+        "store_kvcache": "copy",
+        "trampoline_kernel": "other",
     }
     assert {name: kind_of(name) for name in names} == names
     others = [

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import numbered_by, parents_of, row_ids
+from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE, Calls, Work
@@ -63,6 +64,14 @@ class Graph:
     """When the first of one or two steps begins; null for more steps, and where all of the work is one step."""
 
 
+def knows_waits(launching: pl.Series) -> bool:
+    """Whether it is known which calls wait, by the names of those that launch: of CUDA's and HIP's it is.
+
+    What another runtime's calls wait for would count as work of the host.
+    """
+    return runtime(launching.unique().cast(pl.String).drop_nulls()) in ("CUDA", "HIP")
+
+
 @latest
 def graph(sel: Selection) -> Graph | None:
     """Builds the graph of a selection's steps, or of all its GPU work if it has none.
@@ -73,7 +82,7 @@ def graph(sel: Selection) -> Graph | None:
     Calls that wait name the work that they waited for (`waits`).
 
     Returns:
-        None for a recording without a time line, or without launches of GPU work.
+        None for a recording without a time line, without launches of GPU work, or of a runtime other than CUDA and HIP.
     """
     if not sel.trace.has_timeline:
         return None
@@ -82,6 +91,8 @@ def graph(sel: Selection) -> Graph | None:
     if found is None:
         return None
     host, device, launch = found
+    if not knows_waits(host["name"].gather(np.unique(launch[launch >= 0]))):
+        return None
     outer = _outer_calls(sel, host, launch)
     if not outer.size:
         return None

@@ -102,6 +102,8 @@ def _without_model(sel: Selection, base: str) -> str:
         return f"No GPU work was recorded: there is nothing to wait for but the CPU{others} ({base})."
     if not sel.trace.has_timeline:
         return f"Durations alone can't tell what the run waits for ({base})."
+    if sel.trace.device["launch"].is_not_null().any():
+        return f"What the run waits for can't be told: which calls of this device's runtime wait is not known ({base})."
     return f"What the run waits for can't be told: no launches of its GPU work were recorded ({base})."
 
 

@@ -53,7 +53,9 @@ def capability(facts: Facts) -> str | None:
     if not is_nvidia(facts):
         return None
     used = set(facts.launches["device"].drop_nulls().unique().to_list())
-    told = {d.compute_capability for d in facts.trace.info.devices if d.id in used or not used}
+    info = facts.trace.info
+    described = [info.device(number) for number in used] if used else info.devices
+    told = {device.compute_capability for device in described if device is not None}
     if facts.manifest is not None and not told - {None}:
         told = {device.compute_capability for device in facts.manifest.device}
     only = next(iter(told)) if len(told) == 1 else None

@@ -222,7 +222,9 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
     columns = [replace(one, short="", tail=one.flex) for one in chosen]
     whole = "step time" if steps else "the recorded time"
     named = [{**row, "name": row["short_name"]} for row in ranked]
-    yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}")
+    outside = any(row["self_us"] and not row["self_per_step_us"] for row in named[: layout.limit])
+    after = ("Self/step and % are of calls in steps: 0 where all were made outside of them.",) if outside else ()
+    yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}", after=after)
 
 
 def most_per_step(rows: list[Json]) -> list[Json]:
