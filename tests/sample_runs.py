@@ -26,6 +26,7 @@ VIM, VIM_FP16, SWEEP = SAMPLES / "vim_tiny", SAMPLES / "vim_tiny_fp16", SAMPLES 
 
 OUTSIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Where recordings of other projects stand, which are test data but not ours to hand on."""
+PLACES = tuple(place.resolve() for place in (DATA, SAMPLES, OUTSIDE))  # one may be a link
 NOT_COPIED = (
     "broken", "public", "chrome/hta_trace_diff", "chrome/kineto_samples", "chrome/forms/amd_mi250_rocm",
     "chrome/forms/cpu_only_rank34", "golden/hta/resnet50", "golden/hta/trace_diff", "golden/tb_plugin/resnet50",
@@ -48,7 +49,7 @@ def recorded(name: str) -> Path:
 
 def is_kept(path: Path) -> bool:
     """Whether a file stands with the tests, the samples or beside them, so that nobody writes to it."""
-    return any(path.resolve().is_relative_to(place) for place in (DATA, SAMPLES, OUTSIDE))
+    return any(path.resolve().is_relative_to(place) for place in PLACES)
 
 
 def linked(recording: Path, place: Path) -> Path:
