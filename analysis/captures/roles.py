@@ -100,7 +100,8 @@ def named_phases(sel: Selection) -> tuple[Phase, ...]:
 def phase_of(sel: Selection, role: str) -> Phase | None:
     """The phase of one role; None where no range has it."""
     known = names.distinct(sel.trace.host["name"])
-    if known and not any(role in (role_of(name), role_of(NUMBERED.sub("", name))) for name in known):
+    # the steps may have any name
+    if role != "step" and known and not any(role in (role_of(name), role_of(NUMBERED.sub("", name))) for name in known):
         return None
     return next((phase for phase in phases(sel).by_role if phase.role == role), None)
 

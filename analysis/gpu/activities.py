@@ -88,7 +88,8 @@ def by_value(values: Ints) -> list[tuple[int, Ints | slice]]:
     low, high = int(values.min()), int(values.max())
     if low == high:
         return [(low, slice(None))]
-    order = stable_order(values - low)
+    # NumPy sorts numbers of 16 bits by radix sort
+    order = np.argsort((values - low).astype(np.uint16) if high - low < 1 << 16 else values, kind="stable")
     ordered = values[order]
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     return list(zip(ordered[first].tolist(), np.split(order, first[1:]), strict=True))
