@@ -28,17 +28,6 @@ def missing(summaries: Sequence[RankSummary]) -> tuple[int, ...]:
     return tuple(rank for rank in range(world_size(summaries) or 0) if rank not in here)
 
 
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers in short form: ``2-127``, ``0, 3-5``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ", ".join("-".join(map(str, run)) for run in runs)
-
-
 def of_one_pass(summaries: Sequence[RankSummary]) -> list[RankSummary]:
     """One summary per rank: that of the rich recording where there are two."""
     chosen: dict[int, RankSummary] = {}

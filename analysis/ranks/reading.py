@@ -41,13 +41,13 @@ class _Job:
 
     entries: dict[str, Stored] = field(default_factory=dict)
     problems: list[tuple[int, str, str]] = field(default_factory=list)
-    unwritten: str = ""
 
 
 def read(
     files: Sequence[RankFile],
     store: Store | None,
     *,
+    also: Sequence[Store] = (),
     executor: Executor | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -59,6 +59,7 @@ def read(
     Args:
         files: the recordings.
         store: where summaries are kept; None keeps none.
+        also: where else some may lie; nothing is written there.
         executor: what reads the recordings, as for `workers.outcomes`.
         jobs: how many processes, as for `workers.outcomes`.
         progress: called with how many of how many recordings are done.
@@ -69,21 +70,23 @@ def read(
         TraceError: the store can't be written.
     """
     names = names_in_job([file.path for file in files])
-    known = {} if store is None else {entry.summary.path: entry for entry in store.entries()}
+    own = {} if store is None else _marked(store)
+    known = {**{mark: entry for other in also for mark, entry in _marked(other).items()}, **own}
     found = _Job()
     tasks: list[Task] = []
     for file, name in zip(files, names, strict=True):
-        held = known.get(name)
         try:
-            if held is not None and held.mark == mark_of(file.path):
-                found.entries[name] = held
-            else:
-                tasks.append(Task(file.path, name, file.rank, file.recorded_pass))
+            held = known.get((name, mark_of(file.path)))
         except OSError as error:
             found.problems.append((file.rank, name, (error.strerror or str(error)).lower()))
+            continue
+        if held is None:
+            tasks.append(Task(file.path.absolute(), name, file.rank, file.recorded_pass))
+        else:
+            found.entries[name] = held
     absent = 0 if make else len(tasks)
     made = _make(tasks, found, store, executor, jobs, progress) if make else 0
-    if store is not None and made and found.entries:
+    if store is not None and any((name, entry.mark) not in own for name, entry in found.entries.items()):
         store.gather(list(found.entries.values()), gathered)
     ranks = sorted((entry.summary for entry in found.entries.values()), key=_order)
     return Summaries(tuple(ranks), tuple(sorted(found.problems)), made, absent)
@@ -92,6 +95,11 @@ def read(
 def of_store(store: Store) -> Summaries:
     """The summaries in a folder, without their recordings."""
     return Summaries(tuple(sorted((entry.summary for entry in store.entries()), key=_order)))
+
+
+def _marked(store: Store) -> dict[tuple[str, str], Stored]:
+    """A store's entries by the recording, and its state, that each was made from."""
+    return {(entry.summary.path, entry.mark): entry for entry in store.entries()}
 
 
 def names_in_job(paths: Sequence[Path]) -> list[str]:
