@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.compare.ranks import SCHEMA, rank_table
 from tracetui.analysis.ranks.present import rank_rows
+from tracetui.analysis.ranks.rank_table import SCHEMA, rank_table
 from tracetui.analysis.ranks.reading import Summaries, read
 from tracetui.analysis.ranks.store import CachedStore, Store
 from tracetui.analysis.scope import Scope
