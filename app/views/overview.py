@@ -96,6 +96,7 @@ class OverviewView(View):
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
             host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
+            unread=len(run.unread),
             path=session_path(session),
             lanes=session.cached("step_lanes", lambda: step_picture(rich, selection.trace)),
             whole=True,

@@ -156,7 +156,10 @@ def rank_list(ranks: list[Json], layout: Layout) -> Iterator[Part]:
         "longer than the median rank's; the others wait for it inside their communication kernels."
         for row in late
     )
-    yield listed(RANKS, ranks, layout) if many else listed(RANKS, ranks, replace(layout, limit=None), whole=0)
+    if many:
+        yield listed(RANKS, ranks, layout, base="average per step")
+    else:
+        yield listed(RANKS, ranks, replace(layout, limit=None), whole=0)
     yield Sentences(after)
 
 
