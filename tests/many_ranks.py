@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from chrome_file import ChromeFile
 
-from tracetui.analysis.ranks.worker import Outcome
+from tracetui.analysis.ranks.files.worker import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.analysis.ranks.worker import Task
+    from tracetui.analysis.ranks.files.worker import Task
 
 LATE = 3
 KILLED = 2

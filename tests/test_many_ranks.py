@@ -13,12 +13,12 @@ import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
 from tracetui.analysis.base.spans import spans
+from tracetui.analysis.ranks.files.reading import read
+from tracetui.analysis.ranks.files.store import Store
+from tracetui.analysis.ranks.files.worker import Task
+from tracetui.analysis.ranks.files.workers import affordable_jobs, outcomes, plain_size
 from tracetui.analysis.ranks.present import missing, rank_rows
 from tracetui.analysis.ranks.rank_table import rank_table
-from tracetui.analysis.ranks.reading import read
-from tracetui.analysis.ranks.store import Store
-from tracetui.analysis.ranks.worker import Task
-from tracetui.analysis.ranks.workers import affordable_jobs, outcomes, plain_size
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, USAGE
@@ -197,7 +197,7 @@ def test_an_executor_that_was_shut_down_leaves_problems(tmp_path: Path) -> None:
 
 
 def test_workers_are_as_many_as_fit_into_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tracetui.analysis.ranks import workers
+    from tracetui.analysis.ranks.files import workers
 
     monkeypatch.setattr(workers, "cores", lambda: 16)
     monkeypatch.setattr(workers, "free_memory", lambda: 8 << 30)

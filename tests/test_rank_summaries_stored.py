@@ -12,12 +12,12 @@ import pytest
 from many_ranks import rank_file
 from sample_runs import run_of
 
-from tracetui.analysis.ranks import stored
+from tracetui.analysis.ranks.files import stored
+from tracetui.analysis.ranks.files.store import Store
+from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.histogram import bins_of, edges, merged, quantile
 from tracetui.analysis.ranks.present import rank_rows
 from tracetui.analysis.ranks.rank_table import rank_table
-from tracetui.analysis.ranks.store import Store
-from tracetui.analysis.ranks.stored import Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
 from tracetui.analysis.scope import Scope

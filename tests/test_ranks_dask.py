@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
-from tracetui.analysis.ranks.reading import read
-from tracetui.analysis.ranks.worker import Task
-from tracetui.analysis.ranks.workers import outcomes
+from tracetui.analysis.ranks.files.reading import read
+from tracetui.analysis.ranks.files.worker import Task
+from tracetui.analysis.ranks.files.workers import outcomes
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers.runs.opening import find_ranks
@@ -41,9 +41,7 @@ def client() -> Iterator[Any]:
         yield client
 
 
-def test_a_cluster_says_what_this_machine_says(
-    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_says_what_this_machine_says(client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_job(tmp_path / "job", RANKS)
     (tmp_path / "job" / "rank4.pt.trace.json").unlink()
 

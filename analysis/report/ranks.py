@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.ranks.reading import Summaries
+    from tracetui.analysis.ranks.files.reading import Summaries
     from tracetui.analysis.ranks.summary import RankSummary
 
 SCHEMA = "tracetui.ranks/1"

@@ -12,7 +12,7 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
-from tracetui.analysis.ranks.at_hand import ranks_of
+from tracetui.analysis.ranks.files.at_hand import ranks_of
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings

@@ -21,12 +21,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracetui.analysis.ranks.worker import Outcome, prepare, work
+from tracetui.analysis.ranks.files.worker import Outcome, prepare, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.ranks.worker import Task
+    from tracetui.analysis.ranks.files.worker import Task
 
 T = TypeVar("T")
 IN_HAND = 64

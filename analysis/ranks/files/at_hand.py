@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.ranks.files.reading import Summaries, read
+from tracetui.analysis.ranks.files.store import CachedStore, Store
 from tracetui.analysis.ranks.present import rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, rank_table
-from tracetui.analysis.ranks.reading import Summaries, read
-from tracetui.analysis.ranks.store import CachedStore, Store
 from tracetui.analysis.scope import Scope
+from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,6 +72,15 @@ def ranks_of(
         return rank_table(run, scope)
     found = of_run(run, make=make, progress=progress)
     return pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+
+
+def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int], None] | None = None) -> Run:
+    """The run with its straggler read, which its summaries name; a straggler that can't be read is a warning."""
+    late = straggler(ranks_of(run, scope, progress=progress))
+    try:
+        return run if late is None else run.with_rank(late)
+    except TraceError as problem:
+        return replace(run, warnings=(*run.warnings, str(problem)))
 
 
 def straggler(ranks: pl.DataFrame) -> int | None:

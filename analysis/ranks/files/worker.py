@@ -80,7 +80,7 @@ def work(task: Task) -> Outcome:
 
 
 def _content(task: Task) -> bytes:
-    from tracetui.analysis.ranks.stored import Stored, mark_of, packed
+    from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed
     from tracetui.analysis.ranks.summarise import summarise
     from tracetui.parsers import resources
     from tracetui.parsers.runs.opening import open_path
