@@ -8,9 +8,9 @@ import pytest
 from sample_runs import run_of
 
 from tracetui.analysis.base.conventions import CATEGORIES
-from tracetui.analysis.compare.ranks import rank_table
 from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
+from tracetui.analysis.ranks.rank_table import rank_table
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import Trace

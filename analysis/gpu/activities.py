@@ -16,7 +16,6 @@ from tracetui.analysis.base.conventions import (
     hta_kernel_type,
     is_collective_kernel,
 )
-from tracetui.analysis.base.orders import stable_order
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 

@@ -38,6 +38,8 @@ WIDE = 100
 """The least columns for a step to be shown as lanes."""
 TIED = "\xa0"
 """A blank at which no line ends, as between a number and its unit."""
+MOST_RANKS = 8
+"""Of more ranks, those whose own compute is furthest behind are shown."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
 
@@ -74,6 +76,8 @@ class OverviewData:
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
+    unread: int = 0
+    """How many ranks of the run were not read."""
     """`analysis.rank_table`; null for one rank."""
     path: CriticalPath | None = None
     """What the average step waited for; null where launches were not recorded."""
@@ -136,6 +140,8 @@ def overview_text(
         sections.append(_path(writer, data.path))
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
+    elif data.unread and data.whole:
+        sections.append(_unread(writer, data.unread))
     kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
     host = _host(writer, data, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
@@ -383,6 +389,9 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
 def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
     lines = [writer.head("Ranks", "per step; behind: own compute against the median (R: next rank)")]
     lines.append(Text("  rank      step   compute      comm      idle    behind", writer.style("muted")))
+    whole = ranks.height
+    if whole > MOST_RANKS:
+        ranks = ranks.sort("behind_percent", "rank", descending=[True, False], nulls_last=True).head(MOST_RANKS)
     for row in ranks.iter_rows(named=True):
         times = "".join(
             f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
@@ -393,7 +402,17 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
         if row["straggler"]:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)
+    if whole > ranks.height:
+        lines.append(Text(f"  and {whole - ranks.height:,} others", writer.style("muted")))
     return lines
+
+
+def _unread(writer: _Writer, unread: int) -> list[Text]:
+    """What to do to see the ranks of a job that was not read whole."""
+    return [
+        writer.head("Ranks", f"{unread:,} more were not read (R: next rank)"),
+        Text().append(writer.own("  `tracetui ranks` on this folder compares them all"), writer.style("muted")),
+    ]
 
 
 def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracetui.parsers.runs.light_pass import listed
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.runs.light_pass import LIGHT, listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import threading
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -19,9 +21,28 @@ if TYPE_CHECKING:
     from tracetui.parsers.trace import Trace
 
 
+KEPT_RANKS = 4
+"""How many ranks of a run that was not read whole stay in memory: the first, and those looked at last."""
+
+
 def main_of(traces: Sequence[Trace]) -> Trace:
     """The first of the traces whose tool sees the most of the program."""
     return min(traces, key=lambda trace: KINDS.index(trace.info.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class RankFile:
+    """A recording of one rank of a run; it may not have been read."""
+
+    path: Path
+    rank: int
+    kind: str
+    """What reads it (`detect.Candidate.kind`)."""
+    world_size: int | None = None
+    recorded_pass: str | None = None
+    """``light`` or ``rich``, where the file or its folder says so."""
+    read: Callable[[Watch], Trace] | None = field(default=None, compare=False, repr=False)
+    """Reads it, with what its run says of it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,10 @@ class Run:
     """Where it stands among the runs of its folder: that many of `others` come before it."""
     light_pass: LightPass | None = None
     """The light recording of the run, not among `traces`; it is read when it is asked for."""
+    rank_files: tuple[RankFile, ...] = ()
+    """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
+    cached: bool = True
+    """Whether the user's cache may be used and filled."""
 
     @property
     def name(self) -> str:
@@ -62,6 +87,8 @@ class Run:
 
         None where it has none, or it can't be read (`LightPass.problem`). Reads the file when first asked.
         """
+        if self.main.light is not None:
+            return self.main.light()
         return None if self.light_pass is None else self.light_pass.trace
 
     @property
@@ -69,7 +96,8 @@ class Run:
         """Both recordings that torch.profiler made of this run, in order; empty where there is one."""
         if self.light_pass is None:
             return ()
-        return listed(self.main.source.path, self.light_pass.path, self.manifest)
+        of_rank = (one.path for one in self.rank_files if (one.rank, one.recorded_pass) == (self.main.info.rank, LIGHT))
+        return listed(self.main.source.path, next(of_rank, self.light_pass.path), self.manifest)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""
@@ -77,8 +105,48 @@ class Run:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The distributed ranks present, ascending."""
-        return tuple(sorted({t.info.rank for t in self.traces if t.info.rank is not None}))
+        """The distributed ranks present, ascending, whether or not they were read."""
+        read = {trace.info.rank for trace in self.traces if trace.info.rank is not None}
+        return tuple(sorted(read.union(file.rank for file in self.rank_files)))
+
+    @property
+    def unread(self) -> tuple[int, ...]:
+        """The ranks whose recordings were not read, ascending."""
+        read = {trace.info.rank for trace in self.traces}
+        return tuple(rank for rank in self.ranks if rank not in read)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that open this run again: those of its traces, and of the ranks that were not read."""
+        unread = set(self.unread)
+        later = (file.path for file in self.rank_files if file.rank in unread and file.recorded_pass != LIGHT)
+        return (*(trace.source.path for trace in self.traces), *later)
+
+    def with_rank(
+        self,
+        rank: int,
+        progress: Callable[[Progress], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Run:
+        """The run with a rank's recordings among its traces; of those added before, only the last ones stay.
+
+        Args:
+            rank: which one; nothing happens where it was read, or is not here.
+            progress: as for `open_path`.
+            cancel: as for `open_path`.
+
+        Raises:
+            TraceError: they can't be read.
+            Cancelled: reading was stopped before anything was read.
+        """
+        files = [file for file in self.rank_files if file.rank == rank and file.recorded_pass != LIGHT]
+        if rank not in self.unread or not files:
+            return self
+        watch = Watch(progress, cancel)
+        added = tuple(file.read(watch) for file in files if file.read is not None)
+        held = list(dict.fromkeys(trace.info.rank for trace in self.traces if trace.info.rank is not None))
+        dropped = held[1 : max(1, len(held) + 2 - KEPT_RANKS)]
+        return replace(self, traces=(*(one for one in self.traces if one.info.rank not in dropped), *added))
 
     def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
         """Each trace's frames as pandas DataFrames."""
