@@ -1,0 +1,148 @@
+"""Who was late in this recording, and who is late in the program: two questions with two answers.
+
+In the recording a rank is late when it comes last to collectives; its host may be so because it was recorded. In the
+program it is late by what a profiler cannot add: more GPU work of its own than the median rank launched, or more host
+time in stretches of over 1 ms in which no recorded event begins or ends, outside blocking calls. Lateness that is spread
+over many short calls can't be told from the profiler's cost, and names nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+STEP_PERCENT = 5.0
+"""Of the step: what a finding must cost to be a warning (`findings.core.gain`), and so to name a rank."""
+SILENT_NS = 1_000_000
+"""Of a step: stretches are counted from 1 ms on, so one that is just longer here and just shorter there makes as much."""
+DEVIATIONS = 4.0
+"""Of the ranks' own spread (1.48 × median deviation): the largest of a thousand even ranks lies 3.2 above the median."""
+EXCESSES = ("gpu", "silent")
+"""What a profiler cannot add."""
+MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
+
+
+def lower_median(values: Floats) -> float:
+    """The median rank's value: of an even number the lower of the two in the middle, which some rank really has."""
+    known = np.sort(values[~np.isnan(values)])
+    return float(known[(known.size - 1) // 2]) if known.size else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What ranks have more of than the median of their peers, per rank."""
+
+    over: Floats
+    """NaN where it is not known."""
+    limit: Floats
+    """From which on it names a rank."""
+    median: Floats
+
+    @property
+    def named(self) -> NDArray[np.bool_]:
+        """Who has more than the limit."""
+        return np.nan_to_num(self.over, nan=-1.0) > self.limit
+
+
+def excess(values: Floats, step_ns: Floats, peers: NDArray[np.int64], least: float = 0.0) -> Excess:
+    """Compares each rank with the median of its peers.
+
+    Args:
+        values: per rank, per step.
+        step_ns: the rank's step; the limit is `STEP_PERCENT` of its peers' median.
+        peers: a number for each set of ranks that do the same work.
+        least: the smallest limit.
+    """
+    over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
+    for number in np.unique(peers).tolist():
+        mine = peers == number
+        middle = lower_median(values[mine])
+        spread = 1.4826 * lower_median(np.abs(values[mine] - middle))
+        share = STEP_PERCENT / 100 * lower_median(step_ns[mine])
+        over[mine] = values[mine] - middle
+        median[mine] = middle
+        limit[mine] = max(least, np.nan_to_num(share), DEVIATIONS * np.nan_to_num(spread))
+    return Excess(over, limit, median)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """One rank that is late, and what is known of it. Times are per step, or of the recording without steps."""
+
+    rank: int
+    late_ns: float
+    """In the recording: how long after the median rank it came, summed; in the program: what it has more."""
+    last: int = 0
+    """Of the collectives, how many it came last to."""
+    of: int = 0
+    gpu_ns: float = 0.0
+    """More GPU work of its own than the median rank."""
+    silent_ns: float = 0.0
+    loader_ns: float = 0.0
+    untold_ns: float = 0.0
+    """Of its lateness in the recording, what neither explains: spread over many short calls."""
+    cause: str = ""
+    """One of `CAUSES`."""
+    name: str = ""
+    """The range, function or kernel that it has more of; empty where nothing has a name."""
+    name_ns: float = 0.0
+    factor: float | None = None
+    """Of kernels that take longer each: how many times."""
+    steps: tuple[int, ...] = ()
+    """The steps that the excess lies in, where it is not in all."""
+
+
+CAUSES = {
+    "gpu_work": "more GPU work",
+    "slow_gpu": "the same GPU work, but slower",
+    "loader": "waits for its data loader",
+    "collection": "garbage collection",
+    "host": "its host does something that launches nothing",
+    "pause": "its host stopped once",
+    "copies": "copies",
+    "earlier": "waited in an earlier collective",
+    "untold": "its host, in many short calls: can't be told from the profiler's cost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Both answers."""
+
+    recording: Late | None
+    """Who came last in the recording; null where nobody is late beyond what clocks and `STEP_PERCENT` tell."""
+    program: tuple[Late, ...]
+    """Who is late in the program, the latest first."""
+    largest_excess_ns: float | None
+    """Of all ranks, what the one with most has over the median, where nobody is named."""
+    untold: str = ""
+    """Why the program's answer can't be given; empty where it is."""
+
+
+def in_recording(late: pl.DataFrame, step_ns: float) -> Late | None:
+    """The rank that came last most, by time.
+
+    Args:
+        late: rank, late_ns (per step), last, of; and gpu_ns, silent_ns, loader_ns over the median, earlier_ns.
+        step_ns: of the median rank.
+    """
+    if not late.height:
+        return None
+    row = late.sort("late_ns", "rank", descending=[True, False]).row(0, named=True)
+    if not row["late_ns"] or row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
+        return None
+    parts = {name: max(row[f"{name}_ns"] or 0.0, 0.0) for name in ("gpu", "silent", "loader")}
+    parts["silent"] = max(parts["silent"] - parts["loader"], 0.0)  # a wait for the loader is silent too
+    untold = max(row["late_ns"] - sum(parts.values()), 0.0)
+    words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
+    most = max(parts, key=parts.__getitem__)
+    cause = words[most] if parts[most] >= untold else "untold"
+    return Late(row["rank"], row["late_ns"], row["last"], row["of"], parts["gpu"], parts["silent"], parts["loader"], untold, cause)

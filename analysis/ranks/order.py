@@ -1,0 +1,115 @@
+"""The key that makes collectives of different ranks one: their sequence number, or their place from the common end."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+STEADY_NS = 200_000
+"""The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
+(100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
+LEAST_RUN = 3
+"""Fewer collectives than this prove no alignment."""
+SIGNATURE = ("kind", "bytes_in", "element_type")
+
+
+def keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
+    where = ("group_id", "channel")
+    # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
+    numbered = pl.col("seq").is_not_null()
+    with_seq = frame.filter(numbered)
+    # calls of one number are told apart by their order
+    again = pl.int_range(pl.len()).over("place", *where, "seq")
+    with_seq = with_seq.with_columns(key=pl.col("seq") * 64 + again, by=pl.lit("seq"))
+    without = frame.filter(~numbered)
+    counted = with_seq.select(*where).unique()
+    lone = without.join(counted, on=list(where), how="semi")
+    lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
+    by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
+    return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+
+
+def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order counted back from the last call of each rank, moved where that does not fit."""
+    mine = ("place", "group_id", "channel")
+    frame = frame.sort(*mine, "begin")
+    back = pl.len().over(*mine) - 1 - pl.int_range(pl.len()).over(*mine)
+    frame = frame.with_columns(key=back.cast(pl.Int64), by=pl.lit("order"))
+    for group in _unsteady(frame):
+        frame = _moved(frame, *group)
+    return frame
+
+
+def _unsteady(frame: pl.DataFrame) -> list[tuple[int, int]]:
+    """The groups and channels of which some rank does not fit the others as it stands."""
+    codes = frame.select(
+        "place", "group_id", "channel", "key", "end", signature=pl.struct(*SIGNATURE).hash(), known=_known()
+    )
+    usual = pl.col("end").median().over("group_id", "channel", "key")
+    away = codes.with_columns(away=pl.col("end") - usual)
+    middle = pl.col("away").median()
+    by_rank = away.group_by("group_id", "channel", "place").agg(
+        spread=(pl.col("away") - middle).abs().median(), calls=pl.len()
+    )
+    loose = by_rank.filter((pl.col("spread") > STEADY_NS) & (pl.col("calls") >= LEAST_RUN))
+    signatures = codes.filter("known").group_by("group_id", "channel", "key").agg(pl.col("signature").n_unique())
+    mixed = signatures.filter(pl.col("signature") > 1)
+    bad = pl.concat([loose.select("group_id", "channel"), mixed.select("group_id", "channel")]).unique()
+    return [(int(group), int(channel)) for group, channel in bad.sort("group_id", "channel").iter_rows()]
+
+
+def _known() -> pl.Expr:
+    return pl.col("bytes_in").is_not_null()
+
+
+def _moved(frame: pl.DataFrame, group: int, channel: int) -> pl.DataFrame:
+    """The frame with the ranks of this group aligned to the one that has most calls."""
+    here = (frame["group_id"] == group) & (frame["channel"] == channel)
+    rows = np.flatnonzero(here.to_numpy())
+    part = frame[rows.tolist()]
+    place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
+    signature = np.where(part["bytes_in"].is_not_null().to_numpy(), part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy(), 0)
+    places, counts = np.unique(place, return_counts=True)
+    reference = place == places[counts.argmax()]
+    base = _Sequence(signature[reference], end[reference])
+    moved = key.copy()
+    for one in places.tolist():
+        mine = place == one
+        shift = base.fit(_Sequence(signature[mine], end[mine]))
+        moved[mine] = key[mine] + shift
+    every = frame["key"].to_numpy().copy()
+    every[rows] = moved
+    return frame.with_columns(key=pl.Series(every))
+
+
+class _Sequence:
+    """What one rank did in a group, the last first."""
+
+    def __init__(self, signature: np.ndarray, end: np.ndarray) -> None:  # type: ignore[type-arg]
+        self.signature, self.end = signature[::-1], end[::-1]
+
+    def fit(self, other: _Sequence) -> int:
+        """How many places later than its own end the other's last call stands here.
+
+        Of the places where nothing differs, the one whose ends keep the steadiest distance; where several are as
+        steady, the one nearest to the common end.
+        """
+        best, found = (np.inf, 0), 0
+        least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
+        for shift in range(-(other.end.size - least), self.end.size - least + 1):
+            here, there = self._overlap(other, shift)
+            a, b = self.signature[here], other.signature[there]
+            if np.any((a != b) & (a != 0) & (b != 0)):
+                continue
+            away = other.end[there] - self.end[here]
+            spread = float(np.median(np.abs(away - np.median(away))))
+            rank = (max(spread, STEADY_NS / 4), abs(shift))
+            if rank < best:
+                best, found = rank, shift
+        return found
+
+    def _overlap(self, other: _Sequence, shift: int) -> tuple[slice, slice]:
+        low = max(0, shift)
+        high = min(self.end.size, other.end.size + shift)
+        return slice(low, high), slice(low - shift, high - shift)
