@@ -23,14 +23,16 @@ STEPS: dict[str, pl.DataType] = {
     "compute_ns": pl.Int64(),  # this rank's GPUs run kernels that communicate nothing, copies or fills
     "communication_ns": pl.Int64(),  # a collective runs
     "exposed_ns": pl.Int64(),  # a collective runs, and its GPU computes nothing
-    "idle_ns": pl.Int64(),  # nothing runs
+    "computation_ns": pl.Int64(),  # as `compute_ns`, without copies and fills
+    "overlap_ns": pl.Int64(),  # both a collective and a kernel that communicates nothing
+    "idle_ns": pl.Int64(),  # nothing runs, since the step before ended
     "own_gpu_ns": pl.Int64(),  # summed durations of GPU work that no collective is and that this step launched
     "silent_ns": pl.Int64(),  # host time without any recorded event, in stretches over 1 ms, outside blocking calls
     "loader_ns": pl.Int64(),  # the host waits for the next batch; null where that is not recorded
     "launches": pl.Int64(),
     "host_events": pl.Int64(),
 }
-"""One step a row, in order."""
+"""One step a row, in order. Several GPUs of one rank are summed up."""
 
 COLLECTIVES: dict[str, pl.DataType] = {
     "kind": pl.String(),  # all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send, recv, …; as c10d says
@@ -69,8 +71,9 @@ KERNELS: dict[str, pl.DataType] = {
     "category": pl.String(),
     "count": pl.Int64(),
     "total_ns": pl.Int64(),
-    "histogram": pl.List(pl.UInt32()),  # counts by duration, `distribution`'s bins: they add up over ranks
+    "histogram": pl.List(pl.UInt32()),  # counts by duration (`histogram`), to the last bin that has any
 }
+"""One name a row, the longest first; those of least time are one row without a name."""
 
 FRAMES = ("steps", "collectives", "work", "kernels")
 

@@ -52,6 +52,8 @@ class Candidate:
     """The run of `tracetui profile` that it says it is of."""
     recorded_pass: str | None = None
     """Which recording of that run it is, of those by torch.profiler: `light_pass.LIGHT` or `light_pass.RICH`."""
+    of_folder: Path | None = None
+    """The folder of the job, where the folder it lies in says which recording it is (`passes.by_folder`)."""
 
     @property
     def stamp(self) -> int:

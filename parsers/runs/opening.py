@@ -1,4 +1,4 @@
-"""From a path to a Run: finds the traces, groups them by run, and opens one run's."""
+"""From a path to a Run: opens what `finding` finds, of a job of many ranks only one."""
 
 from __future__ import annotations
 
@@ -12,46 +12,25 @@ from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs import passes
-from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
-from tracetui.parsers.runs.grouping import group
-from tracetui.parsers.runs.light_pass import RICH, LightPass
-from tracetui.parsers.runs.run import Run
-from tracetui.parsers.tool_registry import BY_KIND, EXAMPLES, KINDS, REPORT, function, tool_of
+from tracetui.parsers.runs.detect import files_below, looks_like_trace
+from tracetui.parsers.runs.finding import UNFINISHED, find, main_file, unfinished
+from tracetui.parsers.runs.light_pass import LIGHT, RICH, LightPass
+from tracetui.parsers.runs.run import RankFile, Run
+from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
+    from tracetui.parsers.runs.detect import Candidate
+    from tracetui.parsers.runs.finding import Found
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import Trace
 
-__all__ = ["Progress", "open_path"]
+__all__ = ["Progress", "find_ranks", "open_path"]
 
-
-UNFINISHED = {
-    "failed": "not all of this run went well",
-    "interrupted": "this run was interrupted",
-    "running": "this run was under way when its run.json was last written",
-}
-"""The note about a run that did not end normally, by the status in its run.json."""
-
-
-def _unfinished(manifest: RunManifest) -> str:
-    """What to say of a run that did not end normally; whether it still runs can be told on its own machine only."""
-    pid, boot = manifest.identity.pid, manifest.identity.boot_id
-    if manifest.status == "running" and pid is not None and boot is not None and boot == _boot_id():
-        if Path(f"/proc/{pid}").exists():
-            return f"this run is still under way (process {pid})"
-        return "this run was cut off: tracetui was killed, or its machine failed"
-    return UNFINISHED[manifest.status or ""]
-
-
-def _boot_id() -> str | None:
-    """What changes whenever this machine starts anew; null where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return None
+READ_AT_ONCE = 8
+"""A job of more ranks is read rank by rank, as they are asked for: each takes time and memory."""
 
 
 def open_path(
@@ -60,11 +39,13 @@ def open_path(
     cancel: threading.Event | None = None,
     cache: bool = True,
     choose: Callable[[Sequence[str]], int] | None = None,
+    rank: int | None = None,
 ) -> Run:
     """Opens a file or a folder as one run.
 
     If a folder has several runs, this opens the newest with a time line (by the time that `tensorboard_trace_handler`
-    writes into the name, else the first by name), or else one without; `Run.others` lists the rest.
+    writes into the name, else the first by name), or else one without; `Run.others` lists the rest. Of a job of more
+    than `READ_AT_ONCE` ranks one rank is read; `Run.with_rank` reads another.
 
     Args:
         paths: a trace, several traces of one run (ranks, tools), or a folder that holds them.
@@ -72,49 +53,110 @@ def open_path(
         cancel: once set, reading stops, and what was read so far is returned, marked partial.
         cache: keep and use parsed frames in the user's cache directory.
         choose: which run of a folder to open: gets the names of all, in order, and gives the place of one.
+        rank: the rank to read of a job of many; the lowest by default.
 
     Raises:
         TraceError: nothing readable was found.
         Cancelled: stopped before anything was read.
     """
-    if not paths:
-        raise ValueError("open_path needs at least one path")
     watch = Watch(progress, cancel)
-    first = Path(paths[0])
-    problems: list[TraceError] = []
-    others: tuple[tuple[str, tuple[Path, ...]], ...] = ()
-    place = 0
-    lights: dict[Path, Candidate] = {}
-    if len(paths) == 1 and not first.is_dir():
-        files = [inspect(_existing(first))]
-        if choose is not None:
-            choose([first.name])
-    elif len(paths) == 1:
-        found_files, lights = passes.set_aside(_found_in(first, problems))
-        runs = _runs_of(found_files, lambda candidate: _kernels_in(candidate, watch, cache))
-        names = [_run_name(run, first) for run in runs]
-        place = choose(names) if choose is not None else 0
-        files = runs[place]
-        found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
-        others = (*found[:place], *found[place + 1 :])
-    else:
-        files, lights = passes.set_aside(
-            found for given in map(Path, paths) for found in _files_of(_existing(given), problems)
-        )
-    traces = _open_all(files, watch, cache, problems)
+    found = find(paths, partial(_kernels_in, watch=watch, use_cache=cache), choose)
+    files, problems = found.files, found.problems
     manifest = run_manifest.load(files[0].path.parent) if _in_one_folder(files) else None
+    lights = _light_passes(found, manifest, cache)
+    traces = _open_some(files, rank, watch, cache, problems)
     if manifest is not None and manifest.status in UNFINISHED:
-        problems.append(TraceError(files[0].path.parent, _unfinished(manifest), manifest.outcome.explanation or ""))
-    light = next((lights[file.path] for file in files if file.path in lights), None)
-    light = light or passes.light_beside(files, manifest)
-    light_pass = None if light is None else LightPass(light.path, partial(_open, light, Watch(), cache))
-    parts = files if light is None else [*files, light]
-    path = first if len(paths) == 1 and not others and manifest is None else _path_of(files, parts)
+        problems.append(TraceError(files[0].path.parent, unfinished(manifest), manifest.outcome.explanation or ""))
+    first = Path(paths[0])
+    whole = len(paths) == 1 and not found.others and manifest is None
+    path = first if whole else _path_of(files, [*files, *found.lights.values()])
     # files that were named one by one keep their order: the first is what the others are compared with
     order = _by_rank_and_tool if len(paths) == 1 else lambda trace: _by_rank_and_tool(trace)[:2]
-    traces = [_with_program(trace, manifest, light_pass) for trace in traces]
+    traces = [_with_program(trace, manifest, lights.get(trace.source.path)) for trace in traces]
     ordered = tuple(sorted(traces, key=order))
-    return Run(path, ordered, tuple(map(str, problems)), others, manifest, place, light_pass)
+    return Run(
+        path,
+        ordered,
+        tuple(map(str, problems)),
+        found.others,
+        manifest,
+        found.place,
+        next((lights[trace.source.path] for trace in ordered if trace.source.path in lights), None),
+        _rank_files(found, manifest, lights, cache),
+    )
+
+
+def find_ranks(
+    *paths: Path | str, choose: Callable[[Sequence[str]], int] | None = None, cache: bool = True
+) -> tuple[tuple[RankFile, ...], tuple[str, ...]]:
+    """The recordings of a job's ranks, and lines about files that can't be opened; nothing is read.
+
+    A recording that belongs to no rank counts as rank 0 where it is the only one.
+
+    Raises:
+        TraceError: there is no recording.
+    """
+    found = find(paths, partial(_kernels_in, watch=Watch(), use_cache=cache), choose)
+    files = _rank_files(found, None, {}, cache)
+    if not files and len(found.files) == 1:
+        only = found.files[0]
+        files = (RankFile(only.path, 0, only.kind, only.world_size, only.recorded_pass),)
+    return files, tuple(map(str, found.problems))
+
+
+def _light_passes(found: Found, manifest: RunManifest | None, cache: bool) -> dict[Path, LightPass]:
+    """The light recording of each rich one's path, to be read when it is asked for."""
+    if not found.lights and (light := passes.light_beside(found.files, manifest)) is not None:
+        found.lights |= {file.path: light for file in found.files if file.recorded_pass == RICH}
+    return {path: LightPass(light.path, partial(_open, light, Watch(), cache)) for path, light in found.lights.items()}
+
+
+def _rank_files(
+    found: Found, manifest: RunManifest | None, lights: dict[Path, LightPass], cache: bool
+) -> tuple[RankFile, ...]:
+    """Every recording of the run's ranks by the tool that sees the most of the program, by rank."""
+    ranked = [file for file in found.files if file.rank is not None]
+    if len({file.rank for file in ranked}) < 2:
+        return ()
+    tool = tool_of(main_file(ranked).kind)
+    every = [file for file in ranked if tool_of(file.kind) == tool]
+    every += [found.lights[file.path] for file in every if file.path in found.lights]
+
+    def read(file: Candidate) -> Trace:
+        return _with_program(_open(file, Watch(), cache), manifest, lights.get(file.path))
+
+    files = [
+        RankFile(file.path, file.rank, file.kind, file.world_size, file.recorded_pass, partial(read, file))
+        for file in every
+        if file.rank is not None
+    ]
+    return tuple(sorted(files, key=lambda file: (file.rank, file.recorded_pass == LIGHT)))
+
+
+def _open_some(
+    files: list[Candidate], rank: int | None, watch: Watch, cache: bool, problems: list[TraceError]
+) -> list[Trace]:
+    """Opens the files of a run; of a job of many ranks those of one rank, and those that belong to none.
+
+    A rank that can't be read is a problem to mention, and the next one is read in its place.
+    """
+    ranks = sorted({file.rank for file in files if file.rank is not None})
+    if len(ranks) <= READ_AT_ONCE:
+        return _open_all(files, watch, cache, problems)
+    if rank in ranks:
+        ranks = [rank]
+    for one in ranks:
+        chosen = [file for file in files if file.rank in (one, None)]
+        failed: list[TraceError] = []
+        try:
+            traces = _open_all(chosen, watch, cache, failed)
+        except TraceError as problem:
+            failed = failed or [problem]
+            traces = []
+        problems.extend(failed)
+        if any(trace.info.rank == one for trace in traces):
+            return traces
+    raise problems[-1]
 
 
 def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightPass | None) -> Trace:
@@ -123,23 +165,6 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
         return trace
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
     return replace(trace, clean_step_ns=manifest.measurement.clean_step_ns if manifest else (), light=light)
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise TraceError(path, "no such file or folder", "check the path")
-    if not path.is_dir() and not path.is_file():  # opening a pipe would wait for somebody to write to it
-        raise TraceError(path, "neither a file nor a folder", "save what it gives to a file and open that")
-    return path
-
-
-def _files_of(path: Path, problems: list[TraceError]) -> list[Candidate]:
-    """The files of one of several paths; what can't be opened among them is a problem to mention."""
-    try:
-        return _found_in(path, problems) if path.is_dir() else [inspect(path)]
-    except TraceError as problem:
-        problems.append(problem)
-        return []
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
@@ -181,11 +206,13 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
-    """The candidate's trace; where only the folder tells ranks apart, with the rank found there."""
+    """The candidate's trace; with the rank and the pass that only its folder tells."""
     trace = _cached_or_read(candidate, watch, use_cache)
     if trace.info.rank is None and candidate.rank is not None:
         info = replace(trace.info, rank=candidate.rank, world_size=trace.info.world_size or candidate.world_size)
-        return replace(trace, info=info)
+        trace = replace(trace, info=info)
+    if trace.info.recorded_pass is None and candidate.recorded_pass is not None:
+        trace = replace(trace, info=replace(trace.info, recorded_pass=candidate.recorded_pass))
     return trace
 
 
@@ -206,26 +233,6 @@ def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trac
     return trace
 
 
-def _runs_of(files: list[Candidate], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[list[Candidate]]:
-    """The runs among the files of a folder, newest first."""
-    found = sorted(_with_hosts_as_ranks(files), key=lambda c: (-c.stamp, str(c.path)))
-    launched: dict[Path, list[Candidate]] = {}
-    loose: list[Candidate] = []
-    for candidate in found:
-        beside = candidate.path.parent
-        (launched.setdefault(beside, []) if (beside / run_manifest.FILE).is_file() else loose).append(candidate)
-    by_launch = list(launched.items())
-    if len(by_launch) > 1:  # reading a run.json takes long
-        by_launch.sort(key=lambda entry: (-_started(entry[0]), str(entry[0])))
-    return [files for _, files in by_launch] + group(loose, kernels_of)
-
-
-def _started(folder: Path) -> int:
-    """When the run of this folder was launched, ns since 1970; 0 where its run.json does not say."""
-    manifest = run_manifest.load(folder)
-    return (manifest.identity.started_unix_ns or 0) if manifest else 0
-
-
 def _in_one_folder(files: list[Candidate]) -> bool:
     return len({candidate.path.parent for candidate in files}) == 1
 
@@ -238,52 +245,12 @@ def _path_of(files: list[Candidate], parts: list[Candidate]) -> Path:
         parts: these, and those that are read only when they are asked for.
     """
     folder = files[0].path.parent
-    main = _main_of(files).path
+    main = main_file(files).path
     launched = (folder / run_manifest.FILE).is_file()
     if not _in_one_folder(files) or (len(files) == 1 and not launched):
         return main
     own = {candidate.path for candidate in parts}
     return folder if all(path in own or not looks_like_trace(path) for path in files_below(folder, 1)) else main
-
-
-def _main_of(files: list[Candidate]) -> Candidate:
-    """The file of the tool that sees the most of the program, the first of several."""
-    return min(files, key=lambda candidate: KINDS.index(tool_of(candidate.kind)))
-
-
-def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
-    """The files of a folder that can be opened.
-
-    Raises:
-        TraceError: there are none.
-    """
-    found: list[Candidate] = []
-    bad: list[TraceError] = []
-    for path in files_below(folder):
-        if not looks_like_trace(path):
-            continue
-        try:
-            candidate = inspect(path)
-            if candidate.kind.endswith(REPORT):
-                _check_tool(candidate)
-            found.append(candidate)
-        except TraceError as problem:
-            bad.append(problem)
-    if not found:
-        if bad:
-            raise bad[0]
-        if (manifest := run_manifest.load(folder)) is not None:
-            why = manifest.outcome.explanation or (
-                _unfinished(manifest) if manifest.status in UNFINISHED else f"its run.json says: {manifest.status}"
-            )
-            raise TraceError(folder, f"this run left no recording: {why}", "log.txt in it may say more")
-        raise TraceError(
-            folder,
-            "no trace in this folder",
-            f"give a folder with {EXAMPLES}",
-        )
-    problems.extend(bad)
-    return found
 
 
 def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozenset[str]:
@@ -300,36 +267,3 @@ def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozense
         return trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
     except TraceError:
         return frozenset()
-
-
-def _check_tool(candidate: Candidate) -> None:
-    from tracetui.parsers.runs.nvidia_reports import tool_for
-
-    tool_for(candidate.path, candidate.kind)
-
-
-def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
-    """Numbers the hosts of a JAX run: their traces share a folder ``plugins/profile/<run>/`` and don't say a rank."""
-    hosts: dict[Path, list[Candidate]] = {}
-    for candidate in sorted(found, key=lambda c: c.path.name):
-        if candidate.kind == "chrome" and candidate.rank is None and candidate.path.parent.parent.name == "profile":
-            hosts.setdefault(candidate.path.parent, []).append(candidate)
-    ranks = {
-        candidate.path: replace(candidate, rank=rank, world_size=len(of_run))
-        for of_run in hosts.values()
-        if len(of_run) > 1
-        for rank, candidate in enumerate(of_run)
-    }
-    return [ranks.get(candidate.path, candidate) for candidate in found]
-
-
-def _run_name(run: list[Candidate], below: Path) -> str:
-    """What a run is called in a list of those below a folder."""
-    first = run[0]
-    if (first.path.parent / run_manifest.FILE).is_file():
-        return first.path.parent.relative_to(below).as_posix()
-    if len(run) == 1:
-        return first.path.name
-    if all(candidate.rank is not None for candidate in run):
-        return f"{first.path.parent.name}: {len(run)} ranks"
-    return f"{_main_of(run).path.name} and {len(run) - 1} more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,35 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 
+def by_folder(found: Sequence[Candidate]) -> list[Candidate]:
+    """The files, those in folders ``rich`` and ``light`` of one job marked as these recordings of their ranks.
+
+    Nothing is marked where only one of the two folders is there, or files say themselves what they are.
+    """
+    ranks: dict[tuple[Path, str], set[tuple[int | None, int | None]]] = {}
+    for file in found:
+        ranks.setdefault((file.path.parent.parent, file.path.parent.name), set()).add((file.rank, file.world_size))
+
+    def marked(file: Candidate) -> Candidate:
+        job, name = file.path.parent.parent, file.path.parent.name
+        other = LIGHT if name == RICH else RICH
+        if name not in (LIGHT, RICH) or file.run_id or file.recorded_pass or file.rank is None:
+            return file
+        if file.kind != "chrome" or (file.rank, file.world_size) not in ranks.get((job, other), ()):
+            return file
+        return replace(file, recorded_pass=name, of_folder=job)
+
+    return [marked(file) for file in found]
+
+
 def set_aside(found: Iterable[Candidate]) -> tuple[list[Candidate], dict[Path, Candidate]]:
     """The files that stand for themselves, and of those that don't, the light recording of each rich one's path.
 
-    A light recording belongs to the rich one of the same run in the same folder; without one it stands for itself.
+    A light recording belongs to the rich one of the same run in the same folder, or to that of the same rank in the
+    folder ``rich`` beside its own; without one it stands for itself.
     """
-    files = list(found)
-    rich = {_key(file): file.path for file in reversed(files) if file.recorded_pass == RICH and file.run_id}
+    files = by_folder(list(found))
+    rich = {_key(file): file.path for file in reversed(files) if file.recorded_pass == RICH and _run_of(file)}
     lights: dict[Path, Candidate] = {}
     for file in files:
         if file.recorded_pass == LIGHT and _key(file) in rich:
@@ -32,7 +55,11 @@ def set_aside(found: Iterable[Candidate]) -> tuple[list[Candidate], dict[Path, C
 
 
 def _key(file: Candidate) -> tuple[Path, str | None, int | None]:
-    return file.path.parent, file.run_id, file.rank
+    return file.of_folder or file.path.parent, file.run_id, file.rank
+
+
+def _run_of(file: Candidate) -> Path | str | None:
+    return file.of_folder or file.run_id
 
 
 def light_beside(files: Sequence[Candidate], manifest: RunManifest | None) -> Candidate | None:

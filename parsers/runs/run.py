@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tracetui.parsers.runs.light_pass import listed
+from tracetui.parsers.runs.light_pass import LIGHT, listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -19,9 +19,28 @@ if TYPE_CHECKING:
     from tracetui.parsers.trace import Trace
 
 
+KEPT_RANKS = 4
+"""How many ranks of a run that was not read whole stay in memory: the first, and those looked at last."""
+
+
 def main_of(traces: Sequence[Trace]) -> Trace:
     """The first of the traces whose tool sees the most of the program."""
     return min(traces, key=lambda trace: KINDS.index(trace.info.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class RankFile:
+    """A recording of one rank of a run; it may not have been read."""
+
+    path: Path
+    rank: int
+    kind: str
+    """What reads it (`detect.Candidate.kind`)."""
+    world_size: int | None = None
+    recorded_pass: str | None = None
+    """``light`` or ``rich``, where the file or its folder says so."""
+    read: Callable[[], Trace] | None = field(default=None, compare=False, repr=False)
+    """Reads it, with what its run says of it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +59,8 @@ class Run:
     """Where it stands among the runs of its folder: that many of `others` come before it."""
     light_pass: LightPass | None = None
     """The light recording of the run, not among `traces`; it is read when it is asked for."""
+    rank_files: tuple[RankFile, ...] = ()
+    """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
 
     @property
     def name(self) -> str:
@@ -77,8 +98,30 @@ class Run:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The distributed ranks present, ascending."""
-        return tuple(sorted({t.info.rank for t in self.traces if t.info.rank is not None}))
+        """The distributed ranks present, ascending, whether or not they were read."""
+        read = {trace.info.rank for trace in self.traces if trace.info.rank is not None}
+        return tuple(sorted(read.union(file.rank for file in self.rank_files)))
+
+    @property
+    def unread(self) -> tuple[int, ...]:
+        """The ranks whose recordings were not read, ascending."""
+        read = {trace.info.rank for trace in self.traces}
+        return tuple(rank for rank in self.ranks if rank not in read)
+
+    def with_rank(self, rank: int) -> Run:
+        """The run with a rank's recordings among its traces; the rank that was added first is dropped for it.
+
+        Raises:
+            TraceError: they can't be read.
+            Cancelled: reading was stopped before anything was read.
+        """
+        files = [file for file in self.rank_files if file.rank == rank and file.recorded_pass != LIGHT]
+        if rank not in self.unread or not files:
+            return self
+        added = tuple(file.read() for file in files if file.read is not None)
+        held = list(dict.fromkeys(trace.info.rank for trace in self.traces if trace.info.rank is not None))
+        dropped = held[1 : max(1, len(held) + 2 - KEPT_RANKS)]
+        return replace(self, traces=(*(one for one in self.traces if one.info.rank not in dropped), *added))
 
     def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
         """Each trace's frames as pandas DataFrames."""

@@ -1,0 +1,56 @@
+"""What may differ between the machines of a job: versions, clocks and throttling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracetui.parsers import Trace
+    from tracetui.parsers.runs.manifest import GpuState, RunManifest
+
+_SOFTWARE = ("python", "torch", "cuda_runtime", "cudnn", "driver", "kernel", "os", "architecture")
+_OF_ONE_FILE = frozenset({"trace_id", "schemaVersion", "profile_memory", "with_stack", "with_flops", "with_modules"})
+"""What a recording says of itself, which differs between files without meaning anything for a job."""
+
+
+def environment(trace: Trace, manifest: RunManifest | None) -> tuple[tuple[str, str], ...]:
+    """What the recording and its run.json say, by name; what neither says is absent."""
+    found = {name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE}
+    if trace.info.tool_version is not None:
+        found["tool"] = trace.info.tool_version
+    if manifest is not None:
+        for name in _SOFTWARE:
+            if (value := getattr(manifest.software, name)) is not None:
+                found[name] = str(value)
+        found |= _of_gpus(trace, manifest)
+    return tuple(sorted(found.items()))
+
+
+def device_name(trace: Trace) -> str | None:
+    """The name of the GPU that this rank worked on; of all devices of its host where there was no work."""
+    used = set(trace.device["device"].unique().drop_nulls().to_list())
+    names = dict.fromkeys(
+        device.name for device in trace.info.devices if device.name is not None and (not used or device.id in used)
+    )
+    return ", ".join(names) or None
+
+
+def _of_gpus(trace: Trace, manifest: RunManifest) -> dict[str, str]:
+    """The state of this rank's GPU: its limits before the run, and what slowed it down at any time."""
+    used = set(trace.device["device"].unique().drop_nulls().to_list())
+    power = manifest.power
+    found: dict[str, str] = {}
+    if power.before is not None:
+        for gpu in _of_this_rank(power.before.gpus, used):
+            limits = {"clock limit": gpu.max_clock_hz, "power limit": gpu.power_limit_mw}
+            found |= {name: str(value) for name, value in limits.items() if value is not None}
+    states = [state for state in (power.before, *power.during, power.after) if state is not None]
+    known = [gpu.throttle_reasons for state in states for gpu in _of_this_rank(state.gpus, used)]
+    reasons = [reason for one in known if one is not None for reason in one]
+    if any(one is not None for one in known):
+        found["throttled by"] = ", ".join(sorted(set(reasons))) or "nothing"
+    return found
+
+
+def _of_this_rank(gpus: tuple[GpuState, ...], used: set[int]) -> list[GpuState]:
+    return [gpu for gpu in gpus if gpu.index in used]

@@ -1,0 +1,113 @@
+"""A rank's steps: how long its GPUs computed, communicated and idled in each, and what its host did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.base import intervals
+from tracetui.analysis.gpu.activities import activities, distinct
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.ranks.silence import loading, silent
+from tracetui.analysis.ranks.summary import STEPS
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import Selection
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.gpu.activities import Activities
+    from tracetui.analysis.gpu.steps import StepSlots
+    from tracetui.parsers import Trace
+
+WHOLE = -1
+"""The number of the step that stands for the whole window of a recording without steps."""
+
+
+def step_rows(trace: Trace) -> pl.DataFrame:
+    """The steps (`summary.STEPS`) on the trace's own clock; one for the whole window where none are marked."""
+    sel = Selection(trace, Scope())
+    slots, work = step_slots(sel), activities(sel)
+    if not slots.start.size:
+        return pl.DataFrame(schema=STEPS)
+    columns: dict[str, object] = {
+        "step": list(slots.index) if slots.marked else [WHOLE],
+        "begin": slots.start,
+        "end": slots.end,
+        **_on_gpus(work, slots),
+        **_launched(trace, work, slots),
+        **_on_host(trace, slots),
+    }
+    return pl.DataFrame(columns, schema=STEPS)
+
+
+def _on_gpus(work: Activities, slots: StepSlots) -> dict[str, Ints | list[None]]:
+    """Times of the GPUs, summed over them; null where the recording has no GPU work at all."""
+    named = ("compute_ns", "communication_ns", "exposed_ns", "computation_ns", "overlap_ns", "idle_ns")
+    if not work.start.size:
+        return {name: [None] * slots.start.size for name in named}
+    sums = {name: np.zeros(slots.start.size, np.int64) for name in named}
+    since = np.concatenate((slots.start[:1], slots.end[:-1]))
+    device = work.column("device")
+    for number in distinct(device):
+        mine = work.where(device == number)
+        kernels, collective, busy, whole = (
+            intervals.union(mine.start[chosen], mine.end[chosen])
+            for chosen in (mine.compute, mine.communication, ~mine.communication, slice(None))
+        )
+        for name, times in (
+            ("compute_ns", busy),
+            ("communication_ns", collective),
+            ("exposed_ns", intervals.subtract(collective, busy)),
+            ("computation_ns", kernels),
+            ("overlap_ns", intervals.intersect(kernels, collective)),
+        ):
+            sums[name] += intervals.covered(times, slots.start, slots.end)
+        sums["idle_ns"] += slots.end - since - intervals.covered(whole, since, slots.end)
+    return dict(sums)
+
+
+def _launched(trace: Trace, work: Activities, slots: StepSlots) -> dict[str, Ints | list[None]]:
+    """The GPU work that each step's host time launched: own work in ns, and launches."""
+    size = slots.start.size
+    launch = work.column("launch")
+    if not (launch >= 0).any():  # a recording of the GPU alone
+        return {"own_gpu_ns": [None] * size, "launches": [None] * size}
+    known = launch >= 0
+    if slots.marked:
+        step = trace.device["step"].cast(pl.Int64).fill_null(-1).to_numpy()[_rows_of(trace, work)]
+        known &= step >= 0
+    else:
+        step = np.zeros(launch.size, np.int64)
+    own = known & ~work.communication
+    spent = np.bincount(step[own], weights=(work.end - work.start)[own], minlength=size).astype(np.int64)
+    calls, first = np.unique(launch[known], return_index=True)
+    launches = np.bincount(step[known][first], minlength=size)
+    del calls
+    return {"own_gpu_ns": spent, "launches": launches.astype(np.int64)}
+
+
+def _rows_of(trace: Trace, work: Activities) -> Ints:
+    """The rows of the device frame that the activities are, in order."""
+    kinds = work.frame["kind"].unique()
+    rows: Ints = np.flatnonzero(trace.device["kind"].is_in(kinds.implode()).to_numpy())
+    return rows
+
+
+def _on_host(trace: Trace, slots: StepSlots) -> dict[str, Ints | list[None]]:
+    """What the host did in each step's own time, which ends before its GPU work does."""
+    size = slots.start.size
+    if not trace.host.height:
+        return {name: [None] * size for name in ("silent_ns", "loader_ns", "host_events")}
+    start, end = slots.start, slots.end
+    if slots.marked:
+        start = trace.steps["start"].to_numpy()
+        end = start + trace.steps["duration"].to_numpy()
+    begun = np.sort(trace.host["start"].to_numpy())
+    waits = loading(trace)
+    return {
+        "silent_ns": intervals.covered(silent(trace), start, end),
+        "loader_ns": intervals.covered(waits, start, end) if waits[0].size else [None] * size,
+        "host_events": np.searchsorted(begun, end) - np.searchsorted(begun, start),
+    }
