@@ -25,9 +25,8 @@ SILENT_NS = 1_000_000
 """Of a step: stretches are counted from 1 ms on, so one that is just longer here and just shorter there makes as much."""
 DEVIATIONS = 4.0
 """Of the ranks' own spread (1.48 × median deviation): the largest of a thousand even ranks lies 3.2 above the median."""
-EXCESSES = ("gpu", "silent")
-"""What a profiler cannot add."""
 MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
+"""What a profiler cannot add, and the columns of `summary.STEPS` that say it; the wait for the loader is no silence."""
 
 
 def lower_median(values: Floats) -> float:
@@ -79,37 +78,47 @@ class Late:
 
     rank: int
     late_ns: float
-    """In the recording: how long after the median rank it came, summed; in the program: what it has more."""
-    last: int = 0
-    """Of the collectives, how many it came last to."""
-    of: int = 0
+    """In the recording: how long after the median rank it came, summed over what it was last to or the root of; in the
+    program: what it has more than the median rank."""
     gpu_ns: float = 0.0
     """More GPU work of its own than the median rank."""
     silent_ns: float = 0.0
     loader_ns: float = 0.0
     untold_ns: float = 0.0
     """Of its lateness in the recording, what neither explains: spread over many short calls."""
-    cause: str = ""
+    last: int = 0
+    """Of the collectives, how many it came last to."""
+    of: int = 0
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a late rank does more of."""
+
+    kind: str
     """One of `CAUSES`."""
     name: str = ""
-    """The range, function or kernel that it has more of; empty where nothing has a name."""
-    name_ns: float = 0.0
+    """The range, function or kernel; empty where nothing has a name."""
+    ns: float = 0.0
+    """How much of the excess it explains."""
     factor: float | None = None
     """Of kernels that take longer each: how many times."""
-    steps: tuple[int, ...] = ()
-    """The steps that the excess lies in, where it is not in all."""
+    step: int | None = None
+    """The step in which nearly all of it lies; null where it lies in several."""
+    throttled_by: str = ""
+    """What run.json says slowed the GPU down."""
 
 
 CAUSES = {
     "gpu_work": "more GPU work",
-    "slow_gpu": "the same GPU work, but slower",
-    "loader": "waits for its data loader",
-    "collection": "garbage collection",
-    "host": "its host does something that launches nothing",
-    "pause": "its host stopped once",
+    "slow_gpu": "the same GPU work takes longer",
     "copies": "copies",
-    "earlier": "waited in an earlier collective",
-    "untold": "its host, in many short calls: can't be told from the profiler's cost",
+    "loader": "it waits for its data loader",
+    "collection": "garbage collection",
+    "pause": "its host stopped once",
+    "host": "its host is busy without launching",
+    "untold": "its host, in many short calls: what the profiler added to them can't be told",
 }
 
 
@@ -122,27 +131,27 @@ class Answers:
     program: tuple[Late, ...]
     """Who is late in the program, the latest first."""
     largest_excess_ns: float | None
-    """Of all ranks, what the one with most has over the median, where nobody is named."""
-    untold: str = ""
-    """Why the program's answer can't be given; empty where it is."""
+    """What the rank with most has over the median; null where nothing of that is recorded."""
 
 
-def in_recording(late: pl.DataFrame, step_ns: float) -> Late | None:
-    """The rank that came last most, by time.
+def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
+    """The rank that others waited for most, if that is worth a name.
 
     Args:
-        late: rank, late_ns (per step), last, of; and gpu_ns, silent_ns, loader_ns over the median, earlier_ns.
+        table: per rank: rank, late_ns, last, of, and over_gpu_ns, over_silent_ns, over_loader_ns, all per step.
         step_ns: of the median rank.
     """
-    if not late.height:
+    if not table.height:
         return None
-    row = late.sort("late_ns", "rank", descending=[True, False]).row(0, named=True)
-    if not row["late_ns"] or row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
+    row = table.sort("late_ns", "rank", descending=[True, False]).row(0, named=True)
+    if row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
         return None
-    parts = {name: max(row[f"{name}_ns"] or 0.0, 0.0) for name in ("gpu", "silent", "loader")}
-    parts["silent"] = max(parts["silent"] - parts["loader"], 0.0)  # a wait for the loader is silent too
+    parts = {name: max(row[f"over_{name}_ns"] or 0.0, 0.0) for name in MEASURES}
     untold = max(row["late_ns"] - sum(parts.values()), 0.0)
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
-    cause = words[most] if parts[most] >= untold else "untold"
-    return Late(row["rank"], row["late_ns"], row["last"], row["of"], parts["gpu"], parts["silent"], parts["loader"], untold, cause)
+    kind = words[most] if parts[most] >= untold else "untold"
+    cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
+    return Late(
+        row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold, row["last"], row["of"], cause
+    )
