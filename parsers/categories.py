@@ -57,3 +57,17 @@ def texts(codes: Codes) -> dict[int, str]:
     distinct = np.unique(codes)
     distinct = distinct[distinct != NULL_CODE]
     return dict(zip(distinct.tolist(), decode(distinct).cast(pl.String).to_list(), strict=True))
+
+
+def matching(codes: Codes, pattern: str) -> NDArray[np.bool_]:
+    """Which of the strings a regular expression finds something in; each distinct string is looked at once."""
+    top = int(codes.max(initial=0, where=codes != NULL_CODE))
+    seen = np.zeros(top + 2, np.bool_)
+    at = np.minimum(codes, np.uint32(top + 1))  # null, last
+    seen[at] = True
+    seen[-1] = False
+    distinct = np.flatnonzero(seen).astype(np.uint32)
+    found = decode(distinct).cast(pl.String).str.contains(pattern).to_numpy()
+    seen[distinct[~found]] = False
+    matched: NDArray[np.bool_] = seen[at]
+    return matched

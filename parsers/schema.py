@@ -1,4 +1,4 @@
-"""The five frames every parser fills: their columns, types and units.
+"""The six frames every parser fills: their columns, types and units.
 
 All times are int64 nanoseconds on the trace's own clock. A column a source can't fill is null, never 0.
 Rows of one frame refer to rows of another by position (a *row id*).
@@ -57,11 +57,19 @@ MEMORY_ACTIONS = (
     "other",
 )
 
+COLLECTIVE_SOURCES = (
+    "kernel",  # arguments of the kernel
+    "operator",  # arguments of record_param_comms
+    "range",  # name, shapes or payload of a range around the call
+    "name",  # the name of the kernel, which tells the kind at most
+)
+
 HostKind = pl.Enum(HOST_KINDS)
 RangeStyle = pl.Enum(RANGE_STYLES)
 CounterKind = pl.Enum(COUNTER_KINDS)
 MemoryAction = pl.Enum(MEMORY_ACTIONS)
 DeviceKind = pl.Enum(DEVICE_KINDS)
+CollectiveSource = pl.Enum(COLLECTIVE_SOURCES)
 Name = pl.Categorical
 RowId = pl.UInt32
 Dim3 = pl.Array(pl.Int32, 3)
@@ -162,6 +170,29 @@ COUNTERS: dict[str, pl.DataType] = {
     "text": pl.String(),  # a value that is no number; a rule's advice
 }
 """One metric or rule of one profiled launch, or one sample of a counter."""
+
+
+COLLECTIVES: dict[str, pl.DataType] = {
+    "device": RowId(),  # device row of its kernel; null where none is recorded, or where others share it (`part_of`)
+    "host": RowId(),  # host row of what describes it: record_param_comms, a range (nccl:…, gloo:…), an operator
+    "part_of": RowId(),  # of one of several coalesced operations: the device row of the kernel that does them all
+    "kind": Name(),  # one of `names.collectives.KINDS`
+    "name": Name(),  # as the source spells it: _allgather_base; of a kernel that nothing describes its name
+    "group": Name(),  # the process group's name
+    "group_description": Name(),
+    "group_ranks": Name(),  # JSON text; PyTorch cuts long lists short with "..."
+    "group_size": pl.Int64(),
+    "seq": pl.Int64(),  # number within its group
+    "bytes_in": pl.Int64(),
+    "bytes_out": pl.Int64(),
+    "element_type": Name(),  # fp32, bf16, …
+    "in_splits": Name(),  # JSON text, elements for each rank; null where all get the same
+    "out_splits": Name(),
+    "peer": pl.Int64(),  # of a send or receive: the other rank
+    "coalesced": pl.Boolean(),  # a kernel for several operations, whose sizes are theirs; or one of them
+    "source": CollectiveSource,
+}
+"""One collective call a row: those with a kernel in its order, then the others in the order of the host's calls."""
 
 
 def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:

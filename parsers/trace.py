@@ -1,9 +1,9 @@
-"""The one data model: a Trace is five frames and their context, whatever tool wrote the file."""
+"""The one data model: a Trace is six frames and their context, whatever tool wrote the file."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-FRAMES = ("steps", "host", "device", "memory", "counters")
+FRAMES = ("steps", "host", "device", "memory", "counters", "collectives")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,17 @@ class DeviceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """Ranks that communicate with each other."""
+
+    name: str
+    description: str | None = None
+    size: int | None = None
+    ranks: tuple[int, ...] = ()
+    """Empty where they are not recorded whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceInfo:
     """Where a trace comes from and how it was captured."""
 
@@ -75,6 +86,8 @@ class TraceInfo:
     """Which run of `tracetui profile` it is of (`Identity.run_id` in run.json)."""
     recorded_pass: str | None = None
     """Which of that run's recordings by torch.profiler: ``light`` or ``rich`` (`manifest.Pass`), or a cut of one."""
+    groups: tuple[ProcessGroup, ...] = ()
+    """The process groups that this rank is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +119,7 @@ class MarkedBy:
 
 @dataclass(frozen=True)
 class Trace:
-    """Five frames (see ``parsers.schema``) and their context."""
+    """Six frames (see ``parsers.schema``) and their context."""
 
     steps: pl.DataFrame
     host: pl.DataFrame
@@ -122,6 +135,7 @@ class Trace:
     """Reads the light recording of the same run; null where there is none."""
     marked_by: MarkedBy | None = None
     """What stands for steps; null where the profiler marked them, or nothing does."""
+    collectives: pl.DataFrame = field(default_factory=lambda: schema.empty(schema.COLLECTIVES))
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:
@@ -143,7 +157,7 @@ class Trace:
         return self.info.kind not in WITHOUT_TIME_LINE
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
-        """The five frames as pandas DataFrames, by name.
+        """The six frames as pandas DataFrames, by name.
 
         Raises:
             ImportError: pandas or pyarrow is missing; ``pip install 'tracetui[pandas]'`` brings both.

@@ -77,7 +77,7 @@ def read_events(path: Path) -> Events:
     meta: list[dict[str, Any]] = []
     window = None
     events = [event for event in events if event]
-    for event in events:
+    for number, event in enumerate(events):
         args = event.get("args") or {}
         phase, category = str(event.get("ph")), str(event.get("cat") or "")
         category = category[:1].lower() + category[1:]
@@ -87,7 +87,10 @@ def read_events(path: Path) -> Events:
         elif phase == "X" and category in classify.IGNORED_CATEGORIES:
             if category == "trace" and window is None:
                 window = (ns(event["ts"]), ns(event["dur"]))
-        elif phase == "X" and category in classify.HOST_CATEGORIES:
+            continue
+        if phase == "X" and "Collective name" in args:
+            rows["collectives"].append({"offset": number, **described(args)})
+        if phase == "X" and category in classify.HOST_CATEGORIES:
             rows["host"].append(
                 {
                     "kind": schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category]),
@@ -95,6 +98,7 @@ def read_events(path: Path) -> Events:
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
                     **place,
+                    "offset": number,
                     "correlation": argument(args, "correlation", "correlation_id"),
                     "external_id": argument(args, "External id", "external id"),
                     "sequence": whole(args.get("Sequence number")),
@@ -113,6 +117,7 @@ def read_events(path: Path) -> Events:
                     "start": ns(event["ts"]),
                     "duration": ns(event.get("dur", 0)),
                     **place,
+                    "offset": number,
                     "device": whole(args.get("device")),
                     "stream": whole(args.get("stream")),
                     "context": whole(args.get("context")),
@@ -151,6 +156,24 @@ def read_events(path: Path) -> Events:
     return Events(groups, meta, header, window, total=len(events), parsed=len(events))
 
 
+def described(args: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "said": text(args["Collective name"]),
+        "in_elements": whole(args.get("In msg nelems")),
+        "out_elements": whole(args.get("Out msg nelems")),
+        "group_size": whole(args.get("Group size")),
+        "seq": whole(args.get("Seq")),
+        "source_rank": whole(args.get("Src Rank")),
+        "target_rank": whole(args.get("Dst Rank")),
+        "said_type": text(args.get("dtype")),
+        "group": text(args.get("Process Group Name")),
+        "group_description": text(args.get("Process Group Description")),
+        "group_ranks": json_text(args.get("Process Group Ranks")),
+        "in_splits": json_text(args.get("In split size")),
+        "out_splits": json_text(args.get("Out split size")),
+    }
+
+
 def json_text(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -158,7 +181,7 @@ def json_text(value: Any) -> str | None:
 def to_columns(group: dict[str, Any], rows: list[dict[str, Any]]) -> columns.Columns:
     filled = columns.blank(group, len(rows))
     for name, values in filled.items():
-        if name == "offset" or not rows or name not in rows[0]:
+        if not rows or name not in rows[0]:
             continue
         found = [row[name] for row in rows]
         filled[name] = categories.encode(found) if values.dtype == np.uint32 else np.array(found, values.dtype)

@@ -54,12 +54,26 @@ FLOWS: dict[str, np.dtype[Any] | None] = {
 }  # fmt: skip
 COUNTERS: dict[str, np.dtype[Any] | None] = {"time": _INT, "name": _CODE, "series": _CODE, "value": _FLOAT}
 
+COLLECTIVES: dict[str, np.dtype[Any] | None] = {
+    "offset": _INT, "said": _CODE, "in_elements": _INT, "out_elements": _INT, "group_size": _INT, "seq": _INT,
+    "source_rank": _INT, "target_rank": _INT, "said_type": _CODE, "group": _CODE, "group_description": _CODE,
+    "group_ranks": _CODE, "in_splits": _CODE, "out_splits": _CODE,
+}  # fmt: skip
+"""What kernels and `record_param_comms` say about their collective; `offset` tells which event said it."""
+
 OPTIONAL = frozenset({
     "step", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
     "kernel_details", "memcpy_details", "memset_details", "xla_context",
 })  # fmt: skip
 """Columns that only some tools fill; a group has them only if one of its parts does."""
-GROUPS = {"host": HOST, "device": DEVICE, "memory": MEMORY, "flows": FLOWS, "counters": COUNTERS}
+GROUPS = {
+    "host": HOST,
+    "device": DEVICE,
+    "memory": MEMORY,
+    "flows": FLOWS,
+    "counters": COUNTERS,
+    "collectives": COLLECTIVES,
+}
 """Columns of each group; events of `OTHER_KIND` are in ``device``, which has more columns."""
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome.collectives import collectives_frame
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 from tracetui.parsers.chrome.marks import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers
@@ -32,7 +33,7 @@ TASK_PREFIX = "autograd::engine::evaluate_function: "
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
-    """Links the events of one file into the five frames.
+    """Links the events of one file into the six frames.
 
     This consumes the groups of `events`, so that their memory is freed as the frames grow.
     """
@@ -58,6 +59,8 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         steps = marked_steps(events.header, info, host, device, tally)
     forward = _forward_operators(host, nesting, threads, flows)
     linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
+    said = events.groups.pop("collectives")
+    collectives = collectives_frame(said, host, device, linked, nesting.parent, info.groups)
 
     return Trace(
         steps=steps,
@@ -68,6 +71,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         info=info,
         source=source,
         notes=tally.notes(),
+        collectives=collectives,
     )
 
 

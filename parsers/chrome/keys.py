@@ -18,6 +18,8 @@ ARGUMENTS = (
     "correlation_id", "graph node id", "cuda_graph_node_id",
     "hlo_op", "hlo_module", "tf_op", "step_num", "kernel_details", "memcpy_details", "Memset_details",
     "memset_details", "context_id",
+    "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "In split size", "Out split size",
+    "Process Group Name", "Process Group Description", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank",
 )  # fmt: skip
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 

@@ -11,7 +11,7 @@ from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.trace import DeviceInfo, TraceInfo
+from tracetui.parsers.trace import DeviceInfo, ProcessGroup, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,23 @@ def trace_info(events: Events) -> TraceInfo:
         threads=tuple(threads),
         run_id=_text(own.get("run")),
         recorded_pass=_text(own.get("pass")),
+        groups=_groups(distributed.get("pg_config")),
     )
+
+
+def _groups(config: Any) -> tuple[ProcessGroup, ...]:
+    found = []
+    for entry in config if isinstance(config, list) else ():
+        name = _mapping(entry).get("pg_name")
+        if name is None:
+            continue
+        ranks = entry.get("ranks")
+        numbers = [_whole(rank) for rank in ranks] if isinstance(ranks, list) else []
+        whole = tuple(number for number in numbers if number is not None)
+        size = _whole(entry.get("pg_size"))
+        complete = len(whole) == len(numbers) and size in (None, len(whole))
+        found.append(ProcessGroup(encodable(str(name)), _text(entry.get("pg_desc")), size, whole if complete else ()))
+    return tuple(found)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.chrome import columns, layout, metadata, xla
+from tracetui.parsers.chrome import collective_arguments, columns, layout, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
 
-ESCAPABLE = {"name", "stack", *XLA_TEXTS}
+ESCAPABLE = {"name", "stack", *XLA_TEXTS, *collective_arguments.TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
@@ -42,7 +42,7 @@ STREAMED = {"host", "device", "memory"}
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
-    """Reads a Chrome trace, plain or gzip, into the five frames.
+    """Reads a Chrome trace, plain or gzip, into the six frames.
 
     Raises:
         TraceError: the file can't be read or holds no trace.

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
 from tracetui.parsers.chrome import classify
+from tracetui.parsers.chrome import collective_arguments as told
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
@@ -144,11 +145,14 @@ class ChunkScan:
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
+        described = self._described()
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
             if rows.size:
                 groups[name] = read(rows, common)
+        if described is not None and (rows := np.flatnonzero(described & ~tokens.odd)).size:
+            groups["collectives"] = self._collectives(rows)
         decode = np.flatnonzero(self._left | tokens.odd)
         return Part(
             groups,
@@ -209,12 +213,10 @@ class ChunkScan:
         return result
 
     def _placed(self, rows: Ints, common: dict[str, Any]) -> Columns:
-        begins = np.empty(self.tokens.events, np.int64)
-        begins[0], begins[1:] = 0, self.tokens.ends[:-1] + 1
         return {
             "name": common["name"][rows], "start": self.start[rows], "duration": self.duration[rows],
             "process": common["process"][rows], "thread": common["thread"][rows],
-            "offset": begins[rows] + self._chunk.position,
+            "offset": self._offsets(rows),
         }  # fmt: skip
 
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
@@ -230,6 +232,28 @@ class ChunkScan:
             "id": self.ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
             "time": self.start[rows], "begins": self.tokens.phase[rows] == ord("s"),
         }  # fmt: skip
+
+    def _described(self) -> NDArray[np.bool_] | None:
+        """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
+        found = self.tokens.field(told.COLLECTIVE)
+        if found is None:
+            return None
+        for key in told.INTS.values():
+            self.ints(key)
+        for key in told.TEXTS.values():
+            self._text(key, raw=False)
+        for key in told.LISTS.values():
+            self._text(key, raw=True)
+        named: NDArray[np.bool_] = self.rows["host"] | self.rows["device"]
+        return named & np.isin(np.arange(named.size), self.tokens.event_of(found))
+
+    def _collectives(self, rows: Ints) -> Columns:
+        keys = {**told.INTS, **told.TEXTS, **told.LISTS}
+        return {"offset": self._offsets(rows)} | {column: self._values[key][rows] for column, key in keys.items()}
+
+    def _offsets(self, rows: Ints) -> Ints:
+        """Where events begin in the file."""
+        return np.where(rows > 0, self.tokens.ends[rows - 1] + 1, 0) + self._chunk.position
 
     def _category(self) -> Ints:
         """The category number of each event, -1 for none or unknown."""

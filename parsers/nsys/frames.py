@@ -51,7 +51,7 @@ class Events:
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
-    """Links the columns of one file into the five frames, and consumes the columns."""
+    """Links the columns of one file into the six frames, and consumes the columns."""
     shared = events.shared
     _close(events, tally)
     threads = Threads(shared)

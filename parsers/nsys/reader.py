@@ -1,4 +1,4 @@
-"""Reads one SQLite export of Nsight Systems into the five frames."""
+"""Reads one SQLite export of Nsight Systems into the six frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "P
 
 
 def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> Trace:
-    """Reads an nsys export, plain or gzip, into the five frames.
+    """Reads an nsys export, plain or gzip, into the six frames.
 
     Args:
         path: the database.

@@ -1,6 +1,6 @@
 """Keeps parsed traces in the user's cache directory, so that opening them again needs no parsing.
 
-An entry is a folder: the five frames as Arrow IPC and a JSON file with the context. It is written under a temporary
+An entry is a folder: the six frames as Arrow IPC and a JSON file with the context. It is written under a temporary
 name and renamed when complete, so two processes may write the same one. The oldest go when the whole grows too large.
 The cache's folder may be one in which the user keeps other things: only what this module wrote there is removed.
 """
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.parsers import schema
-from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, Source, Trace, TraceInfo
+from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGroup, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 13
+PARSER_VERSION = 14
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -90,7 +90,7 @@ def _state(stat: os.stat_result) -> tuple[int, ...]:
 
 
 def _layouts() -> tuple[dict[str, pl.DataType], ...]:
-    return schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS
+    return schema.STEPS, schema.HOST, schema.DEVICE, schema.MEMORY, schema.COUNTERS, schema.COLLECTIVES
 
 
 def load(key: str, path: Path) -> Trace | None:
@@ -133,6 +133,7 @@ def _read(entry: Path, path: Path) -> Trace:
         device=frames["device"],
         memory=frames["memory"],
         counters=frames["counters"],
+        collectives=frames["collectives"],
         info=_info(context["info"]),
         source=Source(**{**context["source"], "path": path}),
         notes=tuple(Note(**note) for note in context["notes"]),
@@ -266,6 +267,7 @@ def _info(values: dict[str, Any]) -> TraceInfo:
     values["devices"] = tuple(DeviceInfo(**device) for device in values["devices"])
     for name in ("captured", "processes", "threads"):
         values[name] = tuple(tuple(entry) for entry in values[name])
+    values["groups"] = tuple(ProcessGroup(**{**group, "ranks": tuple(group["ranks"])}) for group in values["groups"])
     if values["window"] is not None:
         values["window"] = tuple(values["window"])
     return TraceInfo(**values)

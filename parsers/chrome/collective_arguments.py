@@ -1,0 +1,41 @@
+"""The arguments with which an event describes a collective, and how the slow path takes them over."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COLLECTIVE = "Collective name"
+"""The argument that tells that an event describes a collective."""
+INTS = {"in_elements": "In msg nelems", "out_elements": "Out msg nelems", "group_size": "Group size",
+        "seq": "Seq", "source_rank": "Src Rank", "target_rank": "Dst Rank"}  # fmt: skip
+TEXTS = {"said": COLLECTIVE, "said_type": "dtype", "group": "Process Group Name",
+         "group_description": "Process Group Description"}  # fmt: skip
+LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size"}
+"""Lists, written as such or as text."""
+
+
+def described(position: int, args: dict[str, Any], whole: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
+    """A row of the group ``collectives`` from an event's arguments; `whole` reads numbers."""
+    row: dict[str, Any] = {"offset": position, **{column: whole(args, key) for column, key in INTS.items()}}
+    for column, key in TEXTS.items():
+        value = args.get(key)
+        row[column] = None if value is None or value == "" else str(value)
+    for column, key in LISTS.items():
+        row[column] = None if args.get(key) is None else json.dumps(args[key], ensure_ascii=False)
+    return row
+
+
+def list_text(written: str) -> str | None:
+    """A list's JSON text, however the file writes it; null for an empty one, and as it is where it is cut short."""
+    try:
+        value = json.loads(written, strict=False)
+        if isinstance(value, str):
+            written = value
+            value = json.loads(value, strict=False)
+    except (ValueError, RecursionError):
+        return written
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) and value else None
