@@ -216,6 +216,7 @@ class Job:
 
     def _before(self, rank: _Rank, number: int) -> None:
         """What was planted, and the loader."""
+        rank.host += 1  # within the step
         for kind in ("host", "loader", "gc"):
             for plant in self._planted(rank.number, kind):
                 if kind == "gc" and number != self.steps // 2:
@@ -228,10 +229,11 @@ class Job:
                     self._host(rank, "user_annotation", name, begin, rank.host, {})
                 rank.host += 1
         for plant in self._planted(rank.number, "gpu"):
+            rank.host += 1
             begin = rank.host
             for _ in range(8):
                 self._kernel(rank, "planted_kernel", plant.amount / 8)
-            self._host(rank, "user_annotation", plant.name, begin - 1, rank.host + 1, {})
+            self._host(rank, "user_annotation", plant.name, begin, rank.host + 1, {})
             rank.host += 2
 
     def _forward(self, ranks: list[_Rank]) -> None:

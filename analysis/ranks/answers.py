@@ -41,7 +41,7 @@ def answers_of(
     peers = _peers(stage)
     step_ns = table["step_ns"].fill_null(float("nan")).to_numpy()
     over = {
-        name: excess(_known(table[column]), step_ns, peers, LEAST[name] if _has_steps(table) else 0.0)
+        name: excess(_known(table[column], some=name == "loader"), step_ns, peers, LEAST[name] if _has_steps(table) else 0.0)
         for name, column in MEASURES.items()
     }
     columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
@@ -104,7 +104,10 @@ def _peers(stage: Ints) -> Ints:
     return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
 
 
-def _known(column: pl.Series) -> NDArray[np.float64]:
+def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
+    """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
+    if some and column.null_count() < column.len():
+        column = column.fill_null(0)
     values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     return values
 

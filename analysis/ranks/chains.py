@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from tracetui.analysis.ranks.waiting import NOBODY
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from tracetui.analysis.ranks.clocks import Clocks
@@ -71,8 +71,8 @@ def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) 
 
 
 def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
-    """Where the call before each of these, of the same rank and group, stands in the order; -1 if it is the first."""
-    group = (calls["group_id"].to_numpy() << 1) | (calls["channel"].to_numpy() >= 0)
+    """Where the call before each of these, of the same rank, group and channel, stands in the order; -1 if none does."""
+    group = calls.select(pl.struct("group_id", "channel").rank("dense")).to_series().to_numpy()
     place = calls["place"].to_numpy()
     by_group = np.lexsort((at, group, place))
     same = np.r_[False, (place[by_group][1:] == place[by_group][:-1]) & (group[by_group][1:] == group[by_group][:-1])]

@@ -75,8 +75,9 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     middle = int(np.median(end)) if end.size else 0
     offset, slope, known = _Fit(clock[place[shared]], instance[shared], end[shared] - middle, clock.max(initial=-1) + 1).solve()
     if not any(one.host for one in summaries):
-        small = np.abs(offset) < ONE_CLOCK_NS
-        offset, slope = np.where(small, 0.0, offset), np.where(small & (np.abs(slope) < 1e-5), 0.0, slope)
+        reach = float(np.abs(end - middle).max()) if end.size else 0.0
+        apart = np.abs(offset) + np.abs(slope) * reach > ONE_CLOCK_NS
+        offset, slope = np.where(apart, offset, 0.0), np.where(apart, slope, 0.0)
     change = offset[clock] if clock.size else offset
     rate = slope[clock] if clock.size else slope
 

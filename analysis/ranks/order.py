@@ -17,7 +17,8 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
     """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
     where = ("group_id", "channel")
     # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
-    numbered = pl.col("seq").is_not_null()
+    # sends and receives are counted by each rank for itself
+    numbered = pl.col("seq").is_not_null() & (pl.col("channel") < 0)
     with_seq = frame.filter(numbered)
     # calls of one number are told apart by their order
     again = pl.int_range(pl.len()).over("place", *where, "seq")

@@ -38,7 +38,7 @@ RANKS: dict[str, pl.DataType] = {
     "transfer_ns": pl.Float64(),
     "late_ns": pl.Float64(),  # how long after the median rank it came, of collectives that waited for it in the end
     "last": pl.Int64(),  # collectives to which it came last
-    "collectives": pl.Int64(),  # matched ones that it takes part in
+    "collectives": pl.Int64(),  # matched ones that it takes part in, without sends and receives
     "clean_step_ns": pl.Float64(),
     "offset_ns": pl.Float64(),
     "drift_ppm": pl.Float64(),
@@ -155,17 +155,20 @@ def _of_calls(
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
     place = calls["place"].to_numpy()
     counts = np.maximum(counts, 1)
-    taking = np.bincount(place, minlength=ranks)
+    taking = np.bincount(place[calls["channel"].to_numpy() < 0], minlength=ranks)
+    any_call = np.bincount(place, minlength=ranks) > 0
     wait = np.bincount(place, found.wait, ranks) / counts
     transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
     at = {rank: number for number, rank in enumerate(numbers)}
-    known = culprit >= 0
+    # in a pipeline each stage waits for the one before it: that makes nobody late
+    sent = calls["channel"].to_numpy()[found.first] >= 0
+    known = (culprit >= 0) & ~sent
     last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
     late = np.bincount([at[rank] for rank in origin[known].tolist()], found.last_late[known], ranks) / counts
     columns = {"wait_ns": wait, "transfer_ns": transfer, "late_ns": late, "last": last, "collectives": taking}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in columns.items()})
     return frame.with_columns(
-        pl.when(pl.col("collectives") > 0).then(pl.col(name)).alias(name) for name in ("wait_ns", "transfer_ns", "late_ns", "last")
+        pl.when(pl.Series(any_call)).then(pl.col(name)).alias(name) for name in ("wait_ns", "transfer_ns", "late_ns", "last")
     )
 
 
