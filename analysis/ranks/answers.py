@@ -41,7 +41,9 @@ def answers_of(
     peers = _peers(stage)
     step_ns = table["step_ns"].fill_null(float("nan")).to_numpy()
     over = {
-        name: excess(_known(table[column], some=name == "loader"), step_ns, peers, LEAST[name] if _has_steps(table) else 0.0)
+        name: excess(
+            _known(table[column], some=name == "loader"), step_ns, peers, LEAST[name] if _has_steps(table) else 0.0
+        )
         for name, column in MEASURES.items()
     }
     columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
@@ -86,7 +88,9 @@ def _program(
             mine = np.flatnonzero(peers == peers[place]).tolist()
             most = MEASURES[max(parts, key=parts.__getitem__)]
             why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
-            late = Late(late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why)
+            late = Late(
+                late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why
+            )
         found.append(late)
     return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
 

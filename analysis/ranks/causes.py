@@ -47,7 +47,11 @@ class Works:
     def over(self, place: int, peers: Sequence[int]) -> pl.DataFrame:
         """What a rank has more of than the median of its peers: kind, name, over_ns per step, the most first."""
         mine = self.frame.filter((pl.col("place") == place) & (pl.col("name") != ""))
-        unnamed = self.frame.filter((pl.col("place") == place) & (pl.col("name") == "") & (pl.col("kind").is_in(["silent", "loader", "collection"])))
+        unnamed = self.frame.filter(
+            (pl.col("place") == place)
+            & (pl.col("name") == "")
+            & (pl.col("kind").is_in(["silent", "loader", "collection"]))
+        )
         wanted = pl.concat([mine, unnamed]).select("kind", "name").unique()
         rows = self.frame.filter(pl.col("place").is_in(list(peers))).join(wanted, on=["kind", "name"], how="semi")
         summed = rows.group_by("kind", "name", "place").agg(pl.col("ns").sum())
@@ -59,7 +63,9 @@ class Works:
             values = values / steps
             found.append((kind, name, float(values[place] - lower_median(values[list(peers)]))))
         schema = {"kind": pl.String(), "name": pl.String(), "over_ns": pl.Float64()}
-        return pl.DataFrame(found, schema=schema, orient="row").sort("over_ns", "kind", "name", descending=[True, False, False])
+        return pl.DataFrame(found, schema=schema, orient="row").sort(
+            "over_ns", "kind", "name", descending=[True, False, False]
+        )
 
     def slower(self, place: int, peers: Sequence[int]) -> float | None:
         """How many times as long the same launches take as on the median peer; None where they are not the same."""

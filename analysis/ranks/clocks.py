@@ -28,7 +28,7 @@ LEAST = 3
 """Fewer common collectives fit no clock."""
 ONE_CLOCK_NS = 100_000
 """On one host ends differed by 63 µs at most; an offset below this is no offset where hosts are not recorded."""
-ROUNDS = 3
+ROUNDS = 2
 FITTED = {
     "place": pl.Int64(),
     "rank": pl.Int64(),
@@ -73,7 +73,9 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     if calls.height and not shared.any():
         shared[:] = True
     middle = int(np.median(end)) if end.size else 0
-    offset, slope, known = _Fit(clock[place[shared]], instance[shared], end[shared] - middle, clock.max(initial=-1) + 1).solve()
+    offset, slope, known = _Fit(
+        clock[place[shared]], instance[shared], end[shared] - middle, clock.max(initial=-1) + 1
+    ).solve()
     if not any(one.host for one in summaries):
         reach = float(np.abs(end - middle).max()) if end.size else 0.0
         apart = np.abs(offset) + np.abs(slope) * reach > ONE_CLOCK_NS
@@ -98,8 +100,10 @@ def _table(
     away: Floats,
 ) -> pl.DataFrame:
     change, rate, known = fitted
-    seen = pl.DataFrame({"place": place, "away": np.abs(away)}).group_by("place").agg(
-        residual_ns=pl.col("away").median(), ends=pl.len().cast(pl.Int64)
+    seen = (
+        pl.DataFrame({"place": place, "away": np.abs(away)})
+        .group_by("place")
+        .agg(residual_ns=pl.col("away").median(), ends=pl.len().cast(pl.Int64))
     )
     table = pl.DataFrame(
         {
@@ -195,9 +199,10 @@ class _Fit:
 def line(time: Floats, away: Floats) -> tuple[float, float]:
     """Offset at zero and slope of a robust line; the slope is 0 where it explains no more than the noise."""
     order = np.argsort(time, kind="stable")
-    pieces = [part for part in np.array_split(order, min(PIECES, max(time.size // 3, 1))) if part.size]
-    x = np.array([np.median(time[part]) for part in pieces])
-    y = np.array([np.median(away[part]) for part in pieces])
+    count = min(PIECES, max(time.size // 3, 1))
+    # pieces of one length; the few ends left over count in the offset only
+    pieces = order[: order.size // count * count].reshape(count, -1)
+    x, y = np.median(time[pieces], axis=1), np.median(away[pieces], axis=1)
     flat = float(np.median(away))
     slope = 0.0
     if x.size > 2:

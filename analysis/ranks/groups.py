@@ -86,7 +86,9 @@ def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
 
 def _channels(calls: pl.DataFrame, ranks: tuple[tuple[int, ...], ...]) -> pl.Series:
     """Who sends to whom, as a number; peers are ranks of the job or places in the group, which is found out."""
-    paired = calls["kind"].is_in(POINT_TO_POINT).fill_null(value=False).to_numpy() & calls["peer"].is_not_null().to_numpy()
+    paired = (
+        calls["kind"].is_in(POINT_TO_POINT).fill_null(value=False).to_numpy() & calls["peer"].is_not_null().to_numpy()
+    )
     channel = np.full(calls.height, -1, np.int64)
     if not paired.any():
         return pl.Series(channel)

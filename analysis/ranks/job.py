@@ -115,7 +115,12 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         answers=answers,
         world_size=world,
         missing=tuple(rank for rank in range(world) if rank not in chosen),
-        step_count=_middle([int(n) if one.steps.height and one.steps["step"][0] >= 0 else 0 for n, one in zip(counts, present, strict=True)]),
+        step_count=_middle(
+            [
+                int(n) if one.steps.height and one.steps["step"][0] >= 0 else 0
+                for n, one in zip(counts, present, strict=True)
+            ]
+        ),
         step_ns=_median(table["step_ns"]) if table.height else None,
         clean_step_ns=float(np.median(clean)) if clean else None,
     )

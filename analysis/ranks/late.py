@@ -153,5 +153,13 @@ def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
     kind = words[most] if parts[most] >= untold else "untold"
     cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
     return Late(
-        row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold, row["last"], row["of"], cause
+        row["rank"],
+        row["late_ns"],
+        parts["gpu"],
+        parts["silent"],
+        parts["loader"],
+        untold,
+        row["last"],
+        row["of"],
+        cause,
     )

@@ -72,9 +72,7 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
     by = ", ".join(frame["by"].unique().sort(descending=True).to_list()) if frame.height else ""
     frame = frame.sort("group_id", "channel", "key", "place")
     instance = (
-        pl.struct("group_id", "channel", "key").rle_id().cast(pl.Int64)
-        if frame.height
-        else pl.lit(0, dtype=pl.Int64)
+        pl.struct("group_id", "channel", "key").rle_id().cast(pl.Int64) if frame.height else pl.lit(0, dtype=pl.Int64)
     )
     frame = frame.with_columns(instance=instance)
     frame = frame.with_columns(odd=_odd(frame))

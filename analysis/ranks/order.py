@@ -10,6 +10,8 @@ STEADY_NS = 200_000
 (100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
 LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
+AGAIN = 64
+"""More calls of one number than that are not told apart."""
 SIGNATURE = ("kind", "bytes_in", "element_type")
 
 
@@ -20,15 +22,22 @@ def keyed(frame: pl.DataFrame) -> pl.DataFrame:
     # sends and receives are counted by each rank for itself
     numbered = pl.col("seq").is_not_null() & (pl.col("channel") < 0)
     with_seq = frame.filter(numbered)
-    # calls of one number are told apart by their order
-    again = pl.int_range(pl.len()).over("place", *where, "seq")
-    with_seq = with_seq.with_columns(key=pl.col("seq") * 64 + again, by=pl.lit("seq"))
+    with_seq = with_seq.with_columns(key=pl.col("seq") * AGAIN + _again(with_seq), by=pl.lit("seq"))
     without = frame.filter(~numbered)
     counted = with_seq.select(*where).unique()
     lone = without.join(counted, on=list(where), how="semi")
     lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
     by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
     return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+
+
+def _again(frame: pl.DataFrame) -> pl.Series:
+    """Which of several calls of one number each is: several may share one, as those of a coalesced call."""
+    place, group, seq = (frame[name].to_numpy() for name in ("place", "group_id", "seq"))
+    code = np.sort((place << 48) ^ (group << 32) ^ seq)
+    if not (code[1:] == code[:-1]).any():
+        return pl.zeros(frame.height, pl.Int64, eager=True)
+    return frame.select(pl.int_range(pl.len()).over("place", "group_id", "seq")).to_series()
 
 
 def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
@@ -70,7 +79,9 @@ def _moved(frame: pl.DataFrame, group: int, channel: int) -> pl.DataFrame:
     rows = np.flatnonzero(here.to_numpy())
     part = frame[rows.tolist()]
     place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
-    signature = np.where(part["bytes_in"].is_not_null().to_numpy(), part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy(), 0)
+    signature = np.where(
+        part["bytes_in"].is_not_null().to_numpy(), part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy(), 0
+    )
     places, counts = np.unique(place, return_counts=True)
     reference = place == places[counts.argmax()]
     base = _Sequence(signature[reference], end[reference])

@@ -56,7 +56,9 @@ def _all_ranks(matched: Matched, count: int) -> set[int]:
 
 def _in_order(sent: pl.DataFrame) -> tuple[int, ...]:
     """The ranks in the order in which the first sends pass through them."""
-    pairs = {(int(channel) >> CHANNEL_BITS, int(channel) & ((1 << CHANNEL_BITS) - 1)) for channel in sent["channel"].unique()}
+    pairs = {
+        (int(channel) >> CHANNEL_BITS, int(channel) & ((1 << CHANNEL_BITS) - 1)) for channel in sent["channel"].unique()
+    }
     return tuple(sorted({rank for pair in pairs for rank in pair}))
 
 
@@ -71,8 +73,10 @@ def bubbles(steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, counts: Seque
         return pl.DataFrame(schema=STAGES)
     by_rank = dict(zip(steps["rank"].unique(maintain_order=True).to_list(), stage.tolist(), strict=True))
     other = calls.filter(pl.col("channel") < 0).group_by("rank").agg(gradients=pl.col("exposed_ns").sum())
-    sends = calls.filter((pl.col("kind") == "send") & (pl.col("channel") >= 0)).group_by("rank").agg(
-        sent=pl.len(), to=pl.col("channel").n_unique()
+    sends = (
+        calls.filter((pl.col("kind") == "send") & (pl.col("channel") >= 0))
+        .group_by("rank")
+        .agg(sent=pl.len(), to=pl.col("channel").n_unique())
     )
     table = (
         steps.group_by("rank", maintain_order=True)

@@ -48,7 +48,9 @@ def rank_steps(summaries: Sequence[RankSummary], calls: pl.DataFrame, found: Wai
     )
     lone = frame.group_by("rank").agg(whole=(pl.col("step") < 0).all())
     whole = waits.join(lone, on="rank", how="left", maintain_order="left")["whole"]
-    waits = waits.with_columns(step=waits["step"].zip_with(~whole, pl.repeat(-1, waits.height, dtype=pl.Int64, eager=True)))
+    waits = waits.with_columns(
+        step=waits["step"].zip_with(~whole, pl.repeat(-1, waits.height, dtype=pl.Int64, eager=True))
+    )
     summed = waits.drop_nulls("step").group_by("rank", "step").agg(pl.col("wait_ns", "transfer_ns").sum())
     joined = frame.join(summed, on=["rank", "step"], how="left", maintain_order="left")
     return joined.select(pl.col(name).cast(dtype) for name, dtype in STEPS.items())

@@ -36,7 +36,7 @@ RANKS: dict[str, pl.DataType] = {
     "loader_ns": pl.Float64(),
     "wait_ns": pl.Float64(),  # in matched collectives, for others
     "transfer_ns": pl.Float64(),
-    "late_ns": pl.Float64(),  # how long after the median rank it came, of collectives that waited for it in the end
+    "late_ns": pl.Float64(),  # how long after the median rank it came; of groups that waited at once, in the one that waited longest
     "last": pl.Int64(),  # collectives to which it came last
     "collectives": pl.Int64(),  # matched ones that it takes part in, without sends and receives
     "clean_step_ns": pl.Float64(),
@@ -110,43 +110,43 @@ def ranks(
         origin: per collective, who the root of that is.
         clocks: as fitted.
     """
-    rows = []
-    for place, (one, steps) in enumerate(zip(summaries, counts, strict=True)):
-        sums = one.steps.sum()
-        told = one.steps.null_count() if one.steps.height else None
-
-        def total(name: str, sums: pl.DataFrame = sums, told: pl.DataFrame | None = told, steps: int = steps) -> float | None:
-            if told is None or told[name][0]:
-                return None
-            return float(sums[name][0]) / steps
-
-        compute, talk, both = (total(name) for name in ("computation_ns", "communication_ns", "overlap_ns"))
-        kernel = None if compute is None or talk is None or both is None else compute + talk - both
-        rows.append(
-            {
-                "place": place,
-                "rank": one.rank,
-                "host": one.host,
-                "device": one.device,
-                "path": one.path,
-                "steps": one.steps.filter(pl.col("step") >= 0).height,
-                "step_ns": float((one.steps["end"] - one.steps["begin"]).sum()) / steps if one.steps.height else None,
-                "kernel_ns": kernel,
-                "compute_ns": compute,
-                "communication_ns": talk,
-                **{name: total(name) for name in _SUMS},
-                "clean_step_ns": float(np.median(one.clean_step_ns)) if one.clean_step_ns else None,
-            }
-        )
-    schema = {name: dtype for name, dtype in RANKS.items() if name not in _FROM_CALLS}
-    frame = pl.DataFrame(rows, schema=schema)
+    clean = [float(np.median(one.clean_step_ns)) if one.clean_step_ns else None for one in summaries]
+    frame = pl.DataFrame(
+        {
+            "place": range(len(summaries)),
+            "rank": [one.rank for one in summaries],
+            "host": [one.host for one in summaries],
+            "device": [one.device for one in summaries],
+            "path": [one.path for one in summaries],
+            "clean_step_ns": clean,
+        },
+        schema={name: RANKS[name] for name in ("place", "rank", "host", "device", "path", "clean_step_ns")},
+    )
+    frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
     fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
     waits = _of_calls(len(summaries), np.array(counts), calls, found, culprit, origin, [one.rank for one in summaries])
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
-_FROM_CALLS = ("wait_ns", "transfer_ns", "late_ns", "last", "collectives", "offset_ns", "drift_ppm")
+def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
+    """What each rank's steps say, per step; null where one of them does not say it."""
+    place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
+    frame = pl.concat([one.steps for one in summaries]).with_columns(place=pl.Series(place, dtype=pl.Int64))
+    names = ("computation_ns", "communication_ns", "overlap_ns", *_SUMS)
+    known = [
+        pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).cast(pl.Float64).alias(name) for name in names
+    ]
+    frame = frame.group_by("place").agg(
+        *known, steps=(pl.col("step") >= 0).sum(), step_ns=(pl.col("end") - pl.col("begin")).sum().cast(pl.Float64)
+    )
+    per = pl.DataFrame({"place": range(len(summaries)), "per": counts}, schema={"place": pl.Int64(), "per": pl.Int64()})
+    frame = per.join(frame, on="place", how="left", maintain_order="left")
+    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
+    kernel = pl.col("computation_ns") + pl.col("communication_ns") - pl.col("overlap_ns")
+    return frame.with_columns(kernel_ns=kernel, steps=pl.col("steps").fill_null(0)).rename(
+        {"computation_ns": "compute_ns"}
+    )
 
 
 def _of_calls(
@@ -164,12 +164,26 @@ def _of_calls(
     sent = calls["channel"].to_numpy()[found.first] >= 0
     known = (culprit >= 0) & ~sent
     last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
-    late = np.bincount([at[rank] for rank in origin[known].tolist()], found.last_late[known], ranks) / counts
+    group = calls["group_id"].to_numpy()[found.first]
+    late = _lateness(
+        np.array([at[rank] for rank in origin[known].tolist()], np.int64), group[known], found.last_late[known], ranks
+    )
+    late /= counts
     columns = {"wait_ns": wait, "transfer_ns": transfer, "late_ns": late, "last": last, "collectives": taking}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in columns.items()})
     return frame.with_columns(
-        pl.when(pl.Series(any_call)).then(pl.col(name)).alias(name) for name in ("wait_ns", "transfer_ns", "late_ns", "last")
+        pl.when(pl.Series(any_call)).then(pl.col(name)).alias(name)
+        for name in ("wait_ns", "transfer_ns", "late_ns", "last")
     )
+
+
+def _lateness(place: Ints, group: Ints, late: Ints, ranks: int) -> NDArray[np.float64]:
+    """How long others waited for each rank in the end: one after the other in a group, at once in several of them."""
+    frame = pl.DataFrame({"place": place, "group": group, "late": late})
+    by_rank = frame.group_by("place", "group").agg(pl.col("late").sum()).group_by("place").agg(pl.col("late").max())
+    found = np.zeros(ranks)
+    found[by_rank["place"].to_numpy()] = by_rank["late"].to_numpy()
+    return found
 
 
 def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
@@ -192,7 +206,9 @@ def collectives(
     """One row per collective (`COLLECTIVES`), in the order of time."""
     if not frame.height:
         return pl.DataFrame(schema=COLLECTIVES)
-    group = pl.DataFrame({"group_id": range(len(names)), "group": names}, schema={"group_id": pl.Int64(), "group": pl.String()})
+    group = pl.DataFrame(
+        {"group_id": range(len(names)), "group": names}, schema={"group_id": pl.Int64(), "group": pl.String()}
+    )
     whole = (
         frame.with_columns(begin=pl.Series(clocks.begin), end=pl.Series(clocks.end), wait=pl.Series(found.wait))
         .group_by("instance", maintain_order=True)

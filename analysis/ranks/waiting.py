@@ -74,7 +74,9 @@ def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     last_late = by_arrival[after - 1] - middle
     told = last_late > (0.0 if unclear else clocks.residual_ns)
     last = np.where(told, order[after - 1], NOBODY)
-    return Waiting(wait, late, instance, first, size, transfer, last, last_late, by_arrival[after - 1] - by_arrival[after - 2])
+    return Waiting(
+        wait, late, instance, first, size, transfer, last, last_late, by_arrival[after - 1] - by_arrival[after - 2]
+    )
 
 
 def who_for_whom(calls: pl.DataFrame, found: Waiting, culprit: Ints) -> pl.DataFrame:
@@ -87,9 +89,9 @@ def who_for_whom(calls: pl.DataFrame, found: Waiting, culprit: Ints) -> pl.DataF
     """
     if not found.instance.size:
         return pl.DataFrame(schema=WAITS)
-    frame = pl.DataFrame(
-        {"rank": calls["rank"], "for_rank": culprit[found.instance], "wait_ns": found.wait}
-    ).filter((pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0))
+    frame = pl.DataFrame({"rank": calls["rank"], "for_rank": culprit[found.instance], "wait_ns": found.wait}).filter(
+        (pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0)
+    )
     return (
         frame.group_by("rank", "for_rank")
         .agg(pl.col("wait_ns").sum(), collectives=pl.len().cast(pl.Int64))
